@@ -1,0 +1,54 @@
+"""Single Architecture Ensembles: an ensemble's accuracy and calibration at one network's cost.
+
+Names are imported when they are first used, so that `import sae` is light and works
+without torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sae.backbones import build_backbone as build_backbone
+    from sae.config import RunConfig as RunConfig
+    from sae.config import resolve as resolve
+    from sae.errors import SaeError as SaeError
+    from sae.measure.cost import measure_cost as measure_cost
+    from sae.methods import Method as Method
+    from sae.methods import build_method as build_method
+    from sae.methods.costing import cost_of as cost_of
+    from sae.predictive import aggregate as aggregate
+    from sae.record import RunRecord as RunRecord
+    from sae.task import Classification as Classification
+    from sae.task import DataSpec as DataSpec
+    from sae.task import Regression as Regression
+    from sae.training.run import evaluate as evaluate
+    from sae.training.run import train as train
+
+_HOMES = {
+    "Classification": "sae.task",
+    "DataSpec": "sae.task",
+    "Method": "sae.methods",
+    "Regression": "sae.task",
+    "RunConfig": "sae.config",
+    "RunRecord": "sae.record",
+    "SaeError": "sae.errors",
+    "aggregate": "sae.predictive",
+    "build_backbone": "sae.backbones",
+    "build_method": "sae.methods",
+    "cost_of": "sae.methods.costing",
+    "evaluate": "sae.training.run",
+    "measure_cost": "sae.measure.cost",
+    "resolve": "sae.config",
+    "train": "sae.training.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sae' has no attribute {name!r}; public names: {', '.join(_HOMES)}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

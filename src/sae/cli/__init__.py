@@ -1,0 +1,59 @@
+"""The command line. Commands import what they need when they run: `sae --help` loads no torch."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from sae.errors import SaeError
+
+EXTRA_OF = {"torch": "train", "sklearn": "train", "safetensors": "train"}
+"""Which extra brings which package."""
+
+
+class Commands(TyperGroup):
+    """Turns errors into one sentence and an exit code: 2 the user's mistake, 3 ran but unusable, 130 interrupted."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except SaeError as error:
+            _fail(str(error), error.exit_code)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").split(".")[0]
+            if package not in EXTRA_OF:
+                raise
+            extra = EXTRA_OF[package]
+            _fail(f"this command needs {package}, which is not installed: pip install 'sae[{extra}]'", 2)
+        except KeyboardInterrupt:
+            _fail("interrupted; the same command continues from the last finished epoch", 130)
+
+
+def _fail(message: str, code: int) -> None:
+    from sae.cli.output import print_message
+
+    print_message(f"error: {message}" if code != 130 else message)
+    raise typer.Exit(code)
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Single Architecture Ensembles: an ensemble's accuracy and calibration at one network's cost.",
+)
+
+
+def main() -> None:
+    """Entry point of the `sae` command."""
+    app()
+
+
+from sae.cli import cost, demo, evaluate, train  # noqa: E402
+
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("cost")(cost.cost)
+app.command("demo")(demo.demo)

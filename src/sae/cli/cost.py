@@ -1,0 +1,60 @@
+"""`sae cost`."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.measure.cost import Cost
+
+
+def cost(
+    backbone: Annotated[str, typer.Option(help="fc, vgg, resnet or vit")],
+    input_shape: Annotated[str, typer.Option(help="one sample: channel,height,width or features")],
+    outputs: Annotated[int, typer.Option(min=1, help="classes; 2 for regression")],
+    method: Annotated[str, typer.Option(help="sae or standard")] = "sae",
+    inputs: options.Inputs = None,
+    exits: options.Exits = None,
+    active: Annotated[str | None, typer.Option(help="inputs that use each exit, e.g. 0,2,2,2")] = None,
+    width: options.Width = None,
+    depth: options.Depth = None,
+    blocks: options.Blocks = None,
+    json: options.Json = False,
+) -> None:
+    """Parameters and FLOPs per sample of a pruned network, without training it."""
+    from sae.cli.output import print_json
+    from sae.config import NetworkConfig
+    from sae.errors import ConfigError
+    from sae.methods.costing import cost_of
+    from sae.settings import parse
+
+    shape = options.integers("--input-shape", input_shape) or []
+    if min(shape) < 1:
+        raise ConfigError(f"--input-shape takes sizes of at least 1, got {input_shape}")
+    if active is not None and exits is not None:
+        raise ConfigError("--active and --exits both say which exits are used: give one of them")
+    method_flags = options.section(name=method, inputs=inputs, exits=exits)
+    backbone_flags = options.section(
+        name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)
+    )
+    network = parse(NetworkConfig, {"method": method_flags, "backbone": backbone_flags})
+    total = cost_of(network.method, network.backbone, tuple(shape), outputs, options.integers("--active", active))
+    if json:
+        print_json(asdict(total))
+    else:
+        print_cost(f"{method} on {backbone}, {input_shape} → {outputs}", total)
+
+
+def print_cost(title: str, total: "Cost") -> None:
+    """One row for each part, and the sum."""
+    from sae.cli.output import COST_COLUMNS, print_table
+
+    parts = [*total.by_part.items(), ("all", total)]
+    print_table(
+        title,
+        ["part", *COST_COLUMNS],
+        [[name, f"{part.flops:,}", f"{part.params:,}"] for name, part in parts],
+    )

@@ -1,0 +1,33 @@
+"""Flags that several commands share, and how they become layers of settings."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Method = Annotated[str | None, typer.Option(help="sae or standard")]
+Backbone = Annotated[str | None, typer.Option(help="fc, vgg, resnet or vit")]
+Inputs = Annotated[int | None, typer.Option(help="N, inputs per pass (sae)")]
+Exits = Annotated[int | None, typer.Option(help="K, exits kept per input (sae)")]
+Width = Annotated[int | None, typer.Option(help="width multiplier of the backbone")]
+Depth = Annotated[int | None, typer.Option(help="stages of the backbone; by default all")]
+Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage of vgg, e.g. 1,1,2,2,2")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
+Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
+
+
+def integers(flag: str, text: str | None) -> list[int] | None:
+    """Read `1,1,2` as numbers."""
+    from sae.errors import ConfigError
+
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"{flag} takes whole numbers separated by commas, got {text!r}") from None
+
+
+def section(**values: Any) -> dict[str, Any]:
+    """A section of settings with only what was given."""
+    return {key: value for key, value in values.items() if value is not None}

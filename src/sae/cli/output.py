@@ -1,0 +1,47 @@
+"""What commands print: results to standard output, everything else to standard error."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+COST_COLUMNS = ("FLOPs", "params")
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """One JSON object on standard output."""
+    sys.stdout.write(json.dumps(values, indent=2, allow_nan=False) + "\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on standard output, never cut short where that is a file or a pipe."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table)
+
+
+def print_message(message: str) -> None:
+    """A line for the person at the terminal, on standard error."""
+    Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
+
+
+def print_evaluation(report: Mapping[str, Any]) -> None:
+    """One row for each number of exits, the one asked for marked."""
+    keys = list(report["metrics"])
+    rows = []
+    for item in report["by_exits"]:
+        mark = " ←" if item["exits"] == report["exits"] and len(report["by_exits"]) > 1 else ""
+        active = " ".join(map(str, item["active"]))
+        metrics = [f"{item['metrics'][key]:.4f}" for key in keys]
+        rows.append([f"{item['exits']}{mark}", active, *metrics, f"{item['flops']:,}", f"{item['params']:,}"])
+    title = f"{report['run']} on {report['split']}, by exits kept per input"
+    print_table(title, ["exits", "inputs at each exit", *keys, *COST_COLUMNS], rows)

@@ -1,0 +1,64 @@
+"""`sae train`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.config import RunConfig
+
+
+def train(
+    out: Annotated[Path, typer.Option(help="folder for the run; the same command again continues it")],
+    data: Annotated[str | None, typer.Option(help="a data set of the catalogue: digits, diabetes")] = None,
+    method: options.Method = None,
+    backbone: options.Backbone = None,
+    inputs: options.Inputs = None,
+    exits: options.Exits = None,
+    width: options.Width = None,
+    depth: options.Depth = None,
+    blocks: options.Blocks = None,
+    epochs: Annotated[int | None, typer.Option(help="passes over the training data")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of weights, batches and sampling")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags go over it")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="any setting, e.g. train.lr=1e-3")] = None,
+    force: Annotated[bool, typer.Option(help="start over, whatever the folder holds of a run")] = False,
+    json: options.Json = False,
+) -> None:
+    """Train a network, evaluate it at every number of exits, and leave a run folder."""
+    flags: dict[str, Any] = {
+        "data": options.section(name=data),
+        "method": options.section(name=method, inputs=inputs, exits=exits),
+        "backbone": options.section(
+            name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)
+        ),
+        "train": options.section(epochs=epochs),
+        **options.section(seed=seed),
+    }
+    run = resolve_run(config, flags, set_ or [])
+    from sae.cli.output import print_evaluation, print_json, print_message
+    from sae.training.progress import Bar
+    from sae.training.run import train as train_run
+
+    record = train_run(run, out, force=force, display=Bar())
+    report = {"run": str(out), "split": "test", **record.read_json(record.METRICS)["test"], "shift": None}
+    (print_json if json else print_evaluation)(report)
+    print_message(f"the run is in {out}")
+
+
+def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> "RunConfig":
+    """Layers of settings, lowest first: what the data set suggests, YAML, flags, --set."""
+    from sae.config import resolve
+    from sae.data.catalogue import suggestions
+    from sae.errors import ConfigError
+    from sae.settings import from_assignments, merge, read_yaml
+
+    given = merge(merge(read_yaml(config) if config else {}, flags), from_assignments(assignments))
+    section = given["data"]
+    name = section.get("name") if isinstance(section, dict) else section
+    if not isinstance(name, str):
+        raise ConfigError("which data to train on must be said: --data NAME, or data.name in the config file")
+    return resolve({"method": {"name": "sae"}}, suggestions(name), given)

@@ -1,0 +1,173 @@
+"""Settings of a run: the only home of defaults.
+
+A run is described by layers of plain mappings (what the data set suggests, a YAML file,
+flags), merged by `resolve` into one frozen `RunConfig` before any work starts.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from sae.errors import ConfigError
+from sae.settings import Layer, Settings, merge, parse
+
+
+class DataConfig(Settings):
+    """Which data, and how training images are varied."""
+
+    name: str = Field(description="a name of the catalogue")
+    split_seed: int = Field(0, description="seed of the split into train, val and test, kept over run seeds")
+    crop: int = Field(0, ge=0, description="pixels of padding before a random crop to the old size; 0 is off")
+    flip: bool = Field(False, description="mirror each image with probability one half")
+
+
+class FcConfig(Settings):
+    """Residual fully connected network."""
+
+    name: Literal["fc"] = "fc"
+    width: int = Field(1, ge=1, description="times 128 features")
+    depth: int = Field(5, ge=1, le=5, description="residual blocks")
+
+
+class VggConfig(Settings):
+    """VGG without its large linear layers."""
+
+    name: Literal["vgg"] = "vgg"
+    width: int = Field(1, ge=1, description="times 4, 8, 16, 32, 32 channels")
+    depth: int = Field(5, ge=1, le=5, description="stages")
+    blocks: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (1, 1, 1, 1, 1), min_length=5, max_length=5, description="convolutions in each of the five stages"
+    )
+
+
+class ResnetConfig(Settings):
+    """ResNet-34 for small images."""
+
+    name: Literal["resnet"] = "resnet"
+    width: int = Field(1, ge=1, le=1, description="fixed at 1")
+    depth: int = Field(4, ge=1, le=4, description="stages")
+
+
+class VitConfig(Settings):
+    """Vision transformer with 4×4 patches."""
+
+    name: Literal["vit"] = "vit"
+    width: int = Field(1, ge=1, description="times 192 hidden features of the MLPs")
+    depth: int = Field(5, ge=1, le=5, description="encoder layers")
+
+
+BackboneConfig = FcConfig | VggConfig | ResnetConfig | VitConfig
+
+
+class Schedule(Settings):
+    """A value that moves linearly over the training steps."""
+
+    start: float
+    end: float
+
+    def at(self, progress: float) -> float:
+        """The value at a progress in [0, 1].
+
+        Example:
+            >>> Schedule(start=1.0, end=0.0).at(0.25)
+            0.75
+        """
+        return self.start * (1 - progress) + self.end * progress  # exact at both ends
+
+
+class UnitSchedule(Schedule):
+    """A schedule of fractions, in [0, 1]."""
+
+    start: float = Field(ge=0, le=1)
+    end: float = Field(ge=0, le=1)
+
+
+class TemperatureSchedule(Schedule):
+    """A schedule of temperatures, in [1e-3, 1]."""
+
+    start: float = Field(ge=1e-3, le=1)
+    end: float = Field(ge=1e-3, le=1)
+
+
+class SaeConfig(Settings):
+    """Single architecture ensemble: N inputs, up to K exits for each."""
+
+    name: Literal["sae"] = "sae"
+    inputs: int = Field(2, ge=1, description="N, inputs per pass")
+    exits: int = Field(2, ge=1, description="K, exits kept per input")
+    temperature: TemperatureSchedule = Field(
+        TemperatureSchedule(start=1.0, end=0.1), description="T, sharpness of the exit distribution"
+    )
+    kl_weight: UnitSchedule = Field(
+        UnitSchedule(start=1e-2, end=1e-2), description="α, pull of the exit distribution towards uniform"
+    )
+    repeat_fraction: UnitSchedule = Field(
+        UnitSchedule(start=0.0, end=0.5),
+        description="i, share of a batch where all inputs see the same sample",
+    )
+    batch_repetition: int = Field(2, ge=1, description="R, how often a batch is repeated; counts as 1 if inputs is 1")
+
+
+class StandardConfig(Settings):
+    """One plain network: a deep ensemble of one."""
+
+    name: Literal["standard"] = "standard"
+
+
+MethodConfig = SaeConfig | StandardConfig
+
+
+class TrainConfig(Settings):
+    """How a run is trained; the paper's settings."""
+
+    epochs: int = Field(50, ge=1)
+    batch_size: int = Field(64, ge=1)
+    lr: float = Field(3e-4, gt=0, description="Adam's step size at the start; falls to 0 by a cosine")
+    weight_decay: float = Field(1e-5, ge=0, description="decoupled, on all but the exit logits")
+    clip_norm: float = Field(5.0, gt=0, description="largest gradient norm, of weights and exit logits apart")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
+    precision: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the forward pass")
+    threads: int = Field(1, ge=1, description="CPU threads of torch; part of what fixes a run's numbers")
+
+
+class NetworkConfig(Settings):
+    """What is built, whatever it is trained on."""
+
+    backbone: BackboneConfig = Field(discriminator="name")
+    method: MethodConfig = Field(SaeConfig(), discriminator="name")
+
+    @model_validator(mode="after")
+    def _exits_fit_the_depth(self) -> Self:
+        check_exits(self.method, self.backbone)
+        return self
+
+
+class RunConfig(NetworkConfig):
+    """Everything that a run's numbers depend on."""
+
+    data: DataConfig
+    train: TrainConfig = TrainConfig()
+    seed: int = Field(0, ge=0)
+
+
+def check_exits(method: MethodConfig, backbone: BackboneConfig) -> None:
+    """An input cannot keep more exits than the backbone has stages."""
+    if isinstance(method, SaeConfig) and method.exits > backbone.depth:
+        raise ConfigError(
+            f"method.exits must be in [1, {backbone.depth}], got {method.exits}: "
+            f"{backbone.name} has {backbone.depth} stages"
+        )
+
+
+def resolve(*layers: Layer) -> RunConfig:
+    """Merge layers of settings, the later over the earlier, and check the result.
+
+    Example:
+        >>> base = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
+        >>> resolve(base, {"method": {"name": "sae", "inputs": 3}}).method.inputs
+        3
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = merge(merged, layer)
+    return parse(RunConfig, merged)

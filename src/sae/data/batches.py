@@ -1,0 +1,90 @@
+"""Batches by indexing arrays in memory: many times faster than a DataLoader for data that fits there."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sae.config import DataConfig
+from sae.data.augmentation import random_crop, random_flip
+from sae.data.dataset import Array, Normalisation, Split
+from sae.errors import ConfigError
+from sae.task import Regression, Task
+
+EVALUATION_BATCH = 256
+BATCHES_AT_ONCE = 8
+"""Training batches that are augmented and normalised in one go; it costs a third of one by one."""
+
+
+class Preparation:
+    """From raw samples to what a network takes: float32, normalised, on its device."""
+
+    def __init__(self, normalisation: Normalisation, num_dimensions: int, device: torch.device) -> None:
+        shape = (-1, *[1] * (num_dimensions - 1))  # channels first, or features
+        self.device = device
+        self.shift = torch.tensor(normalisation.mean, dtype=torch.float32, device=device).view(shape)
+        self.scale = torch.tensor(normalisation.std, dtype=torch.float32, device=device).view(shape).reciprocal()
+
+    def __call__(self, samples: Array) -> Tensor:
+        """(batch, *sample), any dtype → float32 on the device."""
+        moved = torch.from_numpy(samples).to(self.device)
+        return moved.to(torch.float32, copy=True).sub_(self.shift).mul_(self.scale)
+
+
+def training_batches(
+    split: Split,
+    config: DataConfig,
+    task: Task,
+    bounds: list[int],
+    prepare: Preparation,
+    generator: np.random.Generator,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """One epoch: every sample once, in random order, augmented anew.
+
+    Yields:
+        Inputs (batch, *sample) and targets (batch,); a real-valued target is standardised.
+    """
+    order = generator.permutation(len(split))
+    targets = torch.from_numpy(standardised(split.targets, task)[order]).to(prepare.device)
+    for first in range(0, len(bounds) - 1, BATCHES_AT_ONCE):
+        edges = bounds[first : first + BATCHES_AT_ONCE + 1]
+        samples = split.inputs[order[edges[0] : edges[-1]]]
+        if config.crop:
+            samples = random_crop(samples, config.crop, generator)
+        if config.flip:
+            samples = random_flip(samples, generator)
+        sizes = [stop - start for start, stop in pairwise(edges)]
+        yield from zip(prepare(samples).split(sizes), targets[edges[0] : edges[-1]].split(sizes), strict=True)
+
+
+def evaluation_batches(split: Split, prepare: Preparation) -> Iterator[Tensor]:
+    """All samples in order, without augmentation; (batch, *sample) each."""
+    for start in range(0, len(split), EVALUATION_BATCH):
+        yield prepare(split.inputs[start : start + EVALUATION_BATCH])
+
+
+def batch_bounds(num_samples: int, batch_size: int, smallest: int = 1) -> list[int]:
+    """Where batches begin and end; a last batch smaller than `smallest` joins its neighbour.
+
+    Example:
+        >>> batch_bounds(10, 4), batch_bounds(9, 4, smallest=2)
+        ([0, 4, 8, 10], [0, 4, 9])
+    """
+    if batch_size < smallest or num_samples < smallest:
+        raise ConfigError(
+            f"train.batch_size and the training split must hold at least {smallest} samples, "
+            f"got {batch_size} and {num_samples}: BatchNorm cannot learn from fewer"
+        )
+    bounds = [*range(0, num_samples, batch_size), num_samples]
+    if len(bounds) > 2 and bounds[-1] - bounds[-2] < smallest:
+        del bounds[-2]
+    return bounds
+
+
+def standardised(targets: Array, task: Task) -> Array:
+    """Targets as a network learns them: labels as they are, real values standardised."""
+    if isinstance(task, Regression):
+        return ((targets - task.mean) / task.std).astype(np.float32)
+    return targets

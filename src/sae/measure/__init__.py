@@ -1,0 +1,1 @@
+"""Numbers about predictions and networks: quality, calibration and cost."""

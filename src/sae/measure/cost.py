@@ -1,0 +1,189 @@
+"""What a network costs per sample, counted on the network itself.
+
+Every operation of one forward pass of one sample is seen and priced by the rules below
+(a multiply-accumulate is 1). An operation without a rule is an error: a cost is never
+silently too small.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from sae.backbones import MemberNetwork
+from sae.errors import CostError
+from sae.task import Shape
+
+aten = torch.ops.aten
+REST = "rest"
+"""The part to which operations outside of all named parts belong."""
+
+
+@dataclass(frozen=True)
+class PartCost:
+    """Parameters and multiply-accumulates per sample."""
+
+    params: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class Cost(PartCost):
+    """The cost of a whole network, and of its parts."""
+
+    by_part: dict[str, PartCost]
+
+
+def measure_cost(network: nn.Module, shape: Shape) -> Cost:
+    """Count one network's cost for one sample of `shape`, on whatever device it is (also `meta`).
+
+    Example:
+        >>> measure_cost(nn.Sequential(nn.Linear(8, 4), nn.ReLU()), (8,)).flops
+        40
+    """
+    parts = network.parts() if isinstance(network, MemberNetwork) else dict(network.named_children())
+    example = next(network.parameters())
+    sample = torch.zeros((1, *shape), dtype=example.dtype, device=example.device)
+    counter = _Counter()
+    with _evaluating(network), torch.no_grad(), counter.watching(parts):
+        network(sample)
+    by_part = {name: PartCost(_num_params(part), counter.flops.get(name, 0)) for name, part in parts.items()}
+    params = _num_params(network)
+    rest = PartCost(params - sum(cost.params for cost in by_part.values()), counter.flops.get(REST, 0))
+    if rest.params or rest.flops:
+        by_part[REST] = rest
+    return Cost(params, sum(counter.flops.values()), by_part)
+
+
+def _num_params(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+@contextmanager
+def _evaluating(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while, so that counting changes no BatchNorm statistics."""
+    training = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, was_training in training.items():
+            module.training = was_training
+
+
+class _Counter(TorchDispatchMode):
+    """Prices every operation that torch dispatches, and books it on the part that is running."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops: dict[str, int] = {}
+        self.part = REST
+
+    @contextmanager
+    def watching(self, parts: dict[str, nn.Module]) -> Iterator[None]:
+        with ExitStack() as stack:
+            for name, module in parts.items():
+                enter = module.register_forward_pre_hook(lambda *_, name=name: self._enter(name))
+                leave = module.register_forward_hook(lambda *_: self._enter(REST))
+                stack.callback(enter.remove)
+                stack.callback(leave.remove)
+            stack.enter_context(self)
+            yield
+
+    def _enter(self, part: str) -> None:
+        self.part = part
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        packet = func.overloadpacket
+        if func not in FREE and packet not in FREE:
+            if packet not in RULES:
+                raise CostError(f"every operation must have a cost, however {func} has no rule in sae.measure.cost")
+            self.flops[self.part] = self.flops.get(self.part, 0) + RULES[packet](args, out)
+        return out
+
+
+Args = tuple[Any, ...]
+Rule = Callable[[Args, Any], int]
+
+
+def _first(out: Any) -> Tensor:
+    tensor: Tensor = out[0] if isinstance(out, tuple) else out
+    return tensor
+
+
+def _output(_: Args, out: Any) -> int:
+    """1·numel(out)."""
+    return _first(out).numel()
+
+
+def _input(args: Args, _: Any) -> int:
+    """1·numel(in)."""
+    return int(args[0].numel())
+
+
+def _norm(_: Args, out: Any) -> int:
+    """2·numel."""
+    return 2 * _first(out).numel()
+
+
+def _convolution(args: Args, out: Tensor) -> int:
+    """k²·C_in·C_out·H·W, and C_out·H·W with bias; a group sees its share of C_in."""
+    weight, bias = args[1], args[2]
+    return out.numel() * math.prod(weight.shape[1:]) + (0 if bias is None else out.numel())
+
+
+def _matmul(args: Args, out: Tensor) -> int:
+    """in·out for every position."""
+    return out.numel() * int(args[0].shape[-1])
+
+
+def _matmul_with_bias(args: Args, out: Tensor) -> int:
+    """in·out + out for every position."""
+    return out.numel() * int(args[1].shape[-1]) + out.numel()
+
+
+def _add(args: Args, out: Tensor) -> int:
+    """A residual add is 1·numel(out); adding a learnt constant (a ViT's positions) is not counted."""
+    return 0 if any(isinstance(arg, nn.Parameter) for arg in args) else out.numel()
+
+
+def _attention(args: Args, _: Any) -> int:
+    """QKᵀ and AV in full, S²·F each over all heads, and a softmax of S² for each head."""
+    query, key, value = args[:3]
+    scores = query.numel() // query.shape[-1] * key.shape[-2]
+    return int(scores * (query.shape[-1] + value.shape[-1] + 1))
+
+
+RULES: dict[Any, Rule] = {
+    aten.convolution: _convolution,
+    aten.mm: _matmul,
+    aten.bmm: _matmul,
+    aten.addmm: _matmul_with_bias,
+    aten.baddbmm: _matmul_with_bias,
+    aten.native_batch_norm: _norm,
+    aten.native_layer_norm: _norm,
+    aten.relu: _output,
+    aten.gelu: _output,
+    aten.add: _add,
+    aten.mean: _input,
+    aten.max_pool2d_with_indices: _input,
+    aten._softmax: _output,
+    aten._safe_softmax: _output,
+    aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+}
+
+FREE = {
+    # Views and copies move numbers, they compute none.
+    *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze),
+    *(aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach, aten._to_copy),
+    # The 1/√d of attention on a device without a fused kernel; no part of the paper's accounting.
+    aten.mul.Scalar,
+}

@@ -1,0 +1,173 @@
+"""How good a predictive distribution is: pure functions, each with its direction and bounds.
+
+Classification metrics take a `Categorical` over (batch, class) and labels (batch,);
+regression metrics a `Gaussian` over (batch,) and targets (batch,). All return a float.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sae.predictive import Categorical, Gaussian, Predictive, gaussian_nll
+
+NUM_BINS = 15
+
+
+def nll(predictive: Categorical, labels: Tensor) -> float:
+    """Mean negative log-probability of the true class."""
+    return -predictive.log_probs.gather(1, labels[:, None]).double().mean().item()
+
+
+def accuracy(predictive: Categorical, labels: Tensor) -> float:
+    """Share of samples whose most probable class is the true one."""
+    return (predicted_class(predictive) == labels).double().mean().item()
+
+
+def error(predictive: Categorical, labels: Tensor) -> float:
+    """1 − accuracy."""
+    return 1.0 - accuracy(predictive, labels)
+
+
+def f1(predictive: Categorical, labels: Tensor) -> float:
+    """Macro F1: the mean over classes of 2·TP / (2·TP + FP + FN).
+
+    A class that is neither true nor predicted anywhere has no F1 and is left out, as
+    scikit-learn does.
+    """
+    num_classes = predictive.log_probs.shape[1]
+    predicted = predicted_class(predictive)
+    true_count = torch.bincount(labels, minlength=num_classes)
+    predicted_count = torch.bincount(predicted, minlength=num_classes)
+    hits = torch.bincount(labels[predicted == labels], minlength=num_classes)
+    present = true_count + predicted_count > 0
+    return (2.0 * hits[present].double() / (true_count + predicted_count)[present]).mean().item()
+
+
+def brier(predictive: Categorical, labels: Tensor) -> float:
+    """Mean squared distance between the probabilities and the one-hot truth, in [0, 2]."""
+    truth = torch.nn.functional.one_hot(labels, predictive.log_probs.shape[1])
+    return (predictive.probs - truth).double().square().sum(dim=1).mean().item()
+
+
+def ece(predictive: Categorical, labels: Tensor) -> float:
+    """Expected calibration error of the top label, 15 bins (lo, hi]."""
+    bins = reliability(predictive, labels)
+    gap = (bins.accuracy - bins.confidence).abs()
+    return (bins.count * gap).sum().item() / len(labels)
+
+
+def cc_ece(predictive: Categorical, labels: Tensor) -> float:
+    """Class-conditional ECE: Σ_c |D_c|/|D| · ECE(D_c), D_c the samples *predicted* to be c."""
+    return sum(count / len(labels) * value for count, value in _ece_by_predicted_class(predictive, labels))
+
+
+def cc_ece_uniform(predictive: Categorical, labels: Tensor) -> float:
+    """The authors' variant of CC-ECE: classes weigh 1/C each; a class never predicted counts 0."""
+    num_classes = predictive.log_probs.shape[1]
+    return sum(value for _, value in _ece_by_predicted_class(predictive, labels)) / num_classes
+
+
+def regression_nll(predictive: Gaussian, targets: Tensor) -> float:
+    """Mean negative log-likelihood of the collapsed Gaussian, without ½·log 2π."""
+    return gaussian_nll(predictive, targets).double().mean().item()
+
+
+def mse(predictive: Gaussian, targets: Tensor) -> float:
+    """Mean squared error of the predictive mean."""
+    return (predictive.mean - targets).double().square().mean().item()
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure of quality.
+
+    Attributes:
+        compute: From a predictive distribution and targets to a number.
+        maximise: Whether more is better.
+        lower: Smallest possible value.
+        upper: Largest possible value.
+    """
+
+    compute: Callable[[Any, Tensor], float]
+    maximise: bool = False
+    lower: float = 0.0
+    upper: float = math.inf
+
+
+CLASSIFICATION_METRICS: dict[str, Metric] = {
+    "nll": Metric(nll),
+    "accuracy": Metric(accuracy, maximise=True, upper=1.0),
+    "error": Metric(error, upper=1.0),
+    "f1": Metric(f1, maximise=True, upper=1.0),
+    "ece": Metric(ece, upper=1.0),
+    "cc_ece": Metric(cc_ece, upper=1.0),
+    "cc_ece_uniform": Metric(cc_ece_uniform, upper=1.0),
+    "brier": Metric(brier, upper=2.0),
+}
+
+REGRESSION_METRICS: dict[str, Metric] = {
+    "nll": Metric(regression_nll, lower=-math.inf),
+    "mse": Metric(mse),
+}
+
+
+def metrics_for(predictive: Predictive) -> dict[str, Metric]:
+    """The metrics that apply to this kind of distribution."""
+    return CLASSIFICATION_METRICS if isinstance(predictive, Categorical) else REGRESSION_METRICS
+
+
+def measure_all(predictive: Predictive, targets: Tensor) -> dict[str, float]:
+    """Every metric of this kind of distribution, by its key."""
+    return {key: metric.compute(predictive, targets) for key, metric in metrics_for(predictive).items()}
+
+
+def predicted_class(predictive: Categorical) -> Tensor:
+    """The most probable class of each sample, (batch,)."""
+    return predictive.log_probs.argmax(dim=1)
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Samples binned by the confidence of their top label.
+
+    Attributes:
+        count: Samples in each bin, (bin,).
+        confidence: Mean confidence in each bin, (bin,); 0 where it is empty.
+        accuracy: Share of right predictions in each bin, (bin,); 0 where it is empty.
+    """
+
+    count: Tensor
+    confidence: Tensor
+    accuracy: Tensor
+
+
+def reliability(predictive: Categorical, labels: Tensor) -> Reliability:
+    """What a reliability diagram shows, in 15 bins (lo, hi]."""
+    confidence = predictive.probs.max(dim=1).values.double().clamp(max=1.0)
+    right = (predicted_class(predictive) == labels).double()
+    return _bin(confidence, right)
+
+
+def _bin(confidence: Tensor, right: Tensor) -> Reliability:
+    inner_edges = torch.arange(1, NUM_BINS, dtype=torch.float64) / NUM_BINS
+    index = torch.bucketize(confidence.cpu(), inner_edges)  # right=False: a value on an edge belongs below it
+    count = torch.bincount(index, minlength=NUM_BINS)
+    per_bin = count.clamp(min=1)
+
+    def mean(values: Tensor) -> Tensor:
+        return torch.bincount(index, weights=values.cpu(), minlength=NUM_BINS) / per_bin
+
+    return Reliability(count, mean(confidence), mean(right))
+
+
+def _ece_by_predicted_class(predictive: Categorical, labels: Tensor) -> list[tuple[int, float]]:
+    """(count, ECE) of the samples predicted to be each class that is predicted at all."""
+    predicted = predicted_class(predictive)
+    return [
+        (int(chosen.sum()), ece(Categorical(predictive.log_probs[chosen]), labels[chosen]))
+        for chosen in (predicted == c for c in predicted.unique())
+    ]

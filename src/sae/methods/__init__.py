@@ -1,0 +1,28 @@
+"""What can be trained and compared. To add a method: a file, its settings, and a line below."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from sae.config import BackboneConfig, MethodConfig
+from sae.methods.base import Batch, Loss, Members, Method
+from sae.methods.deep_ensemble import DeepEnsemble
+from sae.methods.sae import Sae
+from sae.seeds import derive_seed
+from sae.task import DataSpec
+
+METHODS: dict[str, Callable[[Any, BackboneConfig, DataSpec], Method]] = {
+    "sae": Sae,
+    "standard": DeepEnsemble,
+}
+
+
+def build_method(method: MethodConfig, backbone: BackboneConfig, spec: DataSpec, seed: int = 0) -> Method:
+    """A method with fresh weights that depend on `seed` alone; the global generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(seed, "weights"))
+        return METHODS[method.name](method, backbone, spec)
+
+
+__all__ = ["METHODS", "Batch", "Loss", "Members", "Method", "build_method"]

@@ -1,0 +1,108 @@
+"""The contract of everything that can be trained and compared."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from sae.backbones import MemberNetwork
+from sae.task import Task
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Training samples, prepared and augmented.
+
+    Attributes:
+        inputs: (batch, *sample).
+        targets: (batch,), class indices or standardised values.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What to minimise, and what to log beside it.
+
+    Attributes:
+        total: A scalar with a gradient.
+        terms: Named scalars.
+    """
+
+    total: Tensor
+    terms: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Members:
+    """What each member of an ensemble says.
+
+    Attributes:
+        outputs: Raw outputs, (batch, member, out).
+        weights: (member,), summing to 1; 0 for a member that is not used.
+    """
+
+    outputs: Tensor
+    weights: Tensor
+
+
+class Method(nn.Module, ABC):
+    """A way to train a network, or several, into one predictive distribution.
+
+    Methods with exits can be read at any number of exits K′ up to their depth, because
+    learnt weights rank the exits; `max_exits=None` means the number they were trained for.
+
+    Attributes:
+        task: What the outputs mean.
+        max_exits: K, exits per input at prediction; 1 for methods without exits.
+        depth: D, stages of the backbone.
+    """
+
+    def __init__(self, task: Task, depth: int, max_exits: int = 1) -> None:
+        super().__init__()
+        self.task, self.depth, self.max_exits = task, depth, max_exits
+
+    @property
+    def smallest_batch(self) -> int:
+        """Fewer samples than this cannot be trained on: BatchNorm needs two positions."""
+        return 2
+
+    @property
+    def exit_choices(self) -> tuple[int, ...]:
+        """The numbers of exits K′ at which this method can predict."""
+        return (self.max_exits,)
+
+    @abstractmethod
+    def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
+        """The loss of one step; `progress` runs from 0 at the first step to 1 at the last."""
+
+    @abstractmethod
+    def member_outputs(self, x: Tensor) -> Tensor:
+        """Raw outputs of all possible members, (batch, member, out), for samples (batch, *sample)."""
+
+    @abstractmethod
+    def member_weights(self, max_exits: int | None = None) -> Tensor:
+        """The weight of each of `member_outputs`, (member,), when each input keeps K′ exits."""
+
+    @abstractmethod
+    def active_counts(self, max_exits: int | None = None) -> tuple[int, ...]:
+        """How many inputs use each exit, shallowest first."""
+
+    @abstractmethod
+    def pruned(self, max_exits: int | None = None) -> MemberNetwork:
+        """A new network that predicts what this method does at K′ exits, and holds nothing else."""
+
+    def predict_members(self, x: Tensor) -> Members:
+        """What each member says of samples (batch, *sample)."""
+        return Members(self.member_outputs(x), self.member_weights())
+
+    def exit_logits(self) -> list[nn.Parameter]:
+        """Parameters that choose exits: clipped apart from the weights, and not decayed."""
+        return []
+
+    def observables(self) -> dict[str, float]:
+        """Numbers that describe the method's present state, for the history of a run."""
+        return {}

@@ -1,0 +1,39 @@
+"""What a configuration costs, without training it."""
+
+from collections.abc import Sequence
+
+import torch
+
+from sae.config import BackboneConfig, MethodConfig
+from sae.errors import ConfigError
+from sae.measure.cost import Cost, measure_cost
+from sae.methods import METHODS
+from sae.methods.sae import Sae
+from sae.task import Classification, DataSpec, Shape
+
+
+def cost_of(
+    method: MethodConfig,
+    backbone: BackboneConfig,
+    shape: Shape,
+    num_outputs: int,
+    active: Sequence[int] | None = None,
+) -> Cost:
+    """Parameters and FLOPs per sample of the pruned network.
+
+    Args:
+        method: What is trained.
+        backbone: The network it is trained on.
+        shape: One sample.
+        num_outputs: Classes, or 2 for a mean and a log-variance.
+        active: How many inputs use each exit; by default all N at the last K. Which exits a
+            trained network uses is learnt, so that before training this is an assumption.
+    """
+    with torch.device("meta"):  # sizes without weights
+        built = METHODS[method.name](method, backbone, DataSpec(shape, Classification(num_outputs)))
+    if isinstance(built, Sae):
+        num_inputs, unused = built.settings.inputs, built.depth - built.max_exits
+        return measure_cost(built.pruned_to(active or [0] * unused + [num_inputs] * built.max_exits), shape)
+    if active is not None:
+        raise ConfigError(f"--active is for methods with exits, however {method.name} has one exit, the last")
+    return measure_cost(built.pruned(), shape)

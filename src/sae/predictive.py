@@ -1,0 +1,137 @@
+"""From what the members say to one predictive distribution.
+
+Networks put out raw numbers, (…, out): logits for classification, mean and log-variance
+for regression. This module alone knows what they mean.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sae.task import Classification, Regression, Task
+
+MIN_LOG_VARIANCE, MAX_LOG_VARIANCE = -6.0, 1.0
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A distribution over classes for each sample.
+
+    Log-probabilities are kept, because a probability that underflows to 0 would make the
+    negative log-likelihood infinite.
+
+    Attributes:
+        log_probs: (batch, class).
+    """
+
+    log_probs: Tensor
+
+    @property
+    def probs(self) -> Tensor:
+        """Probabilities, (batch, class)."""
+        return self.log_probs.exp()
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A normal distribution for each sample.
+
+    Attributes:
+        mean: (batch,).
+        variance: (batch,).
+    """
+
+    mean: Tensor
+    variance: Tensor
+
+
+Predictive = Categorical | Gaussian
+
+
+def as_gaussian(outputs: Tensor) -> Gaussian:
+    """Read raw outputs (…, 2) as mean and log-variance; the latter is clamped to [−6, 1].
+
+    Example:
+        >>> as_gaussian(torch.tensor([[3.0, 0.0]]))
+        Gaussian(mean=tensor([3.]), variance=tensor([1.]))
+    """
+    return Gaussian(outputs[..., 0], outputs[..., 1].clamp(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE).exp())
+
+
+def mix_categoricals(log_probs: Tensor, weight: Tensor) -> Categorical:
+    """Average member probabilities, in log space so that none underflows.
+
+    Args:
+        log_probs: Member log-probabilities, (batch, member, class).
+        weight: Member weights, (member,), summing to 1; a weight of 0 leaves its member out.
+
+    Example:
+        >>> halves = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]).log()
+        >>> mix_categoricals(halves, torch.tensor([0.75, 0.25])).probs
+        tensor([[0.7500, 0.2500]])
+    """
+    return Categorical(torch.logsumexp(log_probs + weight.log()[:, None], dim=1))
+
+
+def mix_gaussians(mean: Tensor, variance: Tensor, weight: Tensor) -> Gaussian:
+    """Collapse member Gaussians into one by the law of total variance.
+
+    The result's variance is the mean of the member variances plus the variance of the
+    member means: what each member doubts, plus how far they disagree.
+
+    Args:
+        mean: Member means, (batch, member).
+        variance: Member variances, shaped like `mean`.
+        weight: Member weights, (member,), summing to 1.
+
+    Example:
+        >>> mix_gaussians(torch.tensor([[0.0, 2.0]]), torch.ones(1, 2), torch.tensor([0.5, 0.5]))
+        Gaussian(mean=tensor([1.]), variance=tensor([2.]))
+    """
+    mixed = (weight * mean).sum(dim=1)  # (batch,)
+    disagreement = (weight * (mean - mixed[:, None]).square()).sum(dim=1)
+    return Gaussian(mixed, (weight * variance).sum(dim=1) + disagreement)
+
+
+def aggregate(task: Task, outputs: Tensor, weight: Tensor) -> Predictive:
+    """One predictive distribution from what the members say, in the units of the data.
+
+    Args:
+        task: Says what the outputs mean.
+        outputs: Raw member outputs, (batch, member, out).
+        weight: Member weights, (member,), summing to 1.
+    """
+    if isinstance(task, Classification):
+        return mix_categoricals(outputs.log_softmax(dim=-1), weight)
+    member = as_gaussian(outputs)
+    return in_units(task, mix_gaussians(member.mean, member.variance, weight))
+
+
+def in_units(task: Regression, gaussian: Gaussian) -> Gaussian:
+    """Undo the standardisation of the targets."""
+    return Gaussian(gaussian.mean * task.std + task.mean, gaussian.variance * task.std**2)
+
+
+def gaussian_nll(gaussian: Gaussian, targets: Tensor) -> Tensor:
+    """Negative log-likelihood of each target, without the constant ½·log 2π; shaped like `targets`."""
+    return 0.5 * (gaussian.variance.log() + (targets - gaussian.mean).square() / gaussian.variance)
+
+
+def member_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
+    """What each output pays for its target: the loss before any averaging.
+
+    Args:
+        task: Says what the outputs mean.
+        outputs: Raw outputs, (…, out).
+        targets: Class indices or standardised values, (…).
+
+    Returns:
+        Negative log-likelihoods, (…), in float32 also under mixed precision.
+    """
+    outputs = outputs.float()
+    if isinstance(task, Regression):
+        return gaussian_nll(as_gaussian(outputs), targets)
+    flat = F.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), targets.reshape(-1), reduction="none")
+    return flat.view(targets.shape)

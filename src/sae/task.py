@@ -1,0 +1,76 @@
+"""What is to be predicted, and the shape of what it is predicted from."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sae.errors import DataError
+
+
+@dataclass(frozen=True)
+class Classification:
+    """One of `num_classes` classes; a network puts out one logit for each."""
+
+    num_classes: int
+
+    @property
+    def num_outputs(self) -> int:
+        """Width of the network's output."""
+        return self.num_classes
+
+    def check_targets(self, targets: NDArray[np.generic], where: str) -> None:
+        """Refuse labels that are not integers in [0, num_classes), and a single class."""
+        if self.num_classes < 2:
+            raise DataError(f"there must be at least 2 classes to tell apart, got {self.num_classes} in {where}")
+        if not np.issubdtype(targets.dtype, np.integer):
+            raise DataError(f"labels must be integers in [0, {self.num_classes - 1}], got {targets.dtype} in {where}")
+        wrong = np.flatnonzero((targets < 0) | (targets >= self.num_classes))
+        if wrong.size:
+            first = int(wrong[0])
+            raise DataError(
+                f"labels must be in [0, {self.num_classes - 1}], got {targets[first]} at index {first} of {where}"
+            )
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A real number; a network puts out its mean and log-variance.
+
+    Networks learn the standardised target, `(y - mean) / std`; predictions come back in the
+    original units. A data set whose targets are already small keeps mean 0 and std 1.
+    """
+
+    mean: float = 0.0
+    std: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and math.isfinite(self.std) and self.std > 0):
+            raise DataError(f"targets must be finite and vary, got mean {self.mean} and standard deviation {self.std}")
+
+    @property
+    def num_outputs(self) -> int:
+        """Width of the network's output: mean and log-variance."""
+        return 2
+
+    def check_targets(self, targets: NDArray[np.generic], where: str) -> None:
+        """Refuse targets that are not finite numbers."""
+        wrong = np.flatnonzero(~np.isfinite(targets.astype(np.float64)))
+        if wrong.size:
+            first = int(wrong[0])
+            raise DataError(f"targets must be finite, got {targets[first]} at index {first} of {where}")
+
+
+Task = Classification | Regression
+
+Shape = tuple[int, ...]
+"""One sample without its batch: (channel, height, width) of an image, or (feature,) of a table row."""
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """All that a network needs to know of a data set."""
+
+    shape: Shape
+    task: Task

@@ -1,0 +1,75 @@
+"""The state of a run on disk: safetensors for arrays, JSON in its header for the rest."""
+
+import json
+
+import torch
+from torch import Tensor, nn
+
+from sae.errors import RecordError
+from sae.record import Arrays, RunRecord
+from sae.training.trainer import Progress, Trainer
+
+
+def save_model(record: RunRecord, model: nn.Module) -> None:
+    """Write the weights of a trained method."""
+    record.write_arrays(record.MODEL, _to_arrays(model.state_dict()))
+
+
+def load_model(record: RunRecord, model: nn.Module) -> None:
+    """Read the weights of a trained method into one of the same config."""
+    arrays, _ = record.read_arrays(record.MODEL)
+    _load_state(model, arrays, f"{record.path / record.MODEL}")
+
+
+def save_checkpoint(record: RunRecord, trainer: Trainer, progress: Progress) -> None:
+    """Write all that the next epoch depends on, in one file, so that it is whole or not there."""
+    arrays = {f"method.{name}": array for name, array in _to_arrays(trainer.method.state_dict()).items()}
+    for index, state in trainer.optimizer.state_dict()["state"].items():
+        arrays |= {f"optimizer.{index}.{name}": array for name, array in _to_arrays(state).items()}
+    header = {
+        "epoch": progress.epoch,
+        "seconds": progress.seconds,
+        "history": progress.history,
+        "scaler": trainer.scaler.state_dict(),
+    }
+    record.write_arrays(record.CHECKPOINT, arrays, {"progress": json.dumps(header)})
+
+
+def load_checkpoint(record: RunRecord, trainer: Trainer) -> Progress:
+    """Bring a trainer to where the last checkpoint left off; a fresh start where there is none."""
+    path = record.path / record.CHECKPOINT
+    if not path.exists():
+        return Progress()
+    arrays, metadata = record.read_arrays(record.CHECKPOINT)
+    if "progress" not in metadata:
+        raise RecordError(f"{path} is no checkpoint of ours: delete it or train again with --force")
+    header = json.loads(metadata["progress"])
+    _load_state(trainer.method, _below(arrays, "method."), str(path))
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, array in _below(arrays, "optimizer.").items():
+        index, key = name.split(".")
+        state.setdefault(int(index), {})[key] = torch.from_numpy(array)
+    trainer.optimizer.load_state_dict({**trainer.optimizer.state_dict(), "state": state})
+    trainer.scaler.load_state_dict(header["scaler"])
+    return Progress(header["epoch"], header["seconds"], header["history"])
+
+
+def _to_arrays(state: dict[str, Tensor]) -> Arrays:
+    return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in state.items()}
+
+
+def _below(arrays: Arrays, prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _load_state(model: nn.Module, arrays: Arrays, where: str) -> None:
+    """Load weights after checking that they are those of this network."""
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    given = {name: array.shape for name, array in arrays.items()}
+    for name in [*expected, *given]:
+        if expected.get(name) != given.get(name):
+            raise RecordError(
+                f"{where} holds another network: {name} must have shape {expected.get(name, 'none')}, "
+                f"got {given.get(name, 'none')}"
+            )
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})

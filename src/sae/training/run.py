@@ -1,0 +1,128 @@
+"""The only assembler: from a config to a record, and from a record back to a network."""
+
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sae.config import RunConfig
+from sae.data.batches import Preparation
+from sae.data.catalogue import load
+from sae.data.dataset import Dataset
+from sae.errors import ConfigError, DivergedError
+from sae.methods import Method, build_method
+from sae.record import RunRecord
+from sae.training.checkpoint import load_checkpoint, load_model, save_checkpoint, save_model
+from sae.training.evaluator import evaluate_split, metrics_at, reliability_curve, validation_metrics
+from sae.training.memory import keep_freed_memory
+from sae.training.progress import SILENT, ProgressDisplay
+from sae.training.trainer import Progress, Trainer, pick_device
+
+
+def train(config: RunConfig, out: Path, *, force: bool = False, display: ProgressDisplay = SILENT) -> RunRecord:
+    """Train, evaluate and record a run; continue it if it was interrupted, return it if it is there.
+
+    Args:
+        config: Everything that the result depends on.
+        out: The run folder.
+        force: Start over, whatever the folder holds of an earlier run.
+        display: Where progress is shown.
+    """
+    keep_freed_memory()
+    with torch_threads(config.train.threads):
+        dataset = load(config.data)
+        method = build_method(config.method, config.backbone, dataset.spec, config.seed)
+        trainer = Trainer(method, dataset, config)
+        record = RunRecord.create(out, config, force=force)
+        status = record.status
+        if status and status["state"] == "failed":
+            raise DivergedError(f"{out} holds a failed run, start over with --force: {status['error']}")
+        if status is None:
+            _train_and_record(trainer, record, display)
+    return record
+
+
+def evaluate(run: Path, split: str = "test", eval_exits: int | None = None) -> dict[str, Any]:
+    """Evaluate a finished run again from its weights, at every number of exits."""
+    record = RunRecord.open(run)
+    with torch_threads(record.config.train.threads):
+        method, dataset = restore(record)
+        if eval_exits is not None and eval_exits not in method.exit_choices:
+            last = method.exit_choices[-1]
+            raise ConfigError(f"--eval-exits must be in [1, {last}] for this run, got {eval_exits}")
+        report = evaluate_split(method, dataset, split, _preparation(dataset, record.config))
+    if eval_exits is not None:
+        report |= {"exits": eval_exits, "metrics": metrics_at(report["by_exits"], eval_exits)}
+    return {"run": str(run), "split": split, **report, "shift": None}
+
+
+def restore(record: RunRecord) -> tuple[Method, Dataset]:
+    """The trained method of a finished run, and the data it was trained on."""
+    config = record.config
+    dataset = load(config.data)
+    method = build_method(config.method, config.backbone, dataset.spec, config.seed)
+    load_model(record, method)
+    return method.to(pick_device(config.train.device)), dataset
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """A number of CPU threads for a while; it is part of what fixes a run's numbers."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _train_and_record(trainer: Trainer, record: RunRecord, display: ProgressDisplay) -> None:
+    try:
+        progress = _train(trainer, record, display)
+    except DivergedError as error:
+        record.write_json(record.STATUS, {"state": "failed", "error": str(error), **_versions()})
+        raise
+    _record_results(trainer, record)
+    record.write_json(record.STATUS, {"state": "finished", "seconds": round(progress.seconds, 3), **_versions()})
+    (record.path / record.CHECKPOINT).unlink(missing_ok=True)
+
+
+def _train(trainer: Trainer, record: RunRecord, display: ProgressDisplay) -> Progress:
+    """All epochs that are not done yet, with a checkpoint after each."""
+    method, epochs = trainer.method, trainer.config.train.epochs
+    progress = load_checkpoint(record, trainer)
+    done = progress.epoch * trainer.steps_per_epoch
+    with display.steps(record.path.name, trainer.num_steps, done) as on_step:
+        for epoch in range(progress.epoch, epochs):
+            start = time.perf_counter()
+            terms = trainer.train_epoch(epoch, on_step)
+            metrics = validation_metrics(method, trainer.dataset, trainer.prepare)
+            validation = {f"val_{key}": value for key, value in metrics.items()}
+            progress.history.append({"epoch": epoch + 1, **terms, **validation, **method.observables()})
+            progress.epoch = epoch + 1
+            progress.seconds += time.perf_counter() - start
+            record.write_history(progress.history)
+            save_checkpoint(record, trainer, progress)
+    return progress
+
+
+def _record_results(trainer: Trainer, record: RunRecord) -> None:
+    method, dataset, prepare = trainer.method, trainer.dataset, trainer.prepare
+    save_model(record, method)
+    splits = ("val", "test")
+    record.write_json(record.METRICS, {name: evaluate_split(method, dataset, name, prepare) for name in splits})
+    curves = {name: {"reliability": reliability_curve(method, dataset.split(name), prepare)} for name in splits}
+    record.write_json(record.CURVES, curves)
+
+
+def _preparation(dataset: Dataset, config: RunConfig) -> Preparation:
+    return Preparation(dataset.normalisation, len(dataset.spec.shape), pick_device(config.train.device))
+
+
+def _versions() -> dict[str, Any]:
+    return {"versions": {"sae": version("sae"), "torch": torch.__version__, "python": platform.python_version()}}

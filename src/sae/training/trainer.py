@@ -1,0 +1,137 @@
+"""The one training loop."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sae.config import RunConfig
+from sae.data.batches import Preparation, batch_bounds, training_batches
+from sae.data.dataset import Dataset
+from sae.errors import ConfigError, DivergedError
+from sae.methods import Batch, Method
+from sae.seeds import derive_seed
+from sae.training.flat_parameters import FlatParameters
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass
+class Progress:
+    """How far a run has come; with the weights, all that is needed to go on.
+
+    Attributes:
+        epoch: Finished epochs.
+        seconds: Time spent in them.
+        history: A row for each: learning rate, loss terms, gradient norms, validation metrics, θ.
+    """
+
+    epoch: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+class Trainer:
+    """Trains a method, an epoch at a time.
+
+    What an epoch draws depends on the run's seed and the epoch's number alone, so a run that
+    is resumed after any epoch goes on exactly as one that was never interrupted.
+    """
+
+    def __init__(self, method: Method, dataset: Dataset, config: RunConfig) -> None:
+        self.method, self.dataset, self.config = method, dataset, config
+        self.device = pick_device(config.train.device)
+        method.to(self.device)
+        self.prepare = Preparation(dataset.normalisation, len(dataset.spec.shape), self.device)
+        self.bounds = batch_bounds(len(dataset.train), config.train.batch_size, method.smallest_batch)
+        self.num_steps = config.train.epochs * self.steps_per_epoch
+        logits = method.exit_logits()
+        chosen = {id(parameter) for parameter in logits}
+        weights = [parameter for parameter in method.parameters() if id(parameter) not in chosen]
+        self.groups = {"grad_norm": FlatParameters(weights)}  # clipped apart, by the name of its norm in the log
+        if logits:
+            self.groups["logit_grad_norm"] = FlatParameters(logits)
+        decays = (config.train.weight_decay, 0.0)
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": [group.parameter], "weight_decay": decay}
+                for group, decay in zip(self.groups.values(), decays, strict=False)
+            ],
+            lr=config.train.lr,
+            fused=True,
+        )
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.train.precision == "float16")
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches in an epoch."""
+        return len(self.bounds) - 1
+
+    def train_epoch(self, epoch: int, on_step: Callable[[], None] = lambda: None) -> dict[str, float]:
+        """One pass over the training data; returns the epoch's mean loss terms and gradient norms."""
+        seed = self.config.seed
+        batches = training_batches(
+            self.dataset.train,
+            self.config.data,
+            self.dataset.spec.task,
+            self.bounds,
+            self.prepare,
+            np.random.default_rng(derive_seed(seed, "batches", epoch)),
+        )
+        generator = torch.Generator().manual_seed(derive_seed(seed, "method", epoch))
+        self.method.train()
+        rows = []
+        for index, (inputs, targets) in enumerate(batches):
+            names, values = self._step(Batch(inputs, targets), epoch * self.steps_per_epoch + index, generator)
+            rows.append(values)
+            on_step()
+        log = torch.stack(rows).double()  # (step, term); read once an epoch, so that a GPU never waits
+        self._check_finite(log[:, 0], epoch)
+        return dict(zip(names, log.mean(dim=0).tolist(), strict=True))
+
+    def _step(self, batch: Batch, step: int, generator: torch.Generator) -> tuple[list[str], Tensor]:
+        """One update; returns the names and values of what is logged, the loss first."""
+        for param_group in self.optimizer.param_groups:
+            param_group["lr"] = self.learning_rate(step)
+        with torch.autocast(
+            self.device.type,
+            PRECISIONS[self.config.train.precision],
+            self.config.train.precision != "float32",
+        ):
+            loss = self.method.training_loss(batch, step / max(1, self.num_steps - 1), generator)
+        for group in self.groups.values():
+            group.zero_grad()
+        self.scaler.scale(loss.total).backward()  # type: ignore[no-untyped-call]
+        self.scaler.unscale_(self.optimizer)
+        norms = {name: group.clip_grad_norm(self.config.train.clip_norm) for name, group in self.groups.items()}
+        logged = {"loss": loss.total, **loss.terms, **norms}
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return list(logged), torch.stack([value.detach() for value in logged.values()])
+
+    def learning_rate(self, step: int) -> float:
+        """Cosine annealing per step, from the configured rate to 0 after the last step."""
+        return self.config.train.lr * 0.5 * (1 + math.cos(math.pi * step / self.num_steps))
+
+    def _check_finite(self, losses: Tensor, epoch: int) -> None:
+        wrong = (~losses.isfinite()).nonzero().flatten().tolist()
+        if wrong:
+            raise DivergedError(
+                f"the loss must stay finite, however it was {losses[wrong[0]].item()} at step {wrong[0] + 1} of "
+                f"{self.steps_per_epoch} in epoch {epoch + 1}: lower train.lr (now {self.config.train.lr}) "
+                f"or train.clip_norm, or check the data"
+            )
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of this name, if it is here."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"train.device must be a device that torch can use here, got {name!r}: {reason}") from None
+    return device

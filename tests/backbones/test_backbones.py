@@ -1,0 +1,99 @@
+import pytest
+import torch
+
+from sae.backbones import PlainNetwork, build_backbone
+from sae.config import BackboneConfig, FcConfig, ResnetConfig, VggConfig, VitConfig
+from sae.errors import ShapeError
+from sae.measure.cost import measure_cost
+from tests.builders import SMALL_BACKBONES
+
+IMAGE = (3, 32, 32)
+
+
+def num_params(settings: BackboneConfig, shape: tuple[int, ...], num_outputs: int) -> int:
+    return measure_cost(PlainNetwork(build_backbone(settings, shape), num_outputs), shape).params
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(1, 241_032), (2, 1_370_248), (3, 8_218_248), (4, 21_383_816)])
+def test_resnet_has_the_published_parameters(depth: int, expected: int) -> None:
+    assert num_params(ResnetConfig(depth=depth), (3, 64, 64), 200) == expected
+
+
+def test_fc_has_the_published_parameters() -> None:
+    assert num_params(FcConfig(width=4), (1, 32, 32), 2) == 1_844_226
+
+
+def test_vgg_has_the_published_parameters() -> None:
+    assert num_params(VggConfig(width=4), IMAGE, 8) == 246_424
+
+
+def test_vit_has_the_published_parameters() -> None:
+    assert num_params(VitConfig(depth=1), IMAGE, 2) == 245_858
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("depth", [1, 3, 5])
+def test_fc_parameters_follow_their_closed_form(width: int, depth: int) -> None:
+    f = 128 * width
+    closed_form = (48 * f + f) + depth * (f * f + f + 2 * f) + (f * 7 + 7)
+    assert num_params(FcConfig(width=width, depth=depth), (3, 4, 4), 7) == closed_form
+
+
+@pytest.mark.parametrize("blocks", [(1, 1, 1, 1, 1), (1, 1, 2, 2, 2), (2, 1, 1, 1, 3)])
+@pytest.mark.parametrize("depth", [1, 4, 5])
+def test_vgg_parameters_follow_their_closed_form(blocks: tuple[int, ...], depth: int) -> None:
+    planes = [2 * base for base in (4, 8, 16, 32, 32)][:depth]
+    closed_form = 0
+    for before, plane, num_blocks in zip([3, *planes], planes, blocks, strict=False):
+        closed_form += 9 * before * plane + (num_blocks - 1) * 9 * plane * plane + num_blocks * 2 * plane
+    closed_form += planes[-1] * 7 + 7
+    assert num_params(VggConfig(width=2, depth=depth, blocks=blocks), IMAGE, 7) == closed_form
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("depth", [1, 5])
+def test_vit_parameters_follow_their_closed_form(width: int, depth: int) -> None:
+    f, patch, tokens = 192, 48, 64 + 1
+    stem = 2 * patch + (patch * f + f) + 2 * f + f + tokens * f
+    layer = 2 * f + 3 * f * f + (f * f + f) + 2 * f + (f * f * width + f * width) + (f * width * f + f)
+    assert num_params(VitConfig(width=width, depth=depth), IMAGE, 2) == stem + depth * layer + 2 * f + (2 * f + 2)
+
+
+@pytest.mark.parametrize("name", SMALL_BACKBONES)
+@pytest.mark.parametrize("num_inputs", [1, 3])
+@pytest.mark.parametrize("side", [16, 20, 28])
+def test_stages_put_out_what_they_declare(name: str, num_inputs: int, side: int) -> None:
+    backbone = build_backbone(SMALL_BACKBONES[name], (2, side, side), num_inputs)
+    features = backbone.eval()(torch.randn(2, num_inputs * 2, side, side))
+    assert [tuple(feature.shape[1:]) for feature in features] == [info.shape for info in backbone.stage_info]
+
+
+@pytest.mark.parametrize("name", SMALL_BACKBONES)
+def test_only_the_first_layer_widens_with_the_inputs(name: str) -> None:
+    shapes = []
+    for num_inputs in (1, 2):
+        state = build_backbone(SMALL_BACKBONES[name], IMAGE, num_inputs).stages.state_dict()
+        shapes.append({key: value.shape for key, value in state.items()})
+    assert shapes[0] == shapes[1]
+
+
+def test_fc_takes_table_rows() -> None:
+    backbone = build_backbone(FcConfig(depth=1), (10,), num_inputs=2)
+    assert backbone(torch.randn(4, 20))[0].shape == (4, 128)
+
+
+def test_vgg_names_the_smallest_size_it_takes() -> None:
+    with pytest.raises(ShapeError, match="at least 16×16, got inputs of shape 1×8×8"):
+        build_backbone(VggConfig(), (1, 8, 8))
+    build_backbone(VggConfig(depth=3), (1, 8, 8))
+
+
+@pytest.mark.parametrize("settings", [VggConfig(), ResnetConfig(), VitConfig()])
+def test_image_backbones_refuse_tables(settings: BackboneConfig) -> None:
+    with pytest.raises(ShapeError, match="images"):
+        build_backbone(settings, (10,))
+
+
+def test_vit_refuses_sides_that_patches_do_not_cover() -> None:
+    with pytest.raises(ShapeError, match="multiples of 4, got inputs of shape 1×18×16"):
+        build_backbone(VitConfig(), (1, 18, 16))

@@ -1,0 +1,83 @@
+"""Small networks and data that many tests start from."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from sae.backbones import BACKBONES
+from sae.config import (
+    BackboneConfig,
+    FcConfig,
+    MethodConfig,
+    NetworkConfig,
+    ResnetConfig,
+    RunConfig,
+    VggConfig,
+    VitConfig,
+    resolve,
+)
+from sae.data.dataset import Dataset, Normalisation, Split
+from sae.methods import METHODS, Method, build_method
+from sae.methods.sae import Sae
+from sae.settings import parse
+from sae.task import Classification, DataSpec, Regression, Task
+
+SMALL_BACKBONES: dict[str, BackboneConfig] = {
+    "fc": FcConfig(depth=3),
+    "vgg": VggConfig(depth=3, blocks=(1, 1, 2, 2, 2)),
+    "resnet": ResnetConfig(depth=2),
+    "vit": VitConfig(depth=3),
+}
+assert set(SMALL_BACKBONES) == set(BACKBONES), "every backbone of the dict is tested"
+
+SMALL_METHODS: dict[str, dict[str, Any]] = {
+    "sae": {"name": "sae", "inputs": 2, "exits": 2},
+    "standard": {"name": "standard"},
+}
+assert set(SMALL_METHODS) == set(METHODS), "every method of the dict is tested"
+
+SHAPE = (2, 8, 8)
+SPEC = DataSpec(SHAPE, Classification(3))
+REGRESSION_SPEC = DataSpec(SHAPE, Regression(mean=5.0, std=2.0))
+
+
+def method_settings(name: str) -> MethodConfig:
+    values = {"method": SMALL_METHODS[name], "backbone": {"name": "fc"}}
+    return parse(NetworkConfig, values).method
+
+
+def small_method(name: str, backbone: str, spec: DataSpec = SPEC, seed: int = 0) -> Method:
+    return build_method(method_settings(name), SMALL_BACKBONES[backbone], spec, seed)
+
+
+def small_sae(backbone: str, num_inputs: int, max_exits: int, seed: int = 0, spec: DataSpec = SPEC) -> Sae:
+    """An SAE whose exits disagree about their worth, and whose BatchNorms have seen some data."""
+    values = {"method": {"name": "sae", "inputs": num_inputs, "exits": max_exits}, "backbone": {"name": "fc"}}
+    method = build_method(parse(NetworkConfig, values).method, SMALL_BACKBONES[backbone], spec, seed)
+    assert isinstance(method, Sae)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        method.exits.logits.copy_(torch.randn(method.exits.logits.shape, generator=generator) * 0.1)
+        method.train()
+        method.network(torch.randn(16, num_inputs, *spec.shape, generator=generator))
+    method.eval()
+    return method
+
+
+def blobs(task: Task, num_samples: int = 96, shape: tuple[int, ...] = SHAPE, seed: int = 0) -> Dataset:
+    """Noise with a pattern for each class: easy, but not learnt by a network that is wired wrongly."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, num_samples)
+    patterns = rng.normal(size=(3, *shape))
+    inputs = (patterns[labels] + 0.3 * rng.normal(size=(num_samples, *shape))).astype(np.float32)
+    targets = labels if isinstance(task, Classification) else (labels * 2.0 + 3.0).astype(np.float32)
+    split = Split(inputs, targets)
+    normalisation = Normalisation((0.0,) * shape[0], (1.0,) * shape[0])
+    return Dataset("blobs", DataSpec(shape, task), normalisation, split, split, split)
+
+
+def run_config(**layers: Any) -> RunConfig:
+    """A config for tests; sections are laid over small defaults."""
+    base = {"data": {"name": "digits"}, "backbone": {"name": "fc", "depth": 2}, "method": {"name": "sae"}}
+    return resolve(base, {"train": {"epochs": 2, "lr": 1e-3}}, layers)
