@@ -133,9 +133,10 @@ class RunRecord:
 
     def write_arrays(self, name: str, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
         """Write named arrays as safetensors."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
-        self._replace(name, lambda temporary: save_file(arrays, temporary, metadata=metadata))
+        content = save(arrays, metadata)  # its save_file hides a full disk behind an error of its own
+        self._replace(name, lambda temporary: temporary.write_bytes(content))
 
     def read_arrays(self, name: str) -> tuple[Arrays, dict[str, str]]:
         """Read named arrays and the metadata beside them."""

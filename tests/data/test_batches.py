@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sae.config import DataConfig
+from sae.data.batches import Preparation, batch_bounds, evaluation_batches, training_batches
+from sae.data.dataset import Normalisation, Split
+from sae.errors import ConfigError
+from sae.task import Classification, Regression, Task
+
+CPU = torch.device("cpu")
+
+
+@given(st.integers(2, 200), st.integers(2, 64), st.integers(1, 2))
+def test_bounds_cover_every_sample_and_leave_no_batch_too_small(samples: int, batch_size: int, smallest: int) -> None:
+    bounds = batch_bounds(samples, batch_size, smallest)
+    sizes = np.diff(bounds)
+    assert (bounds[0], bounds[-1]) == (0, samples)
+    assert sizes.min() >= smallest
+    assert sizes.max() <= batch_size + smallest - 1
+
+
+def test_a_single_leftover_sample_joins_its_neighbour_only_where_it_must() -> None:
+    assert batch_bounds(129, 64, smallest=2) == [0, 64, 129]
+    assert batch_bounds(129, 64, smallest=1) == [0, 64, 128, 129]
+
+
+def test_batches_of_one_are_refused_where_batchnorm_needs_two() -> None:
+    with pytest.raises(ConfigError, match="at least 2 samples, got 1 and 10"):
+        batch_bounds(10, 1, smallest=2)
+
+
+def epoch(task: Task, targets: np.ndarray, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    inputs = np.arange(23, dtype=np.float32)[:, None]
+    prepare = Preparation(Normalisation((0.0,), (1.0,)), 1, CPU)
+    batches = list(
+        training_batches(
+            Split(inputs, targets),
+            DataConfig(name="x"),
+            task,
+            batch_bounds(23, 2),
+            prepare,
+            np.random.default_rng(seed),
+        )
+    )
+    return torch.cat([x for x, _ in batches]).flatten(), torch.cat([y for _, y in batches])
+
+
+def test_an_epoch_shows_every_sample_once_with_its_own_target() -> None:
+    inputs, targets = epoch(Classification(30), np.arange(23))
+    assert sorted(inputs.tolist()) == list(range(23))
+    assert inputs.tolist() == targets.tolist()
+
+
+def test_the_order_depends_on_the_generator_alone() -> None:
+    one, two, other = (epoch(Classification(30), np.arange(23), seed)[0].tolist() for seed in (1, 1, 2))
+    assert one == two != other
+
+
+def test_real_targets_are_standardised_for_training() -> None:
+    inputs, targets = epoch(Regression(mean=10.0, std=2.0), np.arange(23, dtype=np.float32))
+    torch.testing.assert_close(targets, (inputs - 10.0) / 2.0)
+
+
+def test_preparation_normalises_each_channel() -> None:
+    prepare = Preparation(Normalisation((10.0, 20.0), (2.0, 4.0)), 3, CPU)
+    images = np.full((1, 2, 3, 3), 30, np.uint8)
+    prepared = prepare(images)
+    assert prepared[0, :, 0, 0].tolist() == [10.0, 2.5]
+    assert (images == 30).all()
+
+
+def test_evaluation_keeps_order_and_loses_nothing() -> None:
+    inputs = np.arange(600, dtype=np.float32)[:, None]
+    prepare = Preparation(Normalisation((0.0,), (1.0,)), 1, CPU)
+    seen = torch.cat(list(evaluation_batches(Split(inputs, np.zeros(600)), prepare)))
+    assert seen.flatten().tolist() == list(range(600))
