@@ -188,6 +188,7 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
 def test_a_killed_process_continues_to_the_same_numbers(sent: signal.Signals, code: int, tmp_path: Path) -> None:
     arguments = ["train", "--data", "digits", "--set", "backbone.depth=2", "--epochs", "8", "--out"]
