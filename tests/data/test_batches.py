@@ -75,5 +75,5 @@ def test_preparation_normalises_each_channel() -> None:
 def test_evaluation_keeps_order_and_loses_nothing() -> None:
     inputs = np.arange(600, dtype=np.float32)[:, None]
     prepare = Preparation(Normalisation((0.0,), (1.0,)), 1, CPU)
-    seen = torch.cat(list(evaluation_batches(Split(inputs, np.zeros(600)), prepare)))
+    seen = torch.cat(list(evaluation_batches(inputs, prepare)))
     assert seen.flatten().tolist() == list(range(600))

@@ -8,6 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+METRIC_COLUMNS = (
+    *("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
+    *("aurc", "disagreement", "diversity_disagreement"),
+)
+"""What a table shows of the metrics; JSON has all."""
 COST_COLUMNS = ("FLOPs", "params")
 
 
@@ -36,7 +41,7 @@ def print_message(message: str) -> None:
 
 def print_evaluation(report: Mapping[str, Any]) -> None:
     """One row for each number of exits, the one asked for marked."""
-    keys = list(report["metrics"])
+    keys = [key for key in METRIC_COLUMNS if key in report["metrics"]]
     rows = []
     for item in report["by_exits"]:
         mark = " ←" if item["exits"] == report["exits"] and len(report["by_exits"]) > 1 else ""

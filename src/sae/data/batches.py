@@ -59,10 +59,10 @@ def training_batches(
         yield from zip(prepare(samples).split(sizes), targets[edges[0] : edges[-1]].split(sizes), strict=True)
 
 
-def evaluation_batches(split: Split, prepare: Preparation) -> Iterator[Tensor]:
+def evaluation_batches(inputs: Array, prepare: Preparation) -> Iterator[Tensor]:
     """All samples in order, without augmentation; (batch, *sample) each."""
-    for start in range(0, len(split), EVALUATION_BATCH):
-        yield prepare(split.inputs[start : start + EVALUATION_BATCH])
+    for start in range(0, len(inputs), EVALUATION_BATCH):
+        yield prepare(inputs[start : start + EVALUATION_BATCH])
 
 
 def batch_bounds(num_samples: int, batch_size: int, smallest: int = 1) -> list[int]:

@@ -18,7 +18,7 @@ from sae.errors import ConfigError, DivergedError
 from sae.methods import Method, build_method
 from sae.record import RunRecord
 from sae.training.checkpoint import load_checkpoint, load_model, save_checkpoint, save_model
-from sae.training.evaluator import evaluate_split, metrics_at, reliability_curve, validation_metrics
+from sae.training.evaluator import curves, evaluate_split, metrics_at, validation_metrics
 from sae.training.memory import keep_freed_memory
 from sae.training.progress import SILENT, ProgressDisplay
 from sae.training.trainer import Progress, Trainer, pick_device
@@ -116,8 +116,7 @@ def _record_results(trainer: Trainer, record: RunRecord) -> None:
     save_model(record, method)
     splits = ("val", "test")
     record.write_json(record.METRICS, {name: evaluate_split(method, dataset, name, prepare) for name in splits})
-    curves = {name: {"reliability": reliability_curve(method, dataset.split(name), prepare)} for name in splits}
-    record.write_json(record.CURVES, curves)
+    record.write_json(record.CURVES, {name: curves(method, dataset.split(name), prepare) for name in splits})
 
 
 def _preparation(dataset: Dataset, config: RunConfig) -> Preparation:
