@@ -29,7 +29,8 @@ class Preparation:
 
     def __call__(self, samples: Array) -> Tensor:
         """(batch, *sample), any dtype → float32 on the device."""
-        moved = torch.from_numpy(samples).to(self.device)
+        writable = np.require(samples, requirements="W")  # torch refuses what is mapped read-only
+        moved = torch.from_numpy(writable).to(self.device)
         return moved.to(torch.float32, copy=True).sub_(self.shift).mul_(self.scale)
 
 
@@ -56,7 +57,8 @@ def training_batches(
         if config.flip:
             samples = random_flip(samples, generator)
         sizes = [stop - start for start, stop in pairwise(edges)]
-        yield from zip(prepare(samples).split(sizes), targets[edges[0] : edges[-1]].split(sizes), strict=True)
+        chosen = targets[edges[0] : edges[-1]]
+        yield from zip(torch.split(prepare(samples), sizes), torch.split(chosen, sizes), strict=True)
 
 
 def evaluation_batches(split: Split, prepare: Preparation) -> Iterator[Tensor]:
