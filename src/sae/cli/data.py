@@ -49,9 +49,9 @@ def info(
 
     choose_data_root(data_root)
     dataset = load(parse(DataConfig, options.section(name=name, task=task, target=target, size=size)))
-    (print_json if json else print_summary)(summarise(dataset))
     if picture:
         write_picture(dataset, picture)
+    (print_json if json else print_summary)(summarise(dataset))
 
 
 @app.command()
@@ -92,12 +92,13 @@ def print_summary(summary: dict[str, Any]) -> None:
 
 def write_picture(dataset: "Dataset", path: Path) -> None:
     """An image of each class, in a grid."""
-    from sae.data.picture import sample_grid
     from sae.data.summary import first_of_each_class
     from sae.errors import ConfigError
 
     if len(dataset.spec.shape) != 3:
         raise ConfigError(f"--picture needs images, however {dataset.name} is a table: leave it out")
+    from sae.data.picture import sample_grid
+
     images, titles = first_of_each_class(dataset)
     try:
         sample_grid(images, titles).save(path)

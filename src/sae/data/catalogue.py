@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 """Files that may be the user's own data; a folder may be too."""
 
+LEFT_OUT = {"chestmnist": "its samples have several labels at once, which no task here can express"}
+
 TINY_SUGGESTS = {
     "backbone": {"name": "resnet"},
     "method": {"name": "sae", "batch_repetition": 1},  # a section of another name replaces this one
@@ -107,6 +109,8 @@ def find_entry(name: str) -> Entry:
         from sae.data.own import own_entry
 
         return own_entry(name)
+    if name in LEFT_OUT:
+        raise DataError(f"{name} cannot be used: {LEFT_OUT[name]}")
     close = difflib.get_close_matches(name, CATALOGUE, n=1)
     hint = f", did you mean {close[0]}?" if close else ""
     raise DataError(

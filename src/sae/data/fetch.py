@@ -87,7 +87,7 @@ def _download(url: str, part: Path, on_progress: OnProgress) -> None:
         raise DataError(
             f"{url} must be a file to download, however the server answered {error.code} {error.reason}"
         ) from None
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(f"{url} could not be downloaded ({reason}): {_what_is_left(part)}") from None
     if total is not None and done < total:

@@ -1,7 +1,7 @@
 """The two-dimensional sets of MedMNIST, as its version 3 publishes them (Zenodo record 10519652).
 
 Checksums, class names and sizes are those of the `medmnist` package, version 3.0.2.
-ChestMNIST is left out: a sample of it has several labels at once.
+ChestMNIST is left out: its samples have several labels at once.
 """
 
 from collections.abc import Mapping
