@@ -25,7 +25,7 @@ bench: $(READY)  ## ratios measured side by side; results are in docs/benchmarks
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,tables,dev]'
 	touch $@
 
 clean:

@@ -15,7 +15,12 @@ from sae.settings import Layer, Settings, merge, parse
 class DataConfig(Settings):
     """Which data, and how training images are varied."""
 
-    name: str = Field(description="a name of the catalogue")
+    name: str = Field(description="a name of the catalogue, or the path of your own data")
+    task: Literal["classification", "regression"] | None = Field(
+        None, description="what to predict, where the data do not say: .npz files and tables"
+    )
+    target: str | None = Field(None, description="column of a table that is to be predicted")
+    size: Literal[28, 64, 128, 224] | None = Field(None, description="side of the images, for sets of MedMNIST")
     split_seed: int = Field(0, description="seed of the split into train, val and test, kept over run seeds")
     crop: int = Field(0, ge=0, description="pixels of padding before a random crop to the old size; 0 is off")
     flip: bool = Field(False, description="mirror each image with probability one half")

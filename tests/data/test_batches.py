@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -6,9 +8,11 @@ from hypothesis import strategies as st
 
 from sae.config import DataConfig
 from sae.data.batches import Preparation, batch_bounds, evaluation_batches, training_batches
+from sae.data.catalogue import load
 from sae.data.dataset import Normalisation, Split
 from sae.errors import ConfigError
 from sae.task import Classification, Regression, Task
+from tests.data.samples import class_files, data_config, write_folder
 
 CPU = torch.device("cpu")
 
@@ -77,3 +81,14 @@ def test_evaluation_keeps_order_and_loses_nothing() -> None:
     prepare = Preparation(Normalisation((0.0,), (1.0,)), 1, CPU)
     seen = torch.cat(list(evaluation_batches(inputs, prepare)))
     assert seen.flatten().tolist() == list(range(600))
+
+
+def test_samples_that_are_mapped_from_disk_are_trained_and_evaluated_on(tmp_path: Path) -> None:
+    dataset = load(data_config(write_folder(tmp_path / "a", class_files())))
+    prepare = Preparation(dataset.normalisation, 3, CPU)
+    evaluated = torch.cat(list(evaluation_batches(dataset.test.inputs, prepare)))
+    torch.testing.assert_close(evaluated, prepare(np.array(dataset.test.inputs[:])))
+    config = data_config("x", crop=2, flip=True)
+    bounds = batch_bounds(len(dataset.train), 4)
+    batches = training_batches(dataset.train, config, Classification(2), bounds, prepare, np.random.default_rng(0))
+    assert sum(len(inputs) for inputs, _ in batches) == len(dataset.train)

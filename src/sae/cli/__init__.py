@@ -7,7 +7,7 @@ from typer.core import TyperGroup
 
 from sae.errors import SaeError
 
-EXTRA_OF = {"torch": "train", "sklearn": "train", "safetensors": "train"}
+EXTRA_OF = {"torch": "train", "sklearn": "train", "safetensors": "train", "pooch": "train", "pyarrow": "tables"}
 """Which extra brings which package."""
 
 
@@ -51,9 +51,10 @@ def main() -> None:
     app()
 
 
-from sae.cli import cost, demo, evaluate, train  # noqa: E402
+from sae.cli import cost, data, demo, evaluate, train  # noqa: E402
 
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("cost")(cost.cost)
+app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)

@@ -12,6 +12,12 @@ Exits = Annotated[int | None, typer.Option(help="K, exits kept per input (sae)")
 Width = Annotated[int | None, typer.Option(help="width multiplier of the backbone")]
 Depth = Annotated[int | None, typer.Option(help="stages of the backbone; by default all")]
 Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage of vgg, e.g. 1,1,2,2,2")]
+DataRoot = Annotated[
+    Path | None, typer.Option(help="folder where data files are looked for first; else SAE_DATA_ROOT, then the cache")
+]
+Task = Annotated[str | None, typer.Option(help="classification or regression, for your own .npz or table")]
+Target = Annotated[str | None, typer.Option(help="column to predict, for your own table")]
+Size = Annotated[int | None, typer.Option(help="side of the images of a MedMNIST set: 28, 64, 128 or 224")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 

@@ -2,10 +2,12 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
 METRIC_COLUMNS = (
@@ -37,6 +39,16 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 def print_message(message: str) -> None:
     """A line for the person at the terminal, on standard error."""
     Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Bytes and speed on standard error while something is downloaded; nothing if that is not a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def print_evaluation(report: Mapping[str, Any]) -> None:

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 def train(
     out: Annotated[Path, typer.Option(help="folder for the run; the same command again continues it")],
-    data: Annotated[str | None, typer.Option(help="a data set of the catalogue: digits, diabetes")] = None,
+    data: Annotated[str | None, typer.Option(help="a name of `sae data list`, or the path of your own data")] = None,
+    task: options.Task = None,
+    target: options.Target = None,
+    size: options.Size = None,
+    data_root: options.DataRoot = None,
     method: options.Method = None,
     backbone: options.Backbone = None,
     inputs: options.Inputs = None,
@@ -29,8 +33,10 @@ def train(
     json: options.Json = False,
 ) -> None:
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
+    from sae.data.locations import choose_data_root
+
     flags: dict[str, Any] = {
-        "data": options.section(name=data),
+        "data": options.section(name=data, task=task, target=target, size=size),
         "method": options.section(name=method, inputs=inputs, exits=exits),
         "backbone": options.section(
             name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)
@@ -38,6 +44,7 @@ def train(
         "train": options.section(epochs=epochs),
         **options.section(seed=seed),
     }
+    choose_data_root(data_root)
     run = resolve_run(config, flags, set_ or [])
     from sae.cli.output import print_evaluation, print_json, print_message
     from sae.training.progress import Bar

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sae.config import DataConfig
 from sae.data.augmentation import random_crop, random_flip
-from sae.data.dataset import Array, Normalisation, Split
+from sae.data.dataset import Array, Normalisation, Samples, Split
 from sae.errors import ConfigError
 from sae.task import Regression, Task
 
@@ -29,7 +29,8 @@ class Preparation:
 
     def __call__(self, samples: Array) -> Tensor:
         """(batch, *sample), any dtype → float32 on the device."""
-        moved = torch.from_numpy(samples).to(self.device)
+        writable = np.require(samples, requirements="W")  # torch refuses what is mapped read-only
+        moved = torch.from_numpy(writable).to(self.device)
         return moved.to(torch.float32, copy=True).sub_(self.shift).mul_(self.scale)
 
 
@@ -56,10 +57,11 @@ def training_batches(
         if config.flip:
             samples = random_flip(samples, generator)
         sizes = [stop - start for start, stop in pairwise(edges)]
-        yield from zip(prepare(samples).split(sizes), targets[edges[0] : edges[-1]].split(sizes), strict=True)
+        chosen = targets[edges[0] : edges[-1]]
+        yield from zip(torch.split(prepare(samples), sizes), torch.split(chosen, sizes), strict=True)
 
 
-def evaluation_batches(inputs: Array, prepare: Preparation) -> Iterator[Tensor]:
+def evaluation_batches(inputs: Samples, prepare: Preparation) -> Iterator[Tensor]:
     """All samples in order, without augmentation; (batch, *sample) each."""
     for start in range(0, len(inputs), EVALUATION_BATCH):
         yield prepare(inputs[start : start + EVALUATION_BATCH])

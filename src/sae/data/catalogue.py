@@ -4,63 +4,116 @@ Light to import: the readers are loaded only when a set is.
 """
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sae.config import DataConfig
+from sae.data.entry import Entry, PublishedFile
+from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
 from sae.errors import DataError
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset
 
+OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
+"""Files that may be the user's own data; a folder may be too."""
 
-@dataclass(frozen=True)
-class Entry:
-    """A data set of the catalogue.
+LEFT_OUT = {"chestmnist": "its samples have several labels at once, which no task here can express"}
 
-    Attributes:
-        summary: One line for people.
-        reader: `module:function` from a `DataConfig` to a `Dataset`.
-        suggests: Settings for a run on it, under those that the user gives.
-    """
+TINY_SUGGESTS = {
+    "backbone": {"name": "resnet"},
+    "method": {"name": "sae", "batch_repetition": 1},  # a section of another name replaces this one
+    "data": {"crop": 4, "flip": True},
+    "train": {"epochs": 100, "batch_size": 128, "weight_decay": 0.0},
+}
+EMBEDDED_SUGGESTS = {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}}
 
-    summary: str
-    reader: str
-    suggests: Mapping[str, Any] = field(default_factory=dict)
+
+def _medmnist(name: str, facts: MedMnistSet) -> Entry:
+    return Entry(
+        facts.summary,
+        "sae.data.medmnist:read_medmnist",
+        {
+            "backbone": {"name": facts.backbone},
+            "data": {"size": PADDED_SIZE, "crop": 4, "flip": facts.flip},
+            "train": {"batch_size": facts.batch_size},
+        },
+        task=facts.task,
+        takes=frozenset({"size"}),
+        files=facts.files(name),
+    )
 
 
 CATALOGUE: dict[str, Entry] = {
     "digits": Entry(
         "1,797 handwritten digits, 8×8 gray enlarged to 16×16, 10 classes (scikit-learn)",
         "sae.data.embedded:read_digits",
-        {"backbone": {"name": "fc"}, "data": {"crop": 1}, "train": {"epochs": 30, "lr": 1e-3}},
+        {**EMBEDDED_SUGGESTS, "data": {"crop": 1}},
     ),
     "diabetes": Entry(
         "442 patients, 10 features, regression of disease progression (scikit-learn)",
         "sae.data.embedded:read_diabetes",
-        {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}},
+        EMBEDDED_SUGGESTS,
+        kind="table",
+        task="regression",
     ),
+    "tinyimagenet": Entry(
+        "TinyImageNet: 100,000/10,000 images for training and test, 64² RGB, 200 classes",
+        "sae.data.tinyimagenet:read_published",
+        TINY_SUGGESTS,
+        files={
+            None: PublishedFile(
+                "tiny-imagenet-200.zip",
+                "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                "90528d7ca1a48142e341f4ef8d21d0de",
+                unpacked="tiny-imagenet-200",
+            )
+        },
+    ),
+    **{name: _medmnist(name, facts) for name, facts in MEDMNIST.items()},
 }
 
 
 def suggestions(name: str) -> dict[str, Any]:
-    """The lowest layer of a run's settings: what the data set of this name suggests."""
-    entry = _entry(name)
+    """The lowest layer of a run's settings: what the data set of this name or path suggests."""
+    entry = find_entry(name)
     return {**entry.suggests, "data": {"name": name, **entry.suggests.get("data", {})}}
 
 
-def load(config: DataConfig) -> "Dataset":
-    """Read a data set of the catalogue."""
-    module, function = _entry(config.name).reader.split(":")
-    dataset: Dataset = getattr(import_module(module), function)(config)
-    return dataset
+def load(config: DataConfig, seed: int = 0) -> "Dataset":
+    """Read a data set of the catalogue or of the user.
+
+    Args:
+        config: Which, and how it is to be taken.
+        seed: The run's; TinyImageNet's validation samples depend on it.
+    """
+    return find_entry(config.name).read(config, seed)
 
 
-def _entry(name: str) -> Entry:
-    if name not in CATALOGUE:
-        close = difflib.get_close_matches(name, CATALOGUE, n=1)
-        hint = f", did you mean {close[0]}?" if close else ""
-        raise DataError(f"data must be one of {', '.join(CATALOGUE)}; got {name!r}{hint}")
-    return CATALOGUE[name]
+def published_file(name: str, size: int | None = None) -> PublishedFile:
+    """The file to fetch for a set of the catalogue."""
+    files = find_entry(name).files
+    if not files:
+        raise DataError(f"{name} needs no fetching: it comes with scikit-learn or is your own")
+    chosen = size if size is not None else next(iter(files))
+    if chosen not in files:
+        raise DataError(f"size must be one of {', '.join(map(str, files))} for {name}, got {size}")
+    return files[chosen]
+
+
+def find_entry(name: str) -> Entry:
+    """What is known of a set, by its name in the catalogue or by the path of the user's own."""
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    if Path(name).suffix.lower() in OWN_SUFFIXES or "/" in name or Path(name).is_dir():
+        from sae.data.own import own_entry
+
+        return own_entry(name)
+    if name in LEFT_OUT:
+        raise DataError(f"{name} cannot be used: {LEFT_OUT[name]}")
+    close = difflib.get_close_matches(name, CATALOGUE, n=1)
+    hint = f", did you mean {close[0]}?" if close else ""
+    raise DataError(
+        f"data must be one of {', '.join(CATALOGUE)}, or the path of a folder of images or of a "
+        f"{', '.join(OWN_SUFFIXES)} file; got {name!r}{hint}"
+    )

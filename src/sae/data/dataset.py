@@ -1,15 +1,58 @@
-"""A data set in memory: three splits of raw samples, and how a sample is prepared for a network."""
+"""A data set: three splits of raw samples, and how a sample is prepared for a network."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sae.errors import DataError
-from sae.task import DataSpec, Task
+from sae.task import DataSpec, Regression
 
 Array = NDArray[Any]
+
+
+class Samples(Protocol):
+    """What a split holds: an array, in memory or mapped from disk, or some rows of one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(sample, *sample)."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of a raw sample."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any, /) -> Array: ...
+
+
+class Rows:
+    """Some rows of an array, copied only when they are asked for.
+
+    A split of a set that is mapped from disk stays on disk, where processes share it.
+    """
+
+    def __init__(self, array: Array, rows: Array) -> None:
+        self.array, self.rows = array, rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(row, *sample)."""
+        return (len(self.rows), *self.array.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the array."""
+        return self.array.dtype
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any, /) -> Array:
+        chosen: Array = self.array[self.rows[rows]]
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -21,7 +64,7 @@ class Split:
         targets: (sample,), int64 labels or float32 values.
     """
 
-    inputs: Array
+    inputs: Samples
     targets: Array
 
     def __len__(self) -> int:
@@ -43,6 +86,7 @@ class Dataset:
     Attributes:
         spec: Shape of a prepared sample, and the task.
         normalisation: Applied to every sample, after augmentation.
+        class_names: What the classes are called, in the order of their labels, if they have names.
     """
 
     name: str
@@ -51,6 +95,7 @@ class Dataset:
     train: Split
     val: Split
     test: Split
+    class_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("train", "val", "test"):
@@ -71,7 +116,7 @@ def check_split(split: Split, spec: DataSpec, where: str) -> None:
     if split.inputs.shape[1:] != spec.shape:
         raise DataError(f"samples must have shape {spec.shape}, got {split.inputs.shape[1:]} in {where}")
     if np.issubdtype(split.inputs.dtype, np.floating):
-        _check_finite(split.inputs, where)
+        _check_finite(split.inputs[:], where)
     spec.task.check_targets(split.targets, where)
 
 
@@ -81,29 +126,13 @@ def standardisation(inputs: Array) -> Normalisation:
     return Normalisation(tuple(mean.tolist()), tuple(np.where(std > 0, std, 1.0).tolist()))
 
 
-def split_indices(num_samples: int, split_seed: int, labels: Array | None = None) -> tuple[Array, Array, Array]:
-    """A seeded split into 60 % train, 20 % val and 20 % test, in equal shares of each class."""
-    from sklearn.model_selection import train_test_split
-
-    everything = np.arange(num_samples)
-    train, rest = train_test_split(everything, test_size=0.4, random_state=split_seed, stratify=labels)
-    val, test = train_test_split(
-        rest, test_size=0.5, random_state=split_seed, stratify=None if labels is None else labels[rest]
-    )
-    return train, val, test
-
-
-def split_up(
-    name: str,
-    inputs: Array,
-    targets: Array,
-    task: Task,
-    normalisation: Normalisation,
-    parts: tuple[Array, ...],
-) -> Dataset:
-    """A data set from one array of samples and the indices of its three splits."""
-    splits = (Split(np.ascontiguousarray(inputs[part]), targets[part]) for part in parts)
-    return Dataset(name, DataSpec(inputs.shape[1:], task), normalisation, *splits)
+def standardised_regression(targets: Array, where: str) -> Regression:
+    """The task of predicting values that a network learns standardised on its training targets."""
+    Regression().check_targets(targets, where)
+    values = targets.astype(np.float64)
+    if not values.std() > 0:
+        raise DataError(f"targets must vary, however all {len(values)} are {values[:1].tolist()} in {where}")
+    return Regression(float(values.mean()), float(values.std()))
 
 
 def _check_finite(inputs: Array, where: str) -> None:

@@ -3,14 +3,15 @@
 import numpy as np
 
 from sae.config import DataConfig
-from sae.data.dataset import Dataset, Normalisation, split_indices, split_up, standardisation
-from sae.task import Classification, Regression
+from sae.data.dataset import Dataset, Normalisation, standardisation, standardised_regression
+from sae.data.splitting import split_indices, split_up
+from sae.task import Classification
 
 DIGITS_NORMALISATION = Normalisation(mean=(77.8,), std=(95.9,))
 """Of all pixels of the digits, in [0, 255]."""
 
 
-def read_digits(config: DataConfig) -> Dataset:
+def read_digits(config: DataConfig, _seed: int) -> Dataset:
     """Handwritten digits; each pixel of 8×8 becomes 2×2, so that every backbone fits."""
     from sklearn.datasets import load_digits
 
@@ -19,16 +20,15 @@ def read_digits(config: DataConfig) -> Dataset:
     images = small.repeat(2, axis=1).repeat(2, axis=2)[:, None]
     labels = bunch.target.astype(np.int64)
     parts = split_indices(len(labels), config.split_seed, labels)
-    return split_up("digits", images, labels, Classification(10), DIGITS_NORMALISATION, parts)
+    return split_up("digits", images, labels, Classification(10), DIGITS_NORMALISATION, parts, tuple("0123456789"))
 
 
-def read_diabetes(config: DataConfig) -> Dataset:
+def read_diabetes(config: DataConfig, _seed: int) -> Dataset:
     """Disease progression after a year; features and targets standardised on the training split."""
     from sklearn.datasets import load_diabetes
 
     bunch = load_diabetes(scaled=False)
     inputs, targets = bunch.data.astype(np.float32), bunch.target.astype(np.float32)
     parts = split_indices(len(targets), config.split_seed)
-    training_targets = targets[parts[0]].astype(np.float64)
-    task = Regression(float(training_targets.mean()), float(training_targets.std()))
+    task = standardised_regression(targets[parts[0]], "the train split of diabetes")
     return split_up("diabetes", inputs, targets, task, standardisation(inputs[parts[0]]), parts)

@@ -35,7 +35,7 @@ def train(config: RunConfig, out: Path, *, force: bool = False, display: Progres
     """
     keep_freed_memory()
     with torch_threads(config.train.threads):
-        dataset = load(config.data)
+        dataset = load(config.data, config.seed)
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
         trainer = Trainer(method, dataset, config)
         record = RunRecord.create(out, config, force=force)
@@ -64,7 +64,7 @@ def evaluate(run: Path, split: str = "test", eval_exits: int | None = None) -> d
 def restore(record: RunRecord) -> tuple[Method, Dataset]:
     """The trained method of a finished run, and the data it was trained on."""
     config = record.config
-    dataset = load(config.data)
+    dataset = load(config.data, config.seed)
     method = build_method(config.method, config.backbone, dataset.spec, config.seed)
     load_model(record, method)
     return method.to(pick_device(config.train.device)), dataset

@@ -1,0 +1,106 @@
+"""`sae data`: what there is, what is in it, and bringing it here."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.data.dataset import Dataset
+
+app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
+
+
+@app.command("list")
+def list_sets(data_root: options.DataRoot = None, json: options.Json = False) -> None:
+    """The data sets of the catalogue, and whether they are on this machine."""
+    from sae.cli.output import print_json, print_table
+    from sae.data.catalogue import CATALOGUE
+    from sae.data.locations import choose_data_root, is_present
+
+    choose_data_root(data_root)
+    sets: dict[str, dict[str, Any]] = {
+        name: {"here": not entry.files or any(map(is_present, entry.files.values())), "summary": entry.summary}
+        for name, entry in CATALOGUE.items()
+    }
+    rows = [[name, "yes" if row["here"] else "fetch", row["summary"]] for name, row in sets.items()]
+    print_json(sets) if json else print_table("data sets", ["name", "here", "what it is"], rows)
+
+
+@app.command()
+def info(
+    name: Annotated[str, typer.Argument(help="a name of the catalogue, or the path of your own data")],
+    task: options.Task = None,
+    target: options.Target = None,
+    size: options.Size = None,
+    picture: Annotated[Path | None, typer.Option(help="also write an image of each class to this PNG file")] = None,
+    data_root: options.DataRoot = None,
+    json: options.Json = False,
+) -> None:
+    """Sizes, classes and class balance of a data set."""
+    from sae.cli.output import print_json
+    from sae.config import DataConfig
+    from sae.data.catalogue import load
+    from sae.data.locations import choose_data_root
+    from sae.data.summary import summarise
+    from sae.settings import parse
+
+    choose_data_root(data_root)
+    dataset = load(parse(DataConfig, options.section(name=name, task=task, target=target, size=size)))
+    if picture:
+        write_picture(dataset, picture)
+    (print_json if json else print_summary)(summarise(dataset))
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="a name of the catalogue")],
+    size: options.Size = None,
+    url: Annotated[str | None, typer.Option(help="bring it from this address or file instead")] = None,
+    data_root: options.DataRoot = None,
+) -> None:
+    """Download a data set; a download that broke off is continued."""
+    from sae.cli.output import download_bar, print_message
+    from sae.data.catalogue import published_file
+    from sae.data.fetch import fetch as fetch_file
+    from sae.data.locations import choose_data_root
+
+    choose_data_root(data_root)
+    file = published_file(name, size)
+    with download_bar(file.name) as on_progress:
+        path = fetch_file(file, url, on_progress)
+    print_message(f"{name} is in {path}")
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """One row for each class, or for each number that describes the targets."""
+    from sae.cli.output import print_table
+
+    splits = summary["splits"]
+    rows = [["samples", *(f"{split['samples']:,}" for split in splits.values())]]
+    if summary["classes"]:
+        for label, title in enumerate(summary["classes"]):
+            rows += [[title, *(f"{split['per_class'][label]:,}" for split in splits.values())]]
+    else:
+        for key in ("mean", "std", "min", "max"):
+            rows += [[f"{key} of targets", *(f"{split['targets'][key]:.4g}" for split in splits.values())]]
+    shape = "×".join(map(str, summary["shape"]))
+    print_table(f"{summary['name']}: {summary['task']} of samples of {shape}", ["", *splits], rows)
+
+
+def write_picture(dataset: "Dataset", path: Path) -> None:
+    """An image of each class, in a grid."""
+    from sae.data.summary import first_of_each_class
+    from sae.errors import ConfigError
+
+    if len(dataset.spec.shape) != 3:
+        raise ConfigError(f"--picture needs images, however {dataset.name} is a table: leave it out")
+    from sae.data.picture import sample_grid
+
+    images, titles = first_of_each_class(dataset)
+    try:
+        sample_grid(images, titles).save(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--picture must name an image file that can be written, got {path}: {error}") from None

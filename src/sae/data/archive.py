@@ -1,0 +1,127 @@
+"""A tree of files, in a folder or in a zip that is never unpacked."""
+
+import stat
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+from sae.data.cache import file_identity
+from sae.errors import DataError
+
+LARGEST_TOTAL = 256 << 30
+"""Bytes in an archive; more than any set that this library could train on."""
+HARMLESS_TOTAL = 256 << 20
+LARGEST_RATIO = 200
+"""Bytes for each byte of the archive, beyond the harmless total; images are compressed already."""
+
+
+class FileTree(Protocol):
+    """Files by name.
+
+    Attributes:
+        path: Where the tree is.
+        names: Relative, with forward slashes, sorted, hidden ones left out.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+
+
+class Folder:
+    """A folder on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        found = (file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+        self.names = tuple(sorted(name for name in found if _is_visible(name)))
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        try:
+            return (self.path / name).read_bytes()
+        except OSError as error:
+            raise DataError(f"{self.path / name} must be readable, however: {error.strerror}") from None
+
+
+class Archive:
+    """A zip file; a folder that all its files share is left out of their names."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with open_zip(path) as archive:
+            members = [info for info in archive.infolist() if not info.is_dir() and _is_visible(info.filename)]
+        root = _shared_root([info.filename for info in members])
+        self._members = {info.filename.removeprefix(root): info for info in members}
+        self.names = tuple(sorted(self._members))
+        self._file: zipfile.ZipFile | None = None
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        if self._file is None:
+            self._file = open_zip(self.path)
+        try:
+            return self._file.read(self._members[name])
+        except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, NotImplementedError) as error:
+            raise DataError(f"{self.path} must be a whole archive, however {name} cannot be read: {error}") from None
+
+    def __del__(self) -> None:
+        if getattr(self, "_file", None) is not None:
+            self._file.close()  # type: ignore[union-attr]
+
+
+def open_tree(path: Path) -> FileTree:
+    """The tree of files in a folder or zip."""
+    return Folder(path) if path.is_dir() else Archive(path)
+
+
+def tree_identity(path: Path) -> list[Any]:
+    """What tells a tree from another or from an earlier version of itself, without reading its files."""
+    if path.is_dir():
+        return [file_identity(path / name) for name in Folder(path).names]
+    return file_identity(path)
+
+
+def open_zip(path: Path) -> zipfile.ZipFile:
+    """Open an archive after checking what it says of itself; nothing is decompressed."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise DataError(f"{path} must be a zip archive, however it cannot be opened: {error}") from None
+    try:
+        _check_members(archive, path)
+    except DataError:
+        archive.close()
+        raise
+    return archive
+
+
+def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
+    for info in archive.infolist():
+        parts = PurePosixPath(info.filename.replace("\\", "/")).parts
+        if ".." in parts or info.filename.startswith(("/", "\\")) or ":" in (parts or ("",))[0]:
+            raise DataError(f"files in an archive must stay inside it, got {info.filename!r} in {path}: it is refused")
+        if stat.S_ISLNK(info.external_attr >> 16):
+            raise DataError(f"files in an archive must not be links, got {info.filename!r} in {path}: it is refused")
+    total = sum(info.file_size for info in archive.infolist())
+    ratio = total / max(1, path.stat().st_size)
+    if total > LARGEST_TOTAL or (total > HARMLESS_TOTAL and ratio > LARGEST_RATIO):
+        raise DataError(
+            f"an archive must unpack to at most {LARGEST_RATIO} times its size and {LARGEST_TOTAL >> 30} GiB, "
+            f"however {path} would unpack to {total:,} bytes, {ratio:,.0f} times its size: it is refused"
+        )
+
+
+def _is_visible(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return not any(part.startswith(".") for part in parts) and "__MACOSX" not in parts
+
+
+def _shared_root(names: list[str]) -> str:
+    """`thing/` if every name starts with it and goes on with a folder."""
+    roots = {name.split("/")[0] for name in names}
+    is_shared = len(roots) == 1 and all("/" in name for name in names)
+    root = next(iter(roots)) if is_shared else ""
+    return f"{root}/" if root and root not in ("train", "val", "test") else ""

@@ -1,0 +1,149 @@
+"""`.npz` files in the layout of MedMNIST: `{train,val,test}_{images,labels}`."""
+
+import hashlib
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from sae.config import DataConfig
+from sae.data.archive import open_zip
+from sae.data.cache import cached, file_identity
+from sae.data.dataset import Array, Dataset, Split, standardised_regression
+from sae.data.images import DecodedImages, keep_images, keep_labels, kept_splits, normalisation_of
+from sae.data.locations import find_own
+from sae.data.medmnist_table import PADDED_SIZE
+from sae.data.splitting import hold_out_validation, rows_of
+from sae.errors import DataError
+from sae.task import Classification, DataSpec, Task
+
+VERSION = 1
+"""Of what is kept in the cache."""
+
+
+def read_own(config: DataConfig, _seed: int) -> Dataset:
+    """The user's own file; normalisation, and the scale of real targets, come from its training split."""
+    path = find_own(config.name)
+    splits = decoded_npz(path)
+    targets = {name: _targets(split.labels, config.task, f"{name}_labels of {path}") for name, split in splits.items()}
+    where = f"train_labels of {path}"
+    task: Task = (
+        classes_of(targets["train"], where)
+        if config.task == "classification"
+        else standardised_regression(targets["train"], where)
+    )
+    train = splits["train"]
+    parts = {name: Split(split.images, targets[name]) for name, split in splits.items()}
+    moments = train.moments
+    if "val" not in parts:
+        kept, held_out = hold_out_validation(targets["train"], config.split_seed)
+        parts["train"], parts["val"] = (
+            Split(rows_of(train.images, rows), targets["train"][rows]) for rows in (kept, held_out)
+        )
+        moments = moments[kept]
+    spec = DataSpec(train.images.shape[1:], task)
+    return Dataset(config.name, spec, normalisation_of(moments), parts["train"], parts["val"], parts["test"])
+
+
+def decoded_npz(path: Path, md5: str | None = None) -> dict[str, DecodedImages]:
+    """The splits of a file, decoded once; its checksum, if one is given, is checked then."""
+    if not path.is_file():
+        raise DataError(f"{path} must be an .npz file, however it is a folder")
+    source = [file_identity(path), md5]
+    return kept_splits(cached("npz", VERSION, source, lambda folder: _decode(path, md5, folder)))
+
+
+def classes_of(labels: Array, where: str) -> Classification:
+    """The task of telling the classes of training labels apart."""
+    present = np.unique(labels)
+    if len(present) < 2:
+        raise DataError(f"there must be at least 2 classes to tell apart, got {present.tolist()} in {where}")
+    return Classification(int(present[-1]) + 1)
+
+
+def image_side(path: Path) -> int:
+    """The smaller side of the images in a file, from the header of an array alone."""
+    with open_zip(path) as archive:
+        try:
+            with archive.open("train_images.npy") as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape = read(file)[0]
+        except (KeyError, ValueError):
+            return 0  # decoding says what is wrong
+    return int(min(shape[1:3])) if len(shape) >= 3 else 0
+
+
+def check_md5(path: Path, md5: str) -> None:
+    """Refuse a file under a published name that is not the published file."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != md5:
+        raise DataError(
+            f"{path} must be the published file (MD5 {md5}), however its MD5 is {found}: fetch it again, "
+            f"or train on it as your own data by its path"
+        )
+
+
+def _decode(path: Path, md5: str | None, folder: Path) -> None:
+    if md5 is not None:
+        check_md5(path, md5)
+    with open_zip(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+    needed = [f"{split}_{part}" for split in ("train", "test") for part in ("images", "labels")]
+    needed += ["val_labels"] if "val_images" in names else ["val_images"] if "val_labels" in names else []
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise DataError(f"{path} must hold {', '.join(needed)}, however {', '.join(missing)} is not there; got {names}")
+    for split in ("train", "val", "test") if "val_images" in names else ("train", "test"):
+        _decode_split(path, split, folder)
+
+
+def _decode_split(path: Path, split: str, folder: Path) -> None:
+    images, labels = (_array(path, f"{split}_{part}") for part in ("images", "labels"))
+    where = f"{split}_images of {path}"
+    if images.dtype != np.uint8:
+        raise DataError(
+            f"images must be uint8 in [0, 255], got {images.dtype} in {where}: scale and convert them first"
+        )
+    if not len(images):
+        raise DataError(f"every split must hold samples, however {where} is empty")
+    if images.ndim == 3:
+        images = images[..., None]
+    if images.ndim != 4 or images.shape[3] not in (1, 3):
+        raise DataError(
+            f"images must be (sample, height, width) or (sample, height, width, channel) with 1 or 3 channels, "
+            f"got {images.shape} in {where}"
+        )
+    if len(images) != len(labels):
+        raise DataError(f"{where} must have one label for each image, got {len(images)} and {len(labels)}")
+    height, width = images.shape[1:3]
+    frame = 2 if height == width == PADDED_SIZE else 0
+    shape = (len(images), images.shape[3], height + 2 * frame, width + 2 * frame)
+    keep_images(folder, split, (image.transpose(2, 0, 1) for image in images), shape, frame)
+    keep_labels(folder, split, labels)
+
+
+def _array(path: Path, name: str) -> Array:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            array: Array = file[name]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{name} of {path} must be an array of numbers, however it cannot be read: {error}") from None
+    return array
+
+
+def _targets(labels: Array, task: str | None, where: str) -> Array:
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise DataError(f"there must be one label for each sample, got shape {labels.shape} in {where}")
+    is_integer = np.issubdtype(labels.dtype, np.integer)
+    if task == "classification" and not is_integer:
+        raise DataError(
+            f"labels must be integers for classification, got {labels.dtype} in {where}: use --task regression?"
+        )
+    if not is_integer and not np.issubdtype(labels.dtype, np.floating):
+        raise DataError(f"targets must be numbers, got {labels.dtype} in {where}")
+    return labels.astype(np.int64 if task == "classification" else np.float32)

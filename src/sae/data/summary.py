@@ -1,0 +1,50 @@
+"""What a data set holds, in numbers."""
+
+from typing import Any
+
+import numpy as np
+
+from sae.data.dataset import Dataset, Split
+from sae.task import Classification
+
+
+def summarise(dataset: Dataset) -> dict[str, Any]:
+    """Shape, task, classes and, for each split, its samples and how their targets are spread."""
+    task = dataset.spec.task
+    is_classification = isinstance(task, Classification)
+    return {
+        "name": dataset.name,
+        "task": "classification" if is_classification else "regression",
+        "shape": list(dataset.spec.shape),
+        "classes": list(class_titles(dataset)),
+        "normalisation": {"mean": list(dataset.normalisation.mean), "std": list(dataset.normalisation.std)},
+        "splits": {name: _describe(dataset.split(name), dataset) for name in ("train", "val", "test")},
+    }
+
+
+def class_titles(dataset: Dataset) -> tuple[str, ...]:
+    """Names of the classes, or their numbers; none for regression."""
+    task = dataset.spec.task
+    if not isinstance(task, Classification):
+        return ()
+    return dataset.class_names or tuple(str(label) for label in range(task.num_classes))
+
+
+def first_of_each_class(dataset: Dataset, most: int = 24) -> tuple[Any, list[str]]:
+    """Some training images (image, channel, height, width) and their titles, one of each class or level."""
+    targets = dataset.train.targets
+    titles = class_titles(dataset)
+    values, first = np.unique(targets, return_index=True)
+    chosen = first[:most]
+    names = [titles[value] if titles else f"{value:g}" for value in values[:most]]
+    return dataset.train.inputs[chosen], names
+
+
+def _describe(split: Split, dataset: Dataset) -> dict[str, Any]:
+    task = dataset.spec.task
+    if isinstance(task, Classification):
+        counts = np.bincount(split.targets, minlength=task.num_classes)
+        return {"samples": len(split), "per_class": counts.tolist()}
+    values = split.targets.astype(np.float64)
+    spread = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
+    return {"samples": len(split), "targets": {key: float(value) for key, value in spread.items()}}

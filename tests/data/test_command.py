@@ -1,0 +1,133 @@
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from sae.cli import app
+from sae.data.catalogue import CATALOGUE
+from tests.data.samples import class_files, table_rows, tiny_files, write_csv, write_folder, write_npz, write_zip
+
+SMALL = ["--epochs", "1", "--backbone", "fc", "--depth", "1", "--exits", "1"]
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_list_names_every_set_and_whether_it_is_here() -> None:
+    sets = json.loads(run("data", "list", "--json").stdout)
+    assert list(sets) == list(CATALOGUE)
+    assert [name for name, row in sets.items() if row["here"]] == ["digits", "diabetes"]
+
+
+def test_list_looks_below_the_data_root(tmp_path: Path) -> None:
+    (tmp_path / "bloodmnist.npz").write_bytes(b"")
+    assert json.loads(run("data", "list", "--json", "--data-root", tmp_path).stdout)["bloodmnist"]["here"]
+
+
+def test_list_prints_a_table() -> None:
+    assert "PneumoniaMNIST: 4,708/524/624 images" in run("data", "list").stdout
+
+
+def test_info_counts_the_classes(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "a.npz")
+    summary = json.loads(run("data", "info", path, "--task", "classification", "--json").stdout)
+    assert summary["splits"]["val"] == {"samples": 9, "per_class": [3, 3, 3]}
+    assert (summary["shape"], summary["classes"]) == ([1, 8, 8], ["0", "1", "2"])
+
+
+def test_info_describes_the_targets_of_a_regression(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "a.npz", test_labels=np.array([1.0, 5.0] * 6))
+    summary = json.loads(run("data", "info", path, "--task", "regression", "--json").stdout)
+    assert summary["splits"]["test"]["targets"] == {"mean": 3.0, "std": 2.0, "min": 1.0, "max": 5.0}
+
+
+@pytest.mark.parametrize(("name", "word"), [("digits", "1,078"), ("diabetes", "std of targets")])
+def test_info_prints_a_table(name: str, word: str) -> None:
+    assert word in run("data", "info", name).stdout
+
+
+def test_info_draws_an_image_of_each_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def sample_grid(images: Any, titles: list[str]) -> Image.Image:
+        seen.update(shape=images.shape, titles=titles)
+        return Image.new("RGB", (4, 4))
+
+    module: Any = ModuleType("sae.data.picture")
+    module.sample_grid = sample_grid
+    monkeypatch.setitem(sys.modules, "sae.data.picture", module)
+    path = write_folder(tmp_path / "a", class_files())
+    assert run("data", "info", path, "--picture", tmp_path / "out.png").exit_code == 0
+    assert seen == {"shape": (2, 3, 8, 8), "titles": ["cat", "dog"]}
+    assert (tmp_path / "out.png").exists()
+
+
+def test_fetch_brings_a_file_from_this_machine_to_the_root(tmp_path: Path) -> None:
+    result = run("data", "fetch", "bloodmnist", "--url", write_npz(tmp_path / "a.npz"), "--data-root", tmp_path / "to")
+    assert result.exit_code == 2  # it is not the published file
+    assert "must have MD5 7053d0359d879ad8a5505303e11de1dc" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("data", "info", "bloodmnist"),
+        ("data", "info", "no/such/folder"),
+        ("data", "info", "digits", "--task", "guessing"),
+        ("data", "info", "digits", "--size", "30"),
+        ("data", "info", "diabetes", "--picture", "x.png"),
+        ("data", "fetch", "digits"),
+        ("data", "fetch", "nosuch"),
+        ("data", "fetch", "bloodmnist", "--size", "30"),
+        ("data", "fetch", "bloodmnist", "--url", "nowhere"),
+        ("data", "fetch", "bloodmnist", "--url", "http://127.0.0.1:9/x"),
+        ("train", "--data", "bloodmnist", "--out", "x"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+def write_own(kind: str, folder: Path) -> list[object]:
+    """Data of a kind, and the flags to train on it."""
+    if kind == "npz":
+        return [write_npz(folder / "a.npz"), "--task", "regression"]
+    if kind == "folder":
+        return [write_folder(folder / "a", class_files())]
+    if kind == "zip":
+        return [write_zip(folder / "a.zip", class_files()), "--task", "classification"]
+    if kind == "tiny":
+        return [write_zip(folder / "tiny.zip", tiny_files())]
+    return [write_csv(folder / "a.csv", table_rows()), "--task", "classification", "--target", "kind"]
+
+
+@pytest.mark.parametrize("kind", ["npz", "folder", "zip", "tiny", "csv"])
+def test_train_works_on_data_of_the_users_own(kind: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    result = run("train", "--data", *write_own(kind, tmp_path), *SMALL, "--out", out, "--json")
+    assert result.exit_code == 0, result.stderr
+    again = json.loads(run("evaluate", out, "--json").stdout)
+    assert again["metrics"] == pytest.approx(json.loads(result.stdout)["metrics"])
+
+
+def test_where_the_file_was_is_no_part_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        write_npz(tmp_path / folder / "a.npz")
+    arguments = ("train", "--data", "a.npz", "--task", "classification", *SMALL, "--out", tmp_path / "run")
+    assert run(*arguments, "--data-root", tmp_path / "one").exit_code == 0
+    assert run(*arguments, "--data-root", tmp_path / "two").exit_code == 0  # returns what is there
+    assert str(tmp_path / "one") not in (tmp_path / "run" / "config.yaml").read_text()

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sae.data.dataset import Dataset, Normalisation, Rows, Split
+from sae.data.splitting import hold_out_validation, split_indices
+from sae.errors import DataError
+from sae.task import Classification, DataSpec
+
+LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(np.array)
+
+
+@given(LABELS, st.integers(0, 100))
+def test_every_sample_is_trained_on_or_held_out(labels: np.ndarray, seed: int) -> None:
+    kept, held_out = hold_out_validation(labels, seed)
+    np.testing.assert_array_equal(np.sort(np.concatenate([kept, held_out])), np.arange(len(labels)))
+
+
+@given(LABELS, st.integers(0, 100))
+def test_a_tenth_of_each_class_is_held_out(labels: np.ndarray, seed: int) -> None:
+    _, held_out = hold_out_validation(labels, seed)
+    expected = [round(0.1 * count) for count in np.bincount(labels)]
+    np.testing.assert_array_equal(np.bincount(labels[held_out], minlength=len(expected)), expected)
+
+
+def test_a_tenth_of_real_targets_is_held_out() -> None:
+    assert len(hold_out_validation(np.linspace(0, 1, 50), 0)[1]) == 5
+
+
+def test_the_three_splits_are_all_samples() -> None:
+    parts = split_indices(50, 0)
+    assert [len(part) for part in parts] == [30, 10, 10]
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(50))
+
+
+def test_a_class_too_small_to_be_split_is_refused() -> None:
+    with pytest.raises(DataError, match=r"at least 5 samples of each class .* got 1"):
+        split_indices(11, 0, np.array([0] * 10 + [1]))
+
+
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(0, 20), st.integers(0, 20))
+def test_rows_are_the_array_indexed(rows: list[int], start: int, stop: int) -> None:
+    array = np.arange(30).reshape(10, 3)
+    chosen = np.array(rows, int)
+    np.testing.assert_array_equal(Rows(array, chosen)[start:stop], array[chosen][start:stop])
+
+
+def test_rows_have_the_shape_of_the_array_indexed() -> None:
+    assert Rows(np.zeros((10, 3)), np.array([1, 1])).shape == (2, 3)
+
+
+def split(count: int, targets: int | None = None) -> Split:
+    return Split(np.zeros((count, 1, 4, 4), np.uint8), np.arange(count if targets is None else targets) % 2)
+
+
+def dataset(train: Split, test: Split) -> Dataset:
+    spec = DataSpec((1, 4, 4), Classification(2))
+    return Dataset("some", spec, Normalisation((0.0,), (1.0,)), train, split(4), test)
+
+
+def test_an_empty_split_is_named() -> None:
+    with pytest.raises(DataError, match="however the test split of some is empty"):
+        dataset(split(4), split(0))
+
+
+def test_a_target_too_few_is_refused() -> None:
+    with pytest.raises(DataError, match="the train split of some must have one target for each sample, got 4 and 3"):
+        dataset(split(4, 3), split(4))

@@ -1,0 +1,215 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sae.data.catalogue import load, suggestions
+from sae.data.dataset import Array, Dataset
+from sae.data.table import encode
+from sae.data.table_file import Column
+from sae.errors import ConfigError, DataError, MissingExtraError
+from sae.task import Classification, Regression
+from tests.data.samples import data_config, table_rows, write_csv
+
+EVERY_ROW = np.arange(4)
+
+
+def features(values: list[Any], training: Array = EVERY_ROW) -> list[list[float]]:
+    dtype = object if any(isinstance(value, str) for value in values) else float
+    column = Column("c", np.array(values, dtype))
+    return [feature.tolist() for feature in encode(column, training, Path("t.csv"))]
+
+
+def regression(tmp_path: Path, rows: list[dict[str, Any]], target: str = "price") -> Dataset:
+    return load(data_config(write_csv(tmp_path / "t.csv", rows), task="regression", target=target))
+
+
+def classification(tmp_path: Path, rows: list[dict[str, Any]], target: str = "kind") -> Dataset:
+    return load(data_config(write_csv(tmp_path / "t.csv", rows), task="classification", target=target))
+
+
+def changed(row: int, **values: Any) -> list[dict[str, Any]]:
+    rows = table_rows()
+    rows[row] |= values
+    return rows
+
+
+def test_numbers_are_one_feature() -> None:
+    assert features([1, 2, 3, 4]) == [[1, 2, 3, 4]]
+
+
+def test_texts_are_one_feature_for_each() -> None:
+    assert features(["b", "a", "b", "c"]) == [[0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
+
+
+def test_a_missing_number_is_the_training_median_and_flagged() -> None:
+    assert features([1, np.nan, 3, 8]) == [[1, 3, 3, 8], [0, 1, 0, 0]]
+
+
+def test_a_missing_text_is_none_of_them_and_flagged() -> None:
+    assert features(["a", None, "b", "a"]) == [[1, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]]
+
+
+def test_the_median_is_learnt_from_training_rows_alone() -> None:
+    assert features([1, 3, np.nan, 100], np.array([0, 1]))[0] == [1, 3, 2, 100]
+
+
+def test_a_text_that_was_not_trained_is_none_of_them() -> None:
+    assert features(["a", "b", "new", "a"], np.array([0, 1])) == [[1, 0, 0, 1], [0, 1, 0, 0]]
+
+
+def test_a_column_without_training_values_is_named() -> None:
+    with pytest.raises(DataError, match=r"got none in column 'c' of t\.csv: drop it"):
+        features([np.nan, np.nan, 1, 2], np.array([0, 1]))
+
+
+def test_a_column_of_names_is_refused() -> None:
+    texts = [f"name {index}" for index in range(300)]
+    with pytest.raises(DataError, match="at most 256 different ones, got 300 in column 'c'"):
+        features(texts, np.arange(300))
+
+
+def test_features_come_in_the_order_of_the_columns(tmp_path: Path) -> None:
+    assert regression(tmp_path, table_rows()).spec.shape == (5,)  # age, blue, red, a, b
+
+
+def test_features_are_standardised_on_the_training_rows(tmp_path: Path) -> None:
+    dataset = regression(tmp_path, table_rows())
+    np.testing.assert_allclose(dataset.normalisation.mean, dataset.train.inputs[:].mean(axis=0), rtol=1e-6)
+
+
+def test_the_target_of_a_regression_is_standardised_on_the_training_rows(tmp_path: Path) -> None:
+    dataset = regression(tmp_path, table_rows())
+    assert isinstance(dataset.spec.task, Regression)
+    assert dataset.spec.task.mean == pytest.approx(dataset.train.targets.mean(dtype=np.float64))
+
+
+def test_classes_are_the_texts_of_the_target(tmp_path: Path) -> None:
+    dataset = classification(tmp_path, table_rows())
+    assert (dataset.spec.task, dataset.class_names) == (Classification(2), ("a", "b"))
+
+
+def test_whole_numbers_are_classes_in_their_order(tmp_path: Path) -> None:
+    rows = [{**row, "kind": 10 if row["kind"] == "a" else 9} for row in table_rows()]
+    assert classification(tmp_path, rows).class_names == ("9", "10")
+
+
+def test_each_row_is_in_one_split(tmp_path: Path) -> None:
+    dataset = regression(tmp_path, table_rows())
+    ages = np.concatenate([dataset.split(name).inputs[:][:, 0] for name in ("train", "val", "test")])
+    np.testing.assert_array_equal(np.sort(ages), np.arange(20, 60))
+
+
+def test_parquet_reads_as_csv(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rows = changed(3, age=None, colour=None)
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
+    other = load(data_config(tmp_path / "t.parquet", task="regression", target="price"))
+    np.testing.assert_allclose(regression(tmp_path, rows).train.inputs[:], other.train.inputs[:])
+
+
+def test_a_parquet_column_of_dates_is_named(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from datetime import date
+
+    from pyarrow import parquet
+
+    rows = [{**row, "day": date(2020, 1, 1)} for row in table_rows()]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"got date32.* in column 'day'"):
+        load(data_config(tmp_path / "t.parquet", task="regression", target="price"))
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.parquet").write_bytes(b"")
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'sae\[tables\]'"):
+        load(data_config(tmp_path / "t.parquet", task="regression", target="price"))
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "t.parquet").write_bytes(b"hello")
+    with pytest.raises(DataError, match=r"t\.parquet must be a Parquet file"):
+        load(data_config(tmp_path / "t.parquet", task="regression", target="price"))
+
+
+def test_a_table_suggests_a_fully_connected_network(tmp_path: Path) -> None:
+    assert suggestions(str(write_csv(tmp_path / "t.csv", table_rows())))["backbone"] == {"name": "fc"}
+
+
+@pytest.mark.parametrize("setting", [{"crop": 2}, {"flip": True}])
+def test_a_table_cannot_be_cropped_or_flipped(tmp_path: Path, setting: dict[str, Any]) -> None:
+    path = write_csv(tmp_path / "t.csv", table_rows())
+    with pytest.raises(ConfigError, match=r"must be off for .*: only images can be varied"):
+        load(data_config(path, task="regression", target="price", **setting))
+
+
+def test_the_target_must_be_said(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "t.csv", table_rows())
+    with pytest.raises(ConfigError, match=r"data\.target must name the column .* one of age, colour, price, kind"):
+        load(data_config(path, task="regression"))
+
+
+def test_a_target_that_is_no_column_is_named_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"t\.csv, one of age, .*; got 'prize', did you mean price\?"):
+        regression(tmp_path, table_rows(), target="prize")
+
+
+def test_a_row_without_a_target_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"missing in row 8, column 'price' of .*t\.csv"):
+        regression(tmp_path, changed(7, price="NA"))
+
+
+def test_a_text_as_target_of_a_regression_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"must be a number, got 'cheap' in row 8, column 'price' of .*t\.csv"):
+        regression(tmp_path, changed(7, price="cheap"))
+
+
+def test_floats_as_classes_are_named(tmp_path: Path) -> None:
+    rows = [{**row, "kind": 0.5 if index == 4 else index % 2} for index, row in enumerate(table_rows())]
+    with pytest.raises(DataError, match=r"classes must be texts or whole numbers, got 0\.5 in row 5, column 'kind'"):
+        classification(tmp_path, rows)
+
+
+def test_a_single_class_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"at least 2 classes to tell apart, got \['a'\] in column 'kind' of .*t\.csv"):
+        classification(tmp_path, [{**row, "kind": "a"} for row in table_rows()])
+
+
+def test_an_infinite_number_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"must be finite, got inf in row 3, column 'age' of .*t\.csv"):
+        regression(tmp_path, changed(2, age="inf"))
+
+
+def test_a_row_of_another_length_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3\n")
+    with pytest.raises(DataError, match=r"every row must have 2 values, got 1 in row 2 of .*t\.csv"):
+        load(data_config(tmp_path / "t.csv", task="regression", target="b"))
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,a\n1,2\n")
+    with pytest.raises(DataError, match="got 'a' twice"):
+        load(data_config(tmp_path / "t.csv", task="regression", target="a"))
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n"])
+def test_a_table_without_rows_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(DataError, match=r"t\.csv must hold rows, got none"):
+        load(data_config(tmp_path / "t.csv", task="regression", target="a"))
+
+
+def test_a_table_with_only_the_target_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="must hold columns beside 'price'"):
+        regression(tmp_path, [{"price": row["price"]} for row in table_rows()])
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"\xff\xfe\x00a")
+    with pytest.raises(DataError, match=r"t\.csv must be a CSV file in UTF-8"):
+        load(data_config(tmp_path / "t.csv", task="regression", target="a"))
