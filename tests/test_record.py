@@ -104,7 +104,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_debris(record: RunRecord)
 
 
 def test_history_is_one_row_per_epoch(record: RunRecord) -> None:
-    record.write_history([{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}])
+    record.write_rows(record.HISTORY, [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}])
     assert (record.path / record.HISTORY).read_text().split() == ["epoch,loss", "1,0.5", "2,0.25"]
 
 

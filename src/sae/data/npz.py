@@ -103,6 +103,30 @@ def _decode(path: Path, md5: str | None, folder: Path) -> None:
 def _decode_split(path: Path, split: str, folder: Path) -> None:
     images, labels = (_array(path, f"{split}_{part}") for part in ("images", "labels"))
     where = f"{split}_images of {path}"
+    images = _with_channels(images, where)
+    if len(images) != len(labels):
+        raise DataError(f"{where} must have one label for each image, got {len(images)} and {len(labels)}")
+    height, width = images.shape[1:3]
+    frame = _frame(height, width)
+    shape = (len(images), images.shape[3], height + 2 * frame, width + 2 * frame)
+    keep_images(folder, split, (image.transpose(2, 0, 1) for image in images), shape, frame)
+    keep_labels(folder, split, labels)
+
+
+def read_images(path: Path) -> Array:
+    """Images alone, (sample, channel, height, width): those of the test split, or an array named `images`."""
+    with open_zip(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+    name = next((name for name in ("test_images", "images") if name in names), None)
+    if name is None:
+        raise DataError(f"{path} must hold test_images or images, got {', '.join(names)}")
+    images = _with_channels(_array(path, name), f"{name} of {path}").transpose(0, 3, 1, 2)
+    frame = _frame(*images.shape[2:])
+    return np.pad(images, ((0, 0), (0, 0), (frame, frame), (frame, frame)))
+
+
+def _with_channels(images: Array, where: str) -> Array:
+    """Checked images, (sample, height, width, channel)."""
     if images.dtype != np.uint8:
         raise DataError(
             f"images must be uint8 in [0, 255], got {images.dtype} in {where}: scale and convert them first"
@@ -116,13 +140,12 @@ def _decode_split(path: Path, split: str, folder: Path) -> None:
             f"images must be (sample, height, width) or (sample, height, width, channel) with 1 or 3 channels, "
             f"got {images.shape} in {where}"
         )
-    if len(images) != len(labels):
-        raise DataError(f"{where} must have one label for each image, got {len(images)} and {len(labels)}")
-    height, width = images.shape[1:3]
-    frame = 2 if height == width == PADDED_SIZE else 0
-    shape = (len(images), images.shape[3], height + 2 * frame, width + 2 * frame)
-    keep_images(folder, split, (image.transpose(2, 0, 1) for image in images), shape, frame)
-    keep_labels(folder, split, labels)
+    return images
+
+
+def _frame(height: int, width: int) -> int:
+    """Black pixels on each side: images of 28² become 32²."""
+    return 2 if height == width == PADDED_SIZE else 0
 
 
 def _array(path: Path, name: str) -> Array:
