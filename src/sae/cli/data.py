@@ -8,6 +8,8 @@ import typer
 from sae.cli import options
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from sae.data.dataset import Dataset
 
 app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
@@ -44,14 +46,41 @@ def info(
     from sae.config import DataConfig
     from sae.data.catalogue import load
     from sae.data.locations import choose_data_root
-    from sae.data.summary import summarise
+    from sae.data.summary import first_of_each_class, summarise
     from sae.settings import parse
 
     choose_data_root(data_root)
-    dataset = load(parse(DataConfig, options.section(name=name, task=task, target=target, size=size)))
+    settings = options.section(name=name, task=task, target=target, size=size)
     if picture:
-        write_picture(dataset, picture)
+        from sae.data.picture import sample_grid
+
+        save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
+    dataset = load(parse(DataConfig, settings))
     (print_json if json else print_summary)(summarise(dataset))
+
+
+@app.command()
+def corrupt(
+    name: Annotated[str, typer.Argument(help="a name of the catalogue, or the path of your own images")],
+    picture: Annotated[Path, typer.Option(help="PNG file to write")],
+    index: Annotated[int, typer.Option(min=0, help="which image of the test split")] = 0,
+    task: options.Task = None,
+    size: options.Size = None,
+    data_root: options.DataRoot = None,
+) -> None:
+    """Draw one image under all 19 corruptions at 5 severities."""
+    from sae.cli.output import print_message
+    from sae.data.corrupted import SHIFT_SEED
+    from sae.data.locations import choose_data_root
+    from sae.data.picture import corruption_grid
+    from sae.errors import ConfigError
+
+    choose_data_root(data_root)
+    images = load_images(options.section(name=name, task=task, size=size)).test.inputs
+    if index >= len(images):
+        raise ConfigError(f"--index must be below {len(images)}, the images of the test split, got {index}")
+    save_picture(corruption_grid(images[index : index + 1][0], SHIFT_SEED), picture)
+    print_message(f"the grid is in {picture}")
 
 
 @app.command()
@@ -90,17 +119,24 @@ def print_summary(summary: dict[str, Any]) -> None:
     print_table(f"{summary['name']}: {summary['task']} of samples of {shape}", ["", *splits], rows)
 
 
-def write_picture(dataset: "Dataset", path: Path) -> None:
-    """An image of each class, in a grid."""
-    from sae.data.summary import first_of_each_class
+def load_images(settings: dict[str, Any]) -> "Dataset":
+    """A set of images; a table has nothing to draw."""
+    from sae.config import DataConfig
+    from sae.data.catalogue import load
     from sae.errors import ConfigError
+    from sae.settings import parse
 
+    dataset = load(parse(DataConfig, settings))
     if len(dataset.spec.shape) != 3:
         raise ConfigError(f"--picture needs images, however {dataset.name} is a table: leave it out")
-    from sae.data.picture import sample_grid
+    return dataset
 
-    images, titles = first_of_each_class(dataset)
+
+def save_picture(image: "Image", path: Path) -> None:
+    """Write a picture, or say why it cannot be."""
+    from sae.errors import ConfigError
+
     try:
-        sample_grid(images, titles).save(path)
+        image.save(path)
     except (OSError, ValueError) as error:
         raise ConfigError(f"--picture must name an image file that can be written, got {path}: {error}") from None
