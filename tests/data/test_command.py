@@ -1,7 +1,5 @@
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,18 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from sae.cli import app
-from sae.data.catalogue import CATALOGUE
-from tests.data.samples import class_files, table_rows, tiny_files, write_csv, write_folder, write_npz, write_zip
+from sae.data.catalogue import CATALOGUE, load
+from sae.data.summary import first_of_each_class
+from tests.data.samples import (
+    class_files,
+    data_config,
+    table_rows,
+    tiny_files,
+    write_csv,
+    write_folder,
+    write_npz,
+    write_zip,
+)
 
 SMALL = ["--epochs", "1", "--backbone", "fc", "--depth", "1", "--exits", "1"]
 
@@ -53,20 +61,34 @@ def test_info_prints_a_table(name: str, word: str) -> None:
     assert word in run("data", "info", name).stdout
 
 
-def test_info_draws_an_image_of_each_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, Any] = {}
-
-    def sample_grid(images: Any, titles: list[str]) -> Image.Image:
-        seen.update(shape=images.shape, titles=titles)
-        return Image.new("RGB", (4, 4))
-
-    module: Any = ModuleType("sae.data.picture")
-    module.sample_grid = sample_grid
-    monkeypatch.setitem(sys.modules, "sae.data.picture", module)
+def test_info_draws_images_of_each_class(tmp_path: Path) -> None:
     path = write_folder(tmp_path / "a", class_files())
     assert run("data", "info", path, "--picture", tmp_path / "out.png").exit_code == 0
-    assert seen == {"shape": (2, 3, 8, 8), "titles": ["cat", "dog"]}
-    assert (tmp_path / "out.png").exists()
+    with Image.open(tmp_path / "out.png") as picture:
+        assert picture.width > 2 * 8  # enlarged, side by side
+
+
+def test_samples_are_as_many_of_each_class(tmp_path: Path) -> None:
+    dataset = load(data_config(write_folder(tmp_path / "a", class_files())))
+    images, titles = first_of_each_class(dataset, most=4)
+    assert titles == ["cat", "cat", "dog", "dog"]
+    assert images.shape == (4, *dataset.spec.shape)
+
+
+def test_corrupt_draws_the_grid(tmp_path: Path) -> None:
+    assert run("data", "corrupt", "digits", "--picture", tmp_path / "out.png").exit_code == 0
+    with Image.open(tmp_path / "out.png") as picture:
+        assert picture.height > 19 * 90  # a row for each corruption
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["digits", "--index", "9999"], "--index must be below 360"), (["diabetes"], "diabetes is a table")],
+)
+def test_what_cannot_be_corrupted_is_refused(arguments: list[str], message: str, tmp_path: Path) -> None:
+    result = run("data", "corrupt", *arguments, "--picture", tmp_path / "out.png")
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 def test_fetch_brings_a_file_from_this_machine_to_the_root(tmp_path: Path) -> None:

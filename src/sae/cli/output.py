@@ -24,15 +24,17 @@ def print_json(values: Mapping[str, Any]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on standard output, never cut short where that is a file or a pipe."""
-    table = Table(title=title, title_justify="left", title_style="bold")
+    """A table on standard output, never cut short where that is a file or a pipe; numbers to the right."""
+    table = Table()
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+        is_number = index > 0 and all(row[index][:1].isdigit() or row[index][:1] == "-" for row in rows)
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
+    console.print(title, style="bold", markup=False, highlight=False)
     console.print(table)
 
 

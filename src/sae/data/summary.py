@@ -30,14 +30,14 @@ def class_titles(dataset: Dataset) -> tuple[str, ...]:
     return dataset.class_names or tuple(str(label) for label in range(task.num_classes))
 
 
-def first_of_each_class(dataset: Dataset, most: int = 24) -> tuple[Any, list[str]]:
-    """Some training images (image, channel, height, width) and their titles, one of each class or level."""
-    targets = dataset.train.targets
-    titles = class_titles(dataset)
-    values, first = np.unique(targets, return_index=True)
-    chosen = first[:most]
-    names = [titles[value] if titles else f"{value:g}" for value in values[:most]]
-    return dataset.train.inputs[chosen], names
+def first_of_each_class(dataset: Dataset, most: int = 80, most_per_class: int = 8) -> tuple[Any, list[str]]:
+    """Some training images (image, channel, height, width) and their titles, as many of each class or level."""
+    targets, titles = dataset.train.targets, class_titles(dataset)
+    values = np.unique(targets)[:most]
+    per_class = max(1, min(most_per_class, most // len(values)))
+    chosen = [rows for value in values for rows in np.flatnonzero(targets == value)[:per_class]]
+    names = [titles[targets[row]] if titles else f"{targets[row]:g}" for row in chosen]
+    return dataset.train.inputs[np.array(chosen)], names
 
 
 def _describe(split: Split, dataset: Dataset) -> dict[str, Any]:
