@@ -1,5 +1,6 @@
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +12,17 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.data.catalogue import CATALOGUE
-from tests.data.samples import class_files, table_rows, tiny_files, write_csv, write_folder, write_npz, write_zip
+from sae.data.entry import PublishedFile
+from tests.data.samples import (
+    class_files,
+    md5_of,
+    table_rows,
+    tiny_files,
+    write_csv,
+    write_folder,
+    write_npz,
+    write_zip,
+)
 
 SMALL = ["--epochs", "1", "--backbone", "fc", "--depth", "1", "--exits", "1"]
 
@@ -69,9 +80,26 @@ def test_info_draws_an_image_of_each_class(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "out.png").exists()
 
 
-def test_fetch_brings_a_file_from_this_machine_to_the_root(tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("sae.data.picture")
+    module.sample_grid = lambda *_: Image.new("RGB", (4, 4))
+    monkeypatch.setitem(sys.modules, "sae.data.picture", module)
+    result = run("data", "info", "digits", "--picture", tmp_path / "no" / "folder.png")
+    assert result.exit_code == 2
+    assert "--picture must name an image file that can be written" in result.stderr
+
+
+def test_fetch_brings_a_file_to_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_npz(tmp_path / "a.npz")
+    entry = replace(CATALOGUE["bloodmnist"], files={28: PublishedFile("b.npz", "", md5_of(path))})
+    monkeypatch.setitem(CATALOGUE, "bloodmnist", entry)
+    assert run("data", "fetch", "bloodmnist", "--url", path, "--data-root", tmp_path / "to").exit_code == 0
+    assert (tmp_path / "to" / "b.npz").read_bytes() == path.read_bytes()
+
+
+def test_fetch_refuses_another_file_than_the_published_one(tmp_path: Path) -> None:
     result = run("data", "fetch", "bloodmnist", "--url", write_npz(tmp_path / "a.npz"), "--data-root", tmp_path / "to")
-    assert result.exit_code == 2  # it is not the published file
+    assert result.exit_code == 2
     assert "must have MD5 7053d0359d879ad8a5505303e11de1dc" in result.stderr
 
 

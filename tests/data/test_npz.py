@@ -189,6 +189,11 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
     assert "must be a zip archive" in refusal(path)
 
 
+def test_texts_as_targets_are_refused(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "a.npz", train_labels=np.array(["one"] * 30))
+    assert "targets must be numbers, got <U3 in train_labels" in refusal(path, "regression")
+
+
 def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz")
     path.write_bytes(path.read_bytes()[:-400])

@@ -47,8 +47,6 @@ def read_own(config: DataConfig, _seed: int) -> Dataset:
 
 def decoded_npz(path: Path, md5: str | None = None) -> dict[str, DecodedImages]:
     """The splits of a file, decoded once; its checksum, if one is given, is checked then."""
-    if not path.is_file():
-        raise DataError(f"{path} must be an .npz file, however it is a folder")
     source = [file_identity(path), md5]
     return kept_splits(cached("npz", VERSION, source, lambda folder: _decode(path, md5, folder)))
 
