@@ -90,7 +90,7 @@ def bare_epoch(trainer: Trainer) -> Callable[[], None]:
     def epoch() -> None:
         for _ in range(STEPS):
             optimizer.zero_grad()
-            F.cross_entropy(network.network(inputs).flatten(0, 2), targets).backward()  # type: ignore[no-untyped-call]
+            F.cross_entropy(network.network(inputs).flatten(0, 2), targets).backward()
             optimizer.step()
 
     return epoch

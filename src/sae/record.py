@@ -7,7 +7,7 @@ that a folder is either unfinished work, which is resumed, or a whole result.
 import csv
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +120,8 @@ class RunRecord:
             raise RecordError(f"{path} must hold a JSON object, got a {type(values).__name__}")
         return values
 
-    def write_history(self, rows: list[dict[str, float]]) -> None:
-        """One row per epoch."""
+    def write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows that share their keys as CSV."""
 
         def write(temporary: Path) -> None:
             with temporary.open("w", newline="", encoding="utf-8") as file:
@@ -129,13 +129,14 @@ class RunRecord:
                 writer.writeheader()
                 writer.writerows(rows)
 
-        self._replace(self.HISTORY, write)
+        self._replace(name, write)
 
     def write_arrays(self, name: str, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
         """Write named arrays as safetensors."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
-        self._replace(name, lambda temporary: save_file(arrays, temporary, metadata=metadata))
+        content = save(arrays, metadata)  # its save_file hides a full disk behind an error of its own
+        self._replace(name, lambda temporary: temporary.write_bytes(content))
 
     def read_arrays(self, name: str) -> tuple[Arrays, dict[str, str]]:
         """Read named arrays and the metadata beside them."""

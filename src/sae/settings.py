@@ -35,12 +35,15 @@ def merge(below: Layer, above: Layer) -> dict[str, Any]:
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        if both and value.get("name", old.get("name")) == old.get("name"):
+        if isinstance(old, Mapping) and isinstance(value, Mapping) and _same_kind(old, value):
             merged[key] = merge(old, value)
         else:
             merged[key] = value
     return merged
+
+
+def _same_kind(below: Layer, above: Layer) -> bool:
+    return "name" not in above or above["name"] == below.get("name", above["name"])
 
 
 def parse(model: type[Model], values: Layer) -> Model:

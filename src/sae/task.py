@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ class Classification:
         """Width of the network's output."""
         return self.num_classes
 
-    def check_targets(self, targets: NDArray[np.generic], where: str) -> None:
+    def check_targets(self, targets: NDArray[Any], where: str) -> None:
         """Refuse labels that are not integers in [0, num_classes), and a single class."""
         if self.num_classes < 2:
             raise DataError(f"there must be at least 2 classes to tell apart, got {self.num_classes} in {where}")
@@ -54,7 +55,7 @@ class Regression:
         """Width of the network's output: mean and log-variance."""
         return 2
 
-    def check_targets(self, targets: NDArray[np.generic], where: str) -> None:
+    def check_targets(self, targets: NDArray[Any], where: str) -> None:
         """Refuse targets that are not finite numbers."""
         wrong = np.flatnonzero(~np.isfinite(targets.astype(np.float64)))
         if wrong.size:

@@ -10,6 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
+METRIC_COLUMNS = (
+    *("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
+    *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
+)
+"""What a table shows of the metrics; JSON has all."""
 COST_COLUMNS = ("FLOPs", "params")
 
 
@@ -47,13 +52,28 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 def print_evaluation(report: Mapping[str, Any]) -> None:
-    """One row for each number of exits, the one asked for marked."""
-    keys = list(report["metrics"])
-    rows = []
-    for item in report["by_exits"]:
-        mark = " ←" if item["exits"] == report["exits"] and len(report["by_exits"]) > 1 else ""
-        active = " ".join(map(str, item["active"]))
-        metrics = [f"{item['metrics'][key]:.4f}" for key in keys]
-        rows.append([f"{item['exits']}{mark}", active, *metrics, f"{item['flops']:,}", f"{item['params']:,}"])
+    """One row for each number of exits, the one asked for marked; then shift and other sets, if asked for."""
     title = f"{report['run']} on {report['split']}, by exits kept per input"
-    print_table(title, ["exits", "inputs at each exit", *keys, *COST_COLUMNS], rows)
+    columns = ["exits", "inputs at each exit"]
+    _print_by_exits(title, columns, report["by_exits"], report["exits"])
+    if report["shift"]:
+        title = f"mean over {report['shift']['sets']} corrupted sets, by exits kept per input"
+        _print_by_exits(title, columns[:1], report["shift"]["by_exits"], report["exits"])
+    if "ood" in report:
+        scores = {key: value for key, value in report["ood"].items() if key != "set"}
+        row = [f"{value:.4f}" for value in scores.values()]
+        print_table(f"telling {report['ood']['set']} from {report['split']} samples", ["by", *scores], [["", *row]])
+
+
+def _print_by_exits(title: str, columns: list[str], items: Sequence[Mapping[str, Any]], chosen: int) -> None:
+    keys = [key for key in METRIC_COLUMNS if all(key in item["metrics"] for item in items)]
+    has_cost = "flops" in items[0]
+    rows = []
+    for item in items:
+        mark = " ←" if item["exits"] == chosen and len(items) > 1 else ""
+        row = [f"{item['exits']}{mark}", *(f"{item['metrics'][key]:.4f}" for key in keys)]
+        if has_cost:
+            row.insert(1, " ".join(map(str, item["active"])))
+            row += [f"{item['flops']:,}", f"{item['params']:,}"]
+        rows.append(row)
+    print_table(title, [*columns, *keys, *(COST_COLUMNS if has_cost else ())], rows)

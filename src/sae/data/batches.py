@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sae.config import DataConfig
 from sae.data.augmentation import random_crop, random_flip
-from sae.data.dataset import Array, Normalisation, Split
+from sae.data.dataset import Array, Normalisation, Samples, Split
 from sae.errors import ConfigError
 from sae.task import Regression, Task
 
@@ -61,10 +61,10 @@ def training_batches(
         yield from zip(torch.split(prepare(samples), sizes), torch.split(chosen, sizes), strict=True)
 
 
-def evaluation_batches(split: Split, prepare: Preparation) -> Iterator[Tensor]:
+def evaluation_batches(inputs: Samples, prepare: Preparation) -> Iterator[Tensor]:
     """All samples in order, without augmentation; (batch, *sample) each."""
-    for start in range(0, len(split), EVALUATION_BATCH):
-        yield prepare(split.inputs[start : start + EVALUATION_BATCH])
+    for start in range(0, len(inputs), EVALUATION_BATCH):
+        yield prepare(inputs[start : start + EVALUATION_BATCH])
 
 
 def batch_bounds(num_samples: int, batch_size: int, smallest: int = 1) -> list[int]:

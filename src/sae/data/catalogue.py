@@ -13,7 +13,7 @@ from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
 from sae.errors import DataError
 
 if TYPE_CHECKING:
-    from sae.data.dataset import Dataset
+    from sae.data.dataset import Dataset, Samples
 
 OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 """Files that may be the user's own data; a folder may be too."""
@@ -88,6 +88,16 @@ def load(config: DataConfig, seed: int = 0) -> "Dataset":
         seed: The run's; TinyImageNet's validation samples depend on it.
     """
     return find_entry(config.name).read(config, seed)
+
+
+def load_others(name: str) -> "Samples":
+    """The samples alone of another set, to tell from a run's own: a test split, or images in an `.npz` file."""
+    if Path(name).suffix.lower() == ".npz":
+        from sae.data.locations import find_own
+        from sae.data.npz import read_images
+
+        return read_images(find_own(name))
+    return load(DataConfig(name=name)).test.inputs
 
 
 def published_file(name: str, size: int | None = None) -> PublishedFile:

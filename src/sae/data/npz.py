@@ -98,11 +98,24 @@ def _decode_split(path: Path, split: str, folder: Path) -> None:
     count, height, width, channels = _checked_shape(images)
     if count != len(labels):
         raise DataError(f"{images.name} of {path} must have one label for each image, got {count} and {len(labels)}")
-    frame = 2 if height == width == PADDED_SIZE else 0
+    frame = _frame(height, width)
     shape = (count, channels, height + 2 * frame, width + 2 * frame)
     rows = (image.reshape(height, width, channels).transpose(2, 0, 1) for image in images.rows())
     keep_images(folder, split, rows, shape, frame)
     keep_labels(folder, split, labels)
+
+
+def read_images(path: Path) -> Array:
+    """Images alone, (sample, channel, height, width): those of the test split, or an array named `images`."""
+    with open_zip(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+    name = next((name for name in ("test_images", "images") if name in names), None)
+    if name is None:
+        raise DataError(f"{path} must hold test_images or images, got {', '.join(names)}")
+    member = open_member(path, name)
+    images = member.read().reshape(_checked_shape(member)).transpose(0, 3, 1, 2)
+    frame = _frame(*images.shape[2:])
+    return np.pad(images, ((0, 0), (0, 0), (frame, frame), (frame, frame)))
 
 
 def _checked_shape(images: Member) -> tuple[int, int, int, int]:
@@ -122,6 +135,11 @@ def _checked_shape(images: Member) -> tuple[int, int, int, int]:
             f"got {images.shape} in {where}"
         )
     return count, size[0], size[1], size[2]
+
+
+def _frame(height: int, width: int) -> int:
+    """Black pixels on each side: images of 28² become 32²."""
+    return 2 if height == width == PADDED_SIZE else 0
 
 
 def _targets(labels: Array, task: str | None, where: str) -> Array:

@@ -39,8 +39,8 @@ class ExitHeads(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(exit, batch, feature) → (batch, input, exit, out)."""
-        outputs = torch.baddbmm(self.bias[:, None], features, self.weight.transpose(1, 2))
-        return outputs.unflatten(-1, (self.num_inputs, self.num_outputs)).permute(1, 2, 0, 3)
+        outputs: Tensor = torch.baddbmm(self.bias[:, None], features, self.weight.transpose(1, 2))
+        return outputs.view(*outputs.shape[:2], self.num_inputs, self.num_outputs).permute(1, 2, 0, 3)
 
     def linear(self, exit_index: int, inputs: list[int]) -> nn.Linear:
         """A new Linear with the rows of one exit that belong to the given inputs."""

@@ -19,7 +19,7 @@ class Exit(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Stage features → (batch, member, out), one member for each input that uses this exit."""
         outputs: Tensor = self.head(self.connector(features))
-        return outputs.unflatten(-1, (-1, self.num_outputs))
+        return outputs.view(len(outputs), -1, self.num_outputs)
 
 
 class PrunedNetwork(MemberNetwork):

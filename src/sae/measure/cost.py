@@ -80,7 +80,7 @@ class _Counter(TorchDispatchMode):
     """Prices every operation that torch dispatches, and books it on the part that is running."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.flops: dict[str, int] = {}
         self.part = REST
 
@@ -137,7 +137,8 @@ def _norm(_: Args, out: Any) -> int:
 def _convolution(args: Args, out: Tensor) -> int:
     """k²·C_in·C_out·H·W, and C_out·H·W with bias; a group sees its share of C_in."""
     weight, bias = args[1], args[2]
-    return out.numel() * math.prod(weight.shape[1:]) + (0 if bias is None else out.numel())
+    per_output = math.prod(weight.shape[1:]) + (0 if bias is None else 1)
+    return out.numel() * int(per_output)
 
 
 def _matmul(args: Args, out: Tensor) -> int:
@@ -152,7 +153,7 @@ def _matmul_with_bias(args: Args, out: Tensor) -> int:
 
 def _add(args: Args, out: Tensor) -> int:
     """A residual add is 1·numel(out); adding a learnt constant (a ViT's positions) is not counted."""
-    return 0 if any(isinstance(arg, nn.Parameter) for arg in args) else out.numel()
+    return 0 if any(isinstance(arg, nn.Parameter) for arg in args) else int(out.numel())
 
 
 def _attention(args: Args, _: Any) -> int:

@@ -1,5 +1,6 @@
 """Evaluation at every number of exits from one forward pass per sample: K is free."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -10,44 +11,69 @@ from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
 from sae.measure.cost import measure_cost
 from sae.measure.metrics import measure_all, reliability
+from sae.measure.uncertainty import (
+    disagreement,
+    diversity,
+    entropy,
+    interval_metrics,
+    risk_coverage,
+    selection_loss,
+)
 from sae.methods import Method
 from sae.predictive import Categorical, Gaussian, Predictive, aggregate
 from sae.task import DataSpec
 
+CURVE_POINTS = 100
+"""Points that are kept of a risk–coverage curve."""
 
-def predict(method: Method, split: Split, prepare: Preparation, exits: tuple[int, ...]) -> dict[int, Predictive]:
-    """Predictive distributions over a whole split, for each K′ in `exits`, on the CPU."""
+
+def member_outputs(method: Method, batches: Iterable[Tensor]) -> Tensor:
+    """Raw outputs of all possible members over prepared batches, (sample, member, out), on the CPU."""
     method.eval()
-    weights = {k: method.member_weights(k) for k in exits}
-    parts: dict[int, list[Predictive]] = {k: [] for k in exits}
     with torch.inference_mode():
-        for x in evaluation_batches(split, prepare):
-            outputs = method.member_outputs(x)
-            for k in exits:
-                parts[k].append(aggregate(method.task, outputs, weights[k]))
-    return {k: _join(batches) for k, batches in parts.items()}
+        return torch.cat([method.member_outputs(x).float().cpu() for x in batches])
 
 
 def evaluate_split(method: Method, dataset: Dataset, name: str, prepare: Preparation) -> dict[str, Any]:
     """Metrics and cost of one split at every K′: the `exits, metrics, by_exits` of a report."""
     split = dataset.split(name)
-    targets = torch.from_numpy(split.targets)
-    predictives = predict(method, split, prepare, method.exit_choices)
+    outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
     by_exits = [
-        {**describe_exits(method, k, dataset.spec), "metrics": measure_all(predictive, targets)}
-        for k, predictive in predictives.items()
+        {**describe_exits(method, k, dataset.spec), "metrics": measure_members(method, outputs, split, k)}
+        for k in method.exit_choices
     ]
-    return {
-        "exits": method.max_exits,
-        "metrics": metrics_at(by_exits, method.max_exits),
-        "by_exits": by_exits,
-    }
+    return {"exits": method.max_exits, "metrics": metrics_at(by_exits, method.max_exits), "by_exits": by_exits}
 
 
 def validation_metrics(method: Method, dataset: Dataset, prepare: Preparation) -> dict[str, float]:
     """Metrics on the validation split at the trained K, with the temperature of the moment."""
-    predictive = predict(method, dataset.val, prepare, (method.max_exits,))[method.max_exits]
-    return measure_all(predictive, torch.from_numpy(dataset.val.targets))
+    outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, prepare))
+    return measure_all(predictive_at(method, outputs, method.max_exits), torch.from_numpy(dataset.val.targets))
+
+
+def predictive_at(method: Method, outputs: Tensor, max_exits: int) -> Predictive:
+    """What the members of K′ exits say together."""
+    return aggregate(method.task, outputs, method.member_weights(max_exits).cpu())
+
+
+def measure_members(method: Method, outputs: Tensor, split: Split, max_exits: int) -> dict[str, float]:
+    """Quality and uncertainty at K′ exits.
+
+    Beside the metrics: mean predictive `entropy` and member `disagreement`, the area under the
+    risk–coverage curve by entropy (`aurc`), the diversity of the members where there are
+    several, and for regression coverage and width of intervals.
+    """
+    weight, targets = method.member_weights(max_exits).cpu(), torch.from_numpy(split.targets)
+    predictive = aggregate(method.task, outputs, weight)
+    doubt = entropy(predictive)
+    measured = measure_all(predictive, targets)
+    if isinstance(predictive, Gaussian):
+        measured |= interval_metrics(predictive, targets)
+    measured["entropy"] = doubt.double().mean().item()
+    measured["disagreement"] = disagreement(method.task, outputs, weight).double().mean().item()
+    measured["aurc"] = risk_coverage(doubt, selection_loss(predictive, targets)).area
+    among = diversity(method.task, outputs, weight)
+    return measured | ({f"diversity_{key}": value for key, value in asdict(among).items()} if among else {})
 
 
 def describe_exits(method: Method, max_exits: int, spec: DataSpec) -> dict[str, Any]:
@@ -67,22 +93,14 @@ def metrics_at(by_exits: list[dict[str, Any]], max_exits: int) -> dict[str, floa
     return found
 
 
-def reliability_curve(method: Method, split: Split, prepare: Preparation) -> dict[str, list[float]]:
-    """Bins of a reliability diagram at the trained K; empty for regression."""
-    predictive = predict(method, split, prepare, (method.max_exits,))[method.max_exits]
-    if not isinstance(predictive, Categorical):
-        return {}
-    bins = reliability(predictive, torch.from_numpy(split.targets))
-    return {key: value.tolist() for key, value in asdict(bins).items()}
-
-
-def _join(batches: list[Predictive]) -> Predictive:
-    first = batches[0]
-    if isinstance(first, Categorical):
-        return Categorical(_cat([part.log_probs for part in batches if isinstance(part, Categorical)]))
-    gaussians = [part for part in batches if isinstance(part, Gaussian)]
-    return Gaussian(_cat([part.mean for part in gaussians]), _cat([part.variance for part in gaussians]))
-
-
-def _cat(tensors: list[Tensor]) -> Tensor:
-    return torch.cat(tensors).cpu()
+def curves(method: Method, split: Split, prepare: Preparation) -> dict[str, dict[str, list[float]]]:
+    """What is drawn of a split at the trained K: risk over coverage, and bins of reliability for classes."""
+    outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
+    predictive, targets = predictive_at(method, outputs, method.max_exits), torch.from_numpy(split.targets)
+    risk = risk_coverage(entropy(predictive), selection_loss(predictive, targets))
+    points = torch.linspace(0, len(targets) - 1, min(CURVE_POINTS, len(targets))).long()
+    drawn = {"risk_coverage": {"coverage": risk.coverage[points].tolist(), "risk": risk.risk[points].tolist()}}
+    if isinstance(predictive, Categorical):
+        bins = asdict(reliability(predictive, targets))
+        drawn["reliability"] = {key: value.tolist() for key, value in bins.items()}
+    return drawn

@@ -41,6 +41,6 @@ class FlatParameters:
 
     def clip_grad_norm(self, max_norm: float) -> torch.Tensor:
         """Scale the gradients down to a norm of at most `max_norm`; returns the norm before."""
-        norm = torch.linalg.vector_norm(self.gradient)
+        norm: torch.Tensor = torch.linalg.vector_norm(self.gradient)
         self.gradient.mul_((max_norm / norm.clamp_min(1e-6)).clamp_max(1.0))
         return norm

@@ -1,7 +1,7 @@
 """Progress with time left on a terminal; nothing where nobody looks."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from rich.console import Console
@@ -11,15 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 class ProgressDisplay(Protocol):
     """Something that can show how many steps of a run are done."""
 
-    def steps(self, name: str, total: int, done: int) -> "StepContext":
+    def steps(self, name: str, total: int, done: int) -> AbstractContextManager[Callable[[], None]]:
         """Show progress for a while; the context gives a function to be called after every step."""
-
-
-class StepContext(Protocol):
-    """A context manager around a function that counts one step."""
-
-    def __enter__(self) -> Callable[[], None]: ...
-    def __exit__(self, *_: object) -> bool | None: ...
 
 
 class Silent:

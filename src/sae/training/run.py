@@ -12,15 +12,16 @@ import torch
 
 from sae.config import RunConfig
 from sae.data.batches import Preparation
-from sae.data.catalogue import load
+from sae.data.catalogue import load, load_others
 from sae.data.dataset import Dataset
 from sae.errors import ConfigError, DivergedError
 from sae.methods import Method, build_method
 from sae.record import RunRecord
 from sae.training.checkpoint import load_checkpoint, load_model, save_checkpoint, save_model
-from sae.training.evaluator import evaluate_split, metrics_at, reliability_curve, validation_metrics
+from sae.training.evaluator import curves, evaluate_split, metrics_at, validation_metrics
 from sae.training.memory import keep_freed_memory
 from sae.training.progress import SILENT, ProgressDisplay
+from sae.training.shift import check_images, check_same_shape, evaluate_ood, evaluate_shift
 from sae.training.trainer import Progress, Trainer, pick_device
 
 
@@ -47,18 +48,44 @@ def train(config: RunConfig, out: Path, *, force: bool = False, display: Progres
     return record
 
 
-def evaluate(run: Path, split: str = "test", eval_exits: int | None = None) -> dict[str, Any]:
-    """Evaluate a finished run again from its weights, at every number of exits."""
+def evaluate(
+    run: Path,
+    split: str = "test",
+    eval_exits: int | None = None,
+    *,
+    shift: bool = False,
+    ood: str | None = None,
+    display: ProgressDisplay = SILENT,
+) -> dict[str, Any]:
+    """Evaluate a finished run again from its weights, at every number of exits.
+
+    Args:
+        run: The run folder.
+        split: val or test.
+        eval_exits: K′ to report; by default the trained K.
+        shift: Also on the 95 corrupted versions of the split.
+        ood: Also how well uncertainty tells samples of this other set, by name or path, from the run's own.
+        display: Where progress is shown.
+    """
     record = RunRecord.open(run)
     with torch_threads(record.config.train.threads):
         method, dataset = restore(record)
+        others = load_others(ood) if ood else None
+        if shift:
+            check_images(dataset)
+        if others is not None:
+            check_same_shape(dataset, others)
         if eval_exits is not None and eval_exits not in method.exit_choices:
             last = method.exit_choices[-1]
             raise ConfigError(f"--eval-exits must be in [1, {last}] for this run, got {eval_exits}")
-        report = evaluate_split(method, dataset, split, _preparation(dataset, record.config))
-    if eval_exits is not None:
-        report |= {"exits": eval_exits, "metrics": metrics_at(report["by_exits"], eval_exits)}
-    return {"run": str(run), "split": split, **report, "shift": None}
+        prepare = _preparation(dataset, record.config)
+        chosen = eval_exits or method.max_exits
+        report = {"run": str(run), "split": split, **evaluate_split(method, dataset, split, prepare)}
+        report |= {"exits": chosen, "metrics": metrics_at(report["by_exits"], chosen)}
+        report["shift"] = evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None
+        if others is not None:
+            report["ood"] = {"set": ood, **evaluate_ood(method, dataset, split, others, prepare, chosen)}
+    return report
 
 
 def restore(record: RunRecord) -> tuple[Method, Dataset]:
@@ -106,7 +133,7 @@ def _train(trainer: Trainer, record: RunRecord, display: ProgressDisplay) -> Pro
             progress.history.append({"epoch": epoch + 1, **terms, **validation, **method.observables()})
             progress.epoch = epoch + 1
             progress.seconds += time.perf_counter() - start
-            record.write_history(progress.history)
+            record.write_rows(record.HISTORY, progress.history)
             save_checkpoint(record, trainer, progress)
     return progress
 
@@ -116,8 +143,7 @@ def _record_results(trainer: Trainer, record: RunRecord) -> None:
     save_model(record, method)
     splits = ("val", "test")
     record.write_json(record.METRICS, {name: evaluate_split(method, dataset, name, prepare) for name in splits})
-    curves = {name: {"reliability": reliability_curve(method, dataset.split(name), prepare)} for name in splits}
-    record.write_json(record.CURVES, curves)
+    record.write_json(record.CURVES, {name: curves(method, dataset.split(name), prepare) for name in splits})
 
 
 def _preparation(dataset: Dataset, config: RunConfig) -> Preparation:

@@ -104,7 +104,7 @@ class Trainer:
             loss = self.method.training_loss(batch, step / max(1, self.num_steps - 1), generator)
         for group in self.groups.values():
             group.zero_grad()
-        self.scaler.scale(loss.total).backward()  # type: ignore[no-untyped-call]
+        self.scaler.scale(loss.total).backward()
         self.scaler.unscale_(self.optimizer)
         norms = {name: group.clip_grad_norm(self.config.train.clip_norm) for name, group in self.groups.items()}
         logged = {"loss": loss.total, **loss.terms, **norms}

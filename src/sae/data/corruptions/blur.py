@@ -1,0 +1,76 @@
+"""Blur: out of focus, behind frosted glass, in motion, zooming, Gaussian."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sae.data.corruptions.filters import convolve, disk_kernel, gaussian_filter, smear
+from sae.data.corruptions.generators import Floats, ImageGenerators
+from sae.data.corruptions.warps import zoom
+
+ZOOM_STEP = 0.01
+
+
+def gaussian_blur(images: Floats, std: float) -> Floats:
+    """Convolve with a Gaussian."""
+    return gaussian_filter(images, std)
+
+
+def defocus_blur(images: Floats, radius: float, alias_std: float) -> Floats:
+    """Convolve with a disk, as a lens that is out of focus does."""
+    return convolve(images, disk_kernel(radius, alias_std))
+
+
+def glass_blur(images: Floats, generators: ImageGenerators, std: float, reach: float, passes: float) -> Floats:
+    """Blur, swap every pixel with a random neighbour at most `reach` away, several times over, and blur again.
+
+    Swaps depend on those before them: the loop over pixels stays, and each of its steps swaps
+    in all images at once. It moves pixel numbers instead of colours, which are fetched once.
+    """
+    sample, channel, height, width = images.shape
+    moves = generators.integers(-int(reach), int(reach), int(passes), 2, height, width)
+    order = swap_neighbours(moves, int(reach))
+    flat = gaussian_filter(images, std).reshape(sample, channel, height * width)
+    return gaussian_filter(np.take_along_axis(flat, order[:, None], axis=2).reshape(images.shape), std)
+
+
+def swap_neighbours(moves: NDArray[np.int64], reach: int) -> NDArray[np.int64]:
+    """Which pixel ends up where after swapping, from the last pixel to the first, in every pass.
+
+    Pixels less than `reach` from the border are only swapped with, so that neighbours exist.
+
+    Args:
+        moves: Rows down and columns right to the neighbour, (sample, pass, 2, height, width).
+        reach: The largest move.
+
+    Returns:
+        The original number of the pixel now at each place, row by row, (sample, height · width).
+    """
+    sample, passes, _, height, width = moves.shape
+    neighbours = np.arange(height * width).reshape(height, width) + moves[:, :, 0] * width + moves[:, :, 1]
+    # Pixels first, samples last: a step then reads and writes rows that lie together.
+    neighbours = np.ascontiguousarray(neighbours.transpose(1, 2, 3, 0)) * sample + np.arange(sample)
+    order = np.repeat(np.arange(height * width), sample).reshape(height * width, sample)
+    flat = order.reshape(-1)
+    for turn in range(passes):
+        for row in range(height - 1 - reach, reach - 1, -1):
+            for column in range(width - 1 - reach, reach - 1, -1):
+                here, there = order[row * width + column], neighbours[turn, row, column]
+                fetched = flat[there]
+                flat[there] = here
+                here[:] = fetched
+    return np.ascontiguousarray(order.T)
+
+
+def motion_blur(images: Floats, generators: ImageGenerators, radius: float, std: float) -> Floats:
+    """Smear along a line within 45° of the horizontal."""
+    angles = generators.uniform() * 90 - 45
+    return smear(images, int(radius), std, angles)
+
+
+def zoom_blur(images: Floats, limit: float) -> Floats:
+    """The mean of the image and its zooms 1, 1.01, … below the limit, as from a camera moving closer."""
+    num_zooms = round((limit - 1) / ZOOM_STEP)
+    total = images.copy()
+    for step in range(num_zooms):
+        total += zoom(images, 1 + step * ZOOM_STEP)
+    return total / np.float32(num_zooms + 1)

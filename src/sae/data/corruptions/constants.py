@@ -1,0 +1,93 @@
+"""The constants of the benchmark: five severities, for small and for large images.
+
+Facts of Hendrycks and Dietterich, "Benchmarking Neural Network Robustness to Common
+Corruptions and Perturbations" (ICLR 2019): the small column is that of CIFAR-10-C, the large
+one that of Tiny-ImageNet-C. Constants made for 224 pixels would destroy such images.
+"""
+
+from typing import Final
+
+Constants = tuple[float, ...]
+"""What a corruption's function takes at one severity, after images and generators."""
+
+SEVERITIES: Final = (1, 2, 3, 4, 5)
+SMALL_SIDE: Final = 32
+LARGE_SIDE: Final = 64
+
+_SNOW: Final[tuple[Constants, ...]] = (
+    (0.1, 0.2, 1, 0.6, 8, 3),
+    (0.1, 0.2, 1, 0.5, 10, 4),
+    (0.15, 0.3, 1.75, 0.55, 10, 4),
+    (0.25, 0.3, 2.25, 0.6, 12, 6),
+    (0.3, 0.3, 1.25, 0.65, 14, 12),
+)
+_SNOW_MIX_SMALL: Final = (0.95, 0.9, 0.9, 0.85, 0.8)
+_SNOW_MIX_LARGE: Final = (0.8, 0.8, 0.7, 0.65, 0.6)
+_ZOOM: Final[tuple[Constants, ...]] = ((1.06,), (1.11,), (1.16,), (1.21,), (1.26,))
+
+SMALL: Final[dict[str, tuple[Constants, ...]]] = {
+    "gaussian_noise": ((0.04,), (0.06,), (0.08,), (0.09,), (0.10,)),
+    "shot_noise": ((500,), (250,), (100,), (75,), (50,)),
+    "impulse_noise": ((0.01,), (0.02,), (0.03,), (0.05,), (0.07,)),
+    "defocus_blur": ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1)),
+    "glass_blur": ((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)),
+    "motion_blur": ((6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5)),
+    "zoom_blur": _ZOOM,
+    "snow": tuple((*snow, mix) for snow, mix in zip(_SNOW, _SNOW_MIX_SMALL, strict=True)),
+    "frost": ((1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)),
+    "fog": ((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75)),
+    "brightness": ((0.05,), (0.1,), (0.15,), (0.2,), (0.3,)),
+    "contrast": ((0.75,), (0.5,), (0.4,), (0.3,), (0.15,)),
+    "elastic_transform": ((0, 0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03)),
+    "pixelate": ((0.95,), (0.9,), (0.85,), (0.75,), (0.65,)),
+    "jpeg_compression": ((80,), (65,), (58,), (50,), (40,)),
+    "speckle_noise": ((0.06,), (0.10,), (0.12,), (0.16,), (0.20,)),
+    "gaussian_blur": ((0.4,), (0.6,), (0.7,), (0.8,), (1,)),
+    "spatter": (
+        (0.62, 0.1, 0.7, 0.7, 0.5, 0),
+        (0.65, 0.1, 0.8, 0.7, 0.5, 0),
+        (0.65, 0.3, 1, 0.69, 0.5, 0),
+        (0.65, 0.1, 0.7, 0.69, 0.6, 1),
+        (0.65, 0.1, 0.5, 0.68, 0.6, 1),
+    ),
+    "saturate": ((0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)),
+}
+
+LARGE: Final[dict[str, tuple[Constants, ...]]] = {
+    "gaussian_noise": ((0.04,), (0.08,), (0.12,), (0.15,), (0.18,)),
+    "shot_noise": ((250,), (100,), (50,), (30,), (15,)),
+    "impulse_noise": ((0.01,), (0.02,), (0.05,), (0.08,), (0.14,)),
+    "defocus_blur": ((0.5, 0.6), (1, 0.1), (1.5, 0.1), (2.5, 0.01), (3, 0.1)),
+    "glass_blur": ((0.1, 1, 1), (0.5, 1, 1), (0.6, 1, 2), (0.7, 2, 1), (0.9, 2, 2)),
+    "motion_blur": ((10, 1), (10, 1.5), (10, 2), (10, 2.5), (12, 3)),
+    "zoom_blur": _ZOOM,
+    "snow": tuple((*snow, mix) for snow, mix in zip(_SNOW, _SNOW_MIX_LARGE, strict=True)),
+    "frost": ((1, 0.3), (0.9, 0.4), (0.8, 0.45), (0.75, 0.5), (0.7, 0.55)),
+    "fog": ((0.4, 3), (0.7, 3), (1, 2.5), (1.5, 2), (2, 1.75)),
+    "brightness": ((0.1,), (0.2,), (0.3,), (0.4,), (0.5,)),
+    "contrast": ((0.4,), (0.3,), (0.2,), (0.1,), (0.05,)),
+    "elastic_transform": ((0, 0, 0.08), (0.05, 0.3, 0.06), (0.1, 0.08, 0.06), (0.1, 0.03, 0.03), (0.16, 0.03, 0.02)),
+    "pixelate": ((0.9,), (0.8,), (0.7,), (0.6,), (0.5,)),
+    "jpeg_compression": ((65,), (58,), (50,), (40,), (25,)),
+    "speckle_noise": ((0.15,), (0.20,), (0.25,), (0.30,), (0.35,)),
+    "gaussian_blur": ((0.5,), (0.75,), (1,), (1.25,), (1.5,)),
+    "spatter": (
+        (0.62, 0.1, 0.7, 0.7, 0.6, 0),
+        (0.65, 0.1, 0.8, 0.7, 0.6, 0),
+        (0.65, 0.3, 1, 0.69, 0.6, 0),
+        (0.65, 0.1, 0.7, 0.68, 0.6, 1),
+        (0.65, 0.1, 0.5, 0.67, 0.6, 1),
+    ),
+    "saturate": ((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (30, 0.2)),
+}
+
+
+def constants_of(name: str, severity: int, height: int, width: int) -> Constants:
+    """The constants for images of this size: those of the nearer of 32 and 64 pixels by the shorter side.
+
+    Example:
+        >>> constants_of("gaussian_blur", 5, 28, 28), constants_of("gaussian_blur", 5, 64, 80)
+        ((1,), (1.5,))
+    """
+    is_small = min(height, width) <= (SMALL_SIDE + LARGE_SIDE) / 2
+    return (SMALL if is_small else LARGE)[name][severity - 1]

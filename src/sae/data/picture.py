@@ -1,0 +1,96 @@
+"""Pictures for people: samples with their labels, and one image under every corruption."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from sae.data.dataset import Array
+from sae.errors import DataError
+
+CELL_SIDE = 96
+"""Images are enlarged by a whole factor to about so many pixels."""
+GAP = 6
+FONT_SIZE = 14
+PAPER, INK = "white", "black"
+
+
+def corruption_grid(image: Array, seed: int) -> Image.Image:
+    """One image under each corruption: a row per corruption, clean at the left, then severities 1 to 5.
+
+    Args:
+        image: uint8, (channel, height, width).
+        seed: Of the corruptions.
+    """
+    font = _font()
+    cell = _enlarge(image).size
+    left = max(round(font.getlength(name)) for name in CORRUPTIONS) + 2 * GAP
+    top = FONT_SIZE + 2 * GAP
+    columns = ("clean", *(f"severity {severity}" for severity in SEVERITIES))
+    size = (left + len(columns) * (cell[0] + GAP), top + len(CORRUPTIONS) * (cell[1] + GAP))
+    page = Image.new("RGB", size, PAPER)
+    draw = ImageDraw.Draw(page)
+    for column, title in enumerate(columns):
+        middle = left + column * (cell[0] + GAP) + cell[0] // 2
+        draw.text((middle, top // 2), title, INK, font, anchor="mm")
+    for row, name in enumerate(CORRUPTIONS):
+        y = top + row * (cell[1] + GAP)
+        draw.text((GAP, y + cell[1] // 2), name, INK, font, anchor="lm")
+        spoilt = (corrupt(image[None], name, severity, seed)[0] for severity in SEVERITIES)
+        for column, version in enumerate((image, *spoilt)):
+            page.paste(_enlarge(version), (left + column * (cell[0] + GAP), y))
+    return page
+
+
+def sample_grid(images: Array, titles: Sequence[object], num_columns: int = 8) -> Image.Image:
+    """Samples row by row, each under its title.
+
+    Args:
+        images: uint8, (sample, channel, height, width).
+        titles: Labels or names, one per sample; shown as text, shortened to the width of the image.
+        num_columns: Samples in a row.
+    """
+    if not len(images) or len(images) != len(titles):
+        raise DataError(f"images to draw must have one title each, got {len(images)} images and {len(titles)} titles")
+    font = _font()
+    cell = _enlarge(images[0]).size
+    step = (cell[0] + GAP, cell[1] + FONT_SIZE + 2 * GAP)
+    num_columns = min(num_columns, len(images))
+    num_rows = -(-len(images) // num_columns)
+    page = Image.new("RGB", (num_columns * step[0] + GAP, num_rows * step[1] + GAP), PAPER)
+    draw = ImageDraw.Draw(page)
+    for i, (image, title) in enumerate(zip(images, titles, strict=True)):
+        x, y = GAP + i % num_columns * step[0], GAP + i // num_columns * step[1]
+        draw.text((x, y + FONT_SIZE // 2), _shorten(str(title), cell[0], font), INK, font, anchor="lm")
+        page.paste(_enlarge(image), (x, y + FONT_SIZE + GAP // 2))
+    return page
+
+
+def _enlarge(image: Array) -> Image.Image:
+    """Repeat pixels, so that each one stays visible."""
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[0] not in (1, 3):
+        raise DataError(
+            f"an image to draw must be uint8, (channel, height, width) with 1 or 3 channels, "
+            f"got {image.dtype} of shape {image.shape}"
+        )
+    channel, height, width = image.shape
+    factor = max(round(CELL_SIDE / max(height, width)), 1)
+    colours = np.broadcast_to(image, (3, height, width)) if channel == 1 else image
+    pixels = np.ascontiguousarray(colours.transpose(1, 2, 0))
+    return Image.fromarray(pixels).resize((width * factor, height * factor), Image.Resampling.NEAREST)
+
+
+def _font() -> ImageFont.FreeTypeFont:
+    """Pillow's own font, so that pictures look alike everywhere."""
+    font = ImageFont.load_default(FONT_SIZE)
+    assert isinstance(font, ImageFont.FreeTypeFont), "Pillow is built without FreeType"
+    return font
+
+
+def _shorten(text: str, width: int, font: ImageFont.FreeTypeFont) -> str:
+    if font.getlength(text) <= width:
+        return text
+    while text and font.getlength(text + "…") > width:
+        text = text[:-1]
+    return text + "…"

@@ -1,0 +1,100 @@
+"""Evaluation under shift: the 95 corrupted versions of a split, and samples of another set."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sae.data.batches import Preparation, evaluation_batches
+from sae.data.corrupted import CorruptedImages
+from sae.data.corruptions import CORRUPTIONS, SEVERITIES
+from sae.data.dataset import Dataset, Samples
+from sae.errors import ConfigError
+from sae.measure.metrics import measure_all
+from sae.measure.uncertainty import auroc, disagreement, entropy, fpr95
+from sae.methods import Method
+from sae.training.evaluator import member_outputs, predictive_at
+from sae.training.progress import ProgressDisplay
+
+NUM_SETS = len(CORRUPTIONS) * len(SEVERITIES)
+
+
+def evaluate_shift(
+    method: Method, dataset: Dataset, split_name: str, prepare: Preparation, max_exits: int, display: ProgressDisplay
+) -> dict[str, Any]:
+    """Metrics on every corrupted version of a split, one set in memory at a time.
+
+    Returns:
+        The mean and the standard deviation over all sets at K′ exits, the mean at every other
+        number of exits, and every set by itself. `auroc_entropy` is how well predictive
+        entropy tells the corrupted samples from the clean ones.
+    """
+    split = dataset.split(split_name)
+    check_images(dataset)
+    targets = torch.from_numpy(split.targets)
+    corrupted = CorruptedImages(split.inputs)
+    clean = member_outputs(method, evaluation_batches(split.inputs, prepare))
+    clean_entropy = {k: entropy(predictive_at(method, clean, k)) for k in method.exit_choices}
+    rows: dict[int, list[dict[str, Any]]] = {k: [] for k in method.exit_choices}
+    with display.steps("corrupted sets", NUM_SETS, 0) as on_step:
+        for name, severity in ((name, severity) for name in CORRUPTIONS for severity in SEVERITIES):
+            outputs = member_outputs(method, evaluation_batches(corrupted.get(name, severity), prepare))
+            for k in method.exit_choices:
+                predictive = predictive_at(method, outputs, k)
+                metrics = measure_all(predictive, targets)
+                metrics["auroc_entropy"] = auroc(clean_entropy[k], entropy(predictive))
+                rows[k].append({"corruption": name, "severity": severity, "metrics": metrics})
+            on_step()
+    return {
+        "exits": max_exits,
+        "sets": NUM_SETS,
+        "metrics": _over_sets(rows[max_exits], np.mean),
+        "std_over_sets": _over_sets(rows[max_exits], np.std),
+        "by_exits": [{"exits": k, "metrics": _over_sets(rows[k], np.mean)} for k in method.exit_choices],
+        "by_set": rows[max_exits],
+    }
+
+
+def evaluate_ood(
+    method: Method, dataset: Dataset, split_name: str, other: Samples, prepare: Preparation, max_exits: int
+) -> dict[str, float]:
+    """How well uncertainty tells samples of another set from a split's own, at K′ exits.
+
+    AUROC and the false-positive rate at 95 % true positives, by predictive entropy and by
+    the disagreement of the members.
+    """
+    weight = method.member_weights(max_exits).cpu()
+
+    def scores(samples: Samples) -> dict[str, Tensor]:
+        outputs = member_outputs(method, evaluation_batches(samples, prepare))
+        doubt = entropy(predictive_at(method, outputs, max_exits))
+        return {"entropy": doubt, "disagreement": disagreement(method.task, outputs, weight)}
+
+    own, others = scores(dataset.split(split_name).inputs), scores(other)
+    measures = {"auroc": auroc, "fpr95": fpr95}
+    return {
+        f"{measure}_{score}": compute(own[score], others[score])
+        for score in own
+        for measure, compute in measures.items()
+    }
+
+
+def check_images(dataset: Dataset) -> None:
+    """Only images can be corrupted."""
+    if len(dataset.spec.shape) != 3:
+        raise ConfigError(
+            f"--shift is for images, however {dataset.name} is a table: corruptions of it are not defined"
+        )
+
+
+def check_same_shape(dataset: Dataset, other: Samples) -> None:
+    """Another set can be told from a run's own only by a network that takes it."""
+    if other.shape[1:] != dataset.spec.shape:
+        raise ConfigError(
+            f"samples of the other set must be shaped {dataset.spec.shape} like {dataset.name}, got {other.shape[1:]}"
+        )
+
+
+def _over_sets(rows: list[dict[str, Any]], summarise: Any) -> dict[str, float]:
+    return {key: float(summarise([row["metrics"][key] for row in rows])) for key in rows[0]["metrics"]}

@@ -1,0 +1,214 @@
+"""The command line as a user meets it; fast cases in process, the rest as real processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sae.cli import app
+
+SAE = [sys.executable, "-c", "from sae.cli import main; main()"]
+FAST = ["--set", "backbone.depth=2", "--epochs", "2"]
+
+
+def sae(*arguments: str | Path) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("cli") / "x"
+    code, _, error = sae("train", "--data", "digits", "--inputs", "2", "--exits", "2", *FAST, "--out", out)
+    assert code == 0, error
+    return out
+
+
+def test_cost_prints_the_published_parameters() -> None:
+    arguments = "cost --method sae --backbone resnet --input-shape 3,64,64 --outputs 200 --inputs 2 --active 2,2,2,2"
+    code, out, _ = sae(*arguments.split(), "--json")
+    assert code == 0
+    cost = json.loads(out)
+    assert cost["params"] == 22_337_728
+    assert isinstance(cost["flops"], int)
+    assert sum(part["flops"] for part in cost["by_part"].values()) == cost["flops"]
+
+
+def test_cost_takes_all_inputs_at_the_last_exits_by_default() -> None:
+    text = "cost --backbone vgg --input-shape 3,32,32 --outputs 8 --inputs 3 --width 2 --blocks 1,1,2,2,2 --json"
+    base = text.split()
+    assert sae(*base, "--exits", "2")[1] == sae(*base, "--active", "0,0,0,3,3")[1]
+
+
+def test_cost_of_a_standard_network_takes_depth_and_width() -> None:
+    arguments = "cost --method standard --backbone fc --input-shape 1,32,32 --outputs 2 --width 4 --depth 5 --json"
+    assert json.loads(sae(*arguments.split())[1])["params"] == 1_844_226
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--backbone vgg --input-shape 1,8,8 --outputs 10", "needs images of at least 16×16"),
+        ("--backbone vgg --input-shape 1,8,x --outputs 10", "--input-shape takes whole numbers"),
+        ("--backbone vgg --input-shape 1,0,8 --outputs 10", "sizes of at least 1"),
+        ("--backbone fcc --input-shape 8 --outputs 10", "backbone.name must be one of fc, vgg, resnet, vit"),
+        ("--backbone fc --input-shape 8 --outputs 10 --exits 6", "method.exits must be in [1, 5], got 6"),
+        ("--backbone fc --input-shape 8 --outputs 10 --inputs 0", "method.inputs must be greater than or equal to 1"),
+        ("--backbone fc --input-shape 8 --outputs 10 --exits 2 --active 1,1,1,1,1", "give one of them"),
+        ("--backbone fc --input-shape 8 --outputs 10 --active 1,1", "active must hold 5 counts"),
+        ("--backbone fc --method standard --inputs 2 --input-shape 8 --outputs 10", "unknown setting method.inputs"),
+    ],
+)
+def test_a_mistake_costs_one_sentence_and_exit_code_two(arguments: str, message: str) -> None:
+    code, out, error = sae("cost", *arguments.split())
+    assert code == 2
+    assert out == ""
+    assert message in error
+    assert "Traceback" not in error
+    assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--data digit", "did you mean digits?"),
+        ("", "--data NAME"),
+        ("--data digits --method sea", "did you mean sae?"),
+        ("--data digits --exits 9", "method.exits must be in [1, 5], got 9"),
+        ("--data digits --set train.epochz=3", "did you mean train.epochs?"),
+        ("--data digits --set train.lr", "--set takes section.key=value"),
+        ("--data digits --config absent.yaml", "config file must be readable"),
+        ("--data diabetes --backbone resnet", "resnet needs images"),
+        ("--data digits --set train.device=cuda:9", "train.device must be a device"),
+        ("--data digits --method standard --set train.batch_size=1", "at least 2 samples"),
+    ],
+)
+def test_a_mistake_in_training_leaves_no_folder(arguments: str, message: str, tmp_path: Path) -> None:
+    code, out, error = sae("train", *arguments.split(), "--out", tmp_path / "x")
+    assert (code, out) == (2, "")
+    assert message in error
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_yaml_with_a_typo_is_refused_with_the_nearest_key(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("data: {name: digits}\ntrain: {epoch: 3}\n")
+    code, _, error = sae("train", "--config", tmp_path / "run.yaml", "--out", tmp_path / "x")
+    assert code == 2
+    assert "unknown setting train.epoch, did you mean train.epochs?" in error
+
+
+def test_flags_go_over_yaml_and_set_over_flags(tmp_path: Path) -> None:
+    yaml = "data: {name: digits}\nmethod: {name: sae, inputs: 3}\ntrain: {epochs: 9, lr: 0.5}\n"
+    (tmp_path / "run.yaml").write_text(yaml)
+    arguments = ["--config", str(tmp_path / "run.yaml"), "--inputs", "1", "--epochs", "4", "--set", "train.epochs=1"]
+    code, _, error = sae("train", *arguments, "--set", "backbone.depth=2", "--out", tmp_path / "x")
+    assert code == 0, error
+    saved = (tmp_path / "x" / "config.yaml").read_text()
+    assert "inputs: 1" in saved
+    assert "epochs: 1" in saved
+    assert "lr: 0.5" in saved
+
+
+def test_training_prints_a_row_for_each_number_of_exits(run: Path) -> None:
+    code, out, _ = sae("train", "--data", "digits", "--inputs", "2", "--exits", "2", *FAST, "--out", run)
+    assert code == 0
+    assert "accuracy" in out
+    assert "2 ←" in out
+
+
+def test_another_config_in_the_folder_is_refused_without_force(run: Path, tmp_path: Path) -> None:
+    code, _, error = sae("train", "--data", "digits", "--inputs", "3", *FAST, "--out", run)
+    assert code == 2
+    assert "method.inputs 2 → 3" in error
+    assert "--force" in error
+
+
+def test_evaluate_has_the_shape_of_the_specification(run: Path) -> None:
+    code, out, _ = sae("evaluate", run, "--split", "val", "--eval-exits", "1", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert list(report) == ["run", "split", "exits", "metrics", "by_exits", "shift"]
+    assert (report["run"], report["split"], report["exits"]) == (str(run), "val", 1)
+    assert set(report["by_exits"][0]) == {"exits", "active", "params", "flops", "metrics"}
+
+
+def test_evaluating_nothing_is_a_mistake(tmp_path: Path) -> None:
+    code, _, error = sae("evaluate", tmp_path)
+    assert code == 2
+    assert "was it made by `sae train`?" in error
+
+
+def test_a_diverged_run_is_exit_code_three(tmp_path: Path) -> None:
+    explode = ["--set", "train.lr=1e30", "--set", "train.clip_norm=1e30"]
+    code, _, error = sae("train", "--data", "digits", *FAST, *explode, "--out", tmp_path / "x")
+    assert code == 3
+    assert "the loss must stay finite" in error
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_help_and_importing_sae_load_no_torch() -> None:
+    done = python("import sys, sae, sae.cli; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("missing", ["torch", "sklearn"])
+def test_a_command_without_its_extra_says_which(missing: str, tmp_path: Path) -> None:
+    arguments = ["sae", "train", "--data", "digits", "--out", str(tmp_path / "x")]
+    block = f"import sys; sys.modules['{missing}'] = None; sys.argv = {arguments}"
+    done = python(f"{block}; from sae.cli import main; main()")
+    assert done.returncode == 2
+    assert f"this command needs {missing}" in done.stderr
+    assert "sae[train]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_public_name_is_there() -> None:
+    import sae
+
+    for name in dir(sae):
+        assert getattr(sae, name) is not None
+    with pytest.raises(AttributeError, match="public names"):
+        sae.nothing  # noqa: B018
+
+
+def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    while not path.exists():
+        assert process.poll() is None, "ended before its first checkpoint"
+        time.sleep(0.005)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+def test_a_killed_process_continues_to_the_same_numbers(sent: signal.Signals, code: int, tmp_path: Path) -> None:
+    arguments = ["train", "--data", "digits", "--set", "backbone.depth=2", "--epochs", "8", "--out"]
+    whole = subprocess.run([*SAE, *arguments, tmp_path / "whole"], capture_output=True, check=False)
+    assert whole.returncode == 0, whole.stderr
+    process = subprocess.Popen([*SAE, *arguments, tmp_path / "cut"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    wait_for(tmp_path / "cut" / "checkpoint.safetensors", process)
+    os.kill(process.pid, sent)
+    _, error = process.communicate()
+    assert process.returncode == code
+    assert sent == signal.SIGKILL or b"the same command continues" in error
+    assert not (tmp_path / "cut" / "status.json").exists()
+    again = subprocess.run([*SAE, *arguments, tmp_path / "cut"], capture_output=True, check=False)
+    assert again.returncode == 0, again.stderr
+    for name in ("metrics.json", "history.csv", "curves.json", "model.safetensors"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_nothing_is_drawn_where_standard_error_is_no_terminal(tmp_path: Path) -> None:
+    command = [*SAE, "train", "--data", "digits", *FAST, "--out", str(tmp_path / "x"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == f"the run is in {tmp_path / 'x'}\n"
+    json.loads(done.stdout)

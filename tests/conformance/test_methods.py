@@ -1,0 +1,160 @@
+"""What must hold of every method on every backbone."""
+
+import numpy as np
+import pytest
+import torch
+
+from sae.config import RunConfig
+from sae.measure.cost import measure_cost
+from sae.methods import METHODS, Batch, Method
+from sae.predictive import Categorical, Gaussian, Predictive, aggregate
+from sae.task import Classification, DataSpec, Regression
+from sae.training.evaluator import validation_metrics
+from sae.training.trainer import Trainer
+from tests.builders import REGRESSION_SPEC, SHAPE, SMALL_BACKBONES, SMALL_METHODS, SPEC, blobs, run_config, small_method
+
+every_method = pytest.mark.parametrize("name", METHODS)
+every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
+every_task = pytest.mark.parametrize("spec", [SPEC, REGRESSION_SPEC], ids=["classification", "regression"])
+
+
+def config_of(name: str, backbone: str, epochs: int = 1) -> RunConfig:
+    train = {"epochs": epochs, "lr": 3e-3, "batch_size": 32}
+    return run_config(
+        method=SMALL_METHODS[name],
+        backbone=SMALL_BACKBONES[backbone].model_dump(),
+        train=train,
+        data={"name": "digits"},
+    )
+
+
+def batch(spec: DataSpec, seed: int = 0) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    targets = (
+        torch.randint(0, 3, (8,), generator=generator)
+        if isinstance(spec.task, Classification)
+        else torch.randn(8, generator=generator)
+    )
+    return Batch(torch.randn(8, *SHAPE, generator=generator), targets)
+
+
+def distributions_match(one: Predictive, other: Predictive) -> None:
+    if isinstance(one, Categorical):
+        assert isinstance(other, Categorical)
+        torch.testing.assert_close(one.probs, other.probs, rtol=1e-4, atol=1e-6)
+    else:
+        assert isinstance(other, Gaussian)
+        torch.testing.assert_close(one.mean, other.mean, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(one.variance, other.variance, rtol=1e-4, atol=1e-5)
+
+
+def trained(method: Method, spec: DataSpec) -> Method:
+    """A few steps, so that weights, statistics and exits are no longer those of the start."""
+    optimizer = torch.optim.Adam(method.parameters(), lr=1e-2)
+    generator = torch.Generator().manual_seed(0)
+    for step in range(3):
+        optimizer.zero_grad()
+        method.train().training_loss(batch(spec, step), step / 2, generator).total.backward()
+        optimizer.step()
+    return method.eval()
+
+
+@every_method
+@every_backbone
+def test_members_have_weights_that_sum_to_one(name: str, backbone: str) -> None:
+    members = small_method(name, backbone).eval().predict_members(torch.randn(4, *SHAPE))
+    assert members.outputs.shape == (4, len(members.weights), 3)
+    assert members.weights.sum().item() == pytest.approx(1.0)
+
+
+@every_method
+@every_backbone
+@torch.no_grad()
+def test_one_sample_never_sees_another(name: str, backbone: str) -> None:
+    method = small_method(name, backbone).eval()
+    x = torch.randn(4, *SHAPE)
+    alone, together = method.predict_members(x[:1]).outputs, method.predict_members(x).outputs[:1]
+    torch.testing.assert_close(alone, together, rtol=1e-4, atol=1e-5)
+
+
+@every_method
+@every_backbone
+@every_task
+@torch.enable_grad()
+def test_pruned_predicts_what_the_method_predicts(name: str, backbone: str, spec: DataSpec) -> None:
+    method = trained(small_method(name, backbone, spec), spec)
+    x = torch.randn(5, *SHAPE)
+    for k in method.exit_choices:
+        pruned = method.pruned(k)
+        direct = aggregate(spec.task, pruned(x), pruned.weights)
+        distributions_match(direct, aggregate(spec.task, method.member_outputs(x), method.member_weights(k)))
+
+
+@every_method
+@every_backbone
+def test_cost_is_per_sample_and_grows_with_nothing_but_the_network(name: str, backbone: str) -> None:
+    method = small_method(name, backbone)
+    assert measure_cost(method.pruned(), SHAPE) == measure_cost(method.pruned(), SHAPE)
+    assert measure_cost(method.pruned(), SHAPE).flops > 0
+
+
+@every_method
+@every_backbone
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(name: str, backbone: str) -> None:
+    one, two, other = (small_method(name, backbone, seed=seed).state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert any(not torch.equal(one[key], other[key]) for key in one)
+
+
+@every_method
+def test_building_leaves_the_global_generator_alone(name: str) -> None:
+    before = torch.get_rng_state()
+    small_method(name, "fc")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@every_method
+@every_backbone
+def test_state_restores_the_same_outputs(name: str, backbone: str) -> None:
+    method = trained(small_method(name, backbone, seed=1), SPEC)
+    other = small_method(name, backbone, seed=2).eval()
+    other.load_state_dict(method.state_dict())
+    x = torch.randn(3, *SHAPE)
+    assert torch.equal(other.predict_members(x).outputs, method.predict_members(x).outputs)
+
+
+@every_method
+@every_task
+def test_the_loss_returns_finite_named_terms(name: str, spec: DataSpec) -> None:
+    loss = small_method(name, "fc", spec).training_loss(batch(spec), 0.5, torch.Generator().manual_seed(0))
+    assert loss.total.isfinite()
+    assert all(term.isfinite() for term in loss.terms.values())
+
+
+@every_method
+@pytest.mark.parametrize("backbone", ["fc", "vgg", "vit"])
+def test_a_small_problem_is_learnt(name: str, backbone: str) -> None:
+    dataset = blobs(Classification(3))
+    config = config_of(name, backbone, epochs=12)
+    trainer = Trainer(small_method(name, backbone), dataset, config)
+    for epoch in range(config.train.epochs):
+        trainer.train_epoch(epoch)
+    assert validation_metrics(trainer.method, dataset, trainer.prepare)["accuracy"] > 0.95
+
+
+@every_method
+def test_a_small_regression_is_learnt_in_its_own_units(name: str) -> None:
+    dataset = blobs(Regression(mean=5.0, std=1.6))
+    config = config_of(name, "fc", epochs=20)
+    trainer = Trainer(small_method(name, "fc", dataset.spec), dataset, config)
+    for epoch in range(config.train.epochs):
+        trainer.train_epoch(epoch)
+    metrics = validation_metrics(trainer.method, dataset, trainer.prepare)
+    assert metrics["mse"] < 0.25 * np.var(dataset.val.targets)
+
+
+@every_method
+def test_a_step_is_the_same_for_the_same_generator(name: str) -> None:
+    method = small_method(name, "fc")
+    losses = [method.training_loss(batch(SPEC), 0.3, torch.Generator().manual_seed(7)).total for _ in range(2)]
+    assert losses[0].item() == losses[1].item()

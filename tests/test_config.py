@@ -1,0 +1,107 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sae.config import RunConfig, SaeConfig, StandardConfig, VggConfig, resolve
+from sae.errors import ConfigError
+from sae.settings import differences, from_assignments, merge, parse, read_yaml, to_yaml
+
+BASE: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
+
+
+def test_later_layers_go_over_earlier_ones() -> None:
+    config = resolve(BASE, {"train": {"epochs": 3, "lr": 0.1}}, {"train": {"epochs": 5}})
+    assert (config.train.epochs, config.train.lr) == (5, 0.1)
+
+
+def test_a_section_of_another_name_replaces_the_one_below() -> None:
+    config = resolve(BASE, {"method": {"name": "sae", "inputs": 4}}, {"method": {"name": "standard"}})
+    assert config.method == StandardConfig()
+
+
+def test_a_section_without_a_name_keeps_the_one_below() -> None:
+    config = resolve(BASE, {"method": {"name": "sae", "inputs": 4}}, {"method": {"exits": 3}})
+    assert isinstance(config.method, SaeConfig)
+    assert (config.method.inputs, config.method.exits) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ({"train": {"epochz": 3}}, "unknown setting train.epochz, did you mean train.epochs?"),
+        ({"trian": {}}, "unknown setting trian, did you mean train?"),
+        ({"method": {"name": "sae", "input": 2}}, "unknown setting method.input for sae, did you mean method.inputs?"),
+        ({"method": {"name": "standard", "inputs": 2}}, "unknown setting method.inputs for standard"),
+        ({"method": {"name": "sea"}}, "method.name must be one of sae, standard; got 'sea', did you mean sae?"),
+        ({"backbone": {"name": "vggg"}}, "backbone.name must be one of fc, vgg, resnet, vit; got 'vggg'"),
+        ({"method": {"name": "sae", "temperature": {"strat": 1}}}, "did you mean method.temperature.start?"),
+        ({"method": {"name": "sae", "inputs": 0}}, "method.inputs must be greater than or equal to 1, got 0"),
+        ({"method": {"name": "sae", "exits": 6}}, r"method.exits must be in [1, 5], got 6: fc has 5 stages"),
+        ({"backbone": {"name": "fc", "depth": 2}, "method": {"name": "sae", "exits": 3}}, "fc has 2 stages"),
+        ({"backbone": {"name": "fc", "depth": 9}}, "backbone.depth must be less than or equal to 5, got 9"),
+        ({"backbone": {"name": "resnet", "width": 2}}, "backbone.width must be less than or equal to 1, got 2"),
+        ({"backbone": {"name": "vgg", "blocks": [1, 1]}}, "backbone.blocks"),
+        ({"train": {"lr": "fast"}}, "train.lr must be a valid number"),
+        ({"train": {"lr": float("nan")}}, "train.lr must be a finite number"),
+        ({"train": {"precision": "float8"}}, "train.precision must be 'float32', 'bfloat16' or 'float16'"),
+        ({"method": {"name": "sae", "temperature": {"start": 0, "end": 1}}}, "method.temperature.start must be"),
+        ({"train": 3}, "train must be"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_one_sentence(layer: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve(BASE, layer)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_config_survives_yaml(tmp_path: Path) -> None:
+    config = resolve(BASE, {"backbone": {"name": "vgg", "blocks": [1, 1, 2, 2, 2]}, "train": {"lr": 1e-5}})
+    (tmp_path / "run.yaml").write_text(to_yaml(config))
+    again = parse(RunConfig, read_yaml(tmp_path / "run.yaml"))
+    assert again == config
+    assert isinstance(again.backbone, VggConfig)
+
+
+def test_differences_name_the_settings_and_both_values() -> None:
+    one, other = resolve(BASE), resolve(BASE, {"train": {"lr": 0.5}})
+    assert differences(one, one) == []
+    assert differences(one, other) == ["train.lr 0.0003 → 0.5"]
+
+
+def test_assignments_read_numbers_that_yaml_takes_for_text() -> None:
+    assert from_assignments(["train.lr=1e-3", "train.device=cpu", "seed=3"]) == {
+        "train": {"lr": 1e-3, "device": "cpu"},
+        "seed": 3,
+    }
+
+
+@pytest.mark.parametrize("text", ["train.lr", "=3", "train..lr=3"])
+def test_a_broken_assignment_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--set takes section.key=value"):
+        from_assignments([text])
+
+
+def test_a_yaml_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    for text, message in [("a: [", "must be YAML"), ("- 1", "must hold a mapping")]:
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            read_yaml(path)
+    with pytest.raises(ConfigError, match="must be readable"):
+        read_yaml(tmp_path / "absent.yaml")
+
+
+def test_nothing_in_a_yaml_file_is_executed(tmp_path: Path) -> None:
+    path, target = tmp_path / "run.yaml", tmp_path / "made"
+    path.write_text(f"data: !!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ['{target}']]")
+    with pytest.raises(ConfigError, match="must be YAML"):
+        read_yaml(path)
+    assert not target.exists()
+
+
+def test_merging_does_not_change_its_arguments() -> None:
+    below, above = {"a": {"b": 1}}, {"a": {"c": 2}}
+    assert merge(below, above) == {"a": {"b": 1, "c": 2}}
+    assert (below, above) == ({"a": {"b": 1}}, {"a": {"c": 2}})

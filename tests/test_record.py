@@ -1,0 +1,114 @@
+import json
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sae.errors import RecordError
+from sae.record import RunRecord
+from tests.builders import run_config
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> RunRecord:
+    return RunRecord.create(tmp_path / "run", run_config())
+
+
+def test_the_resolved_config_is_saved(record: RunRecord) -> None:
+    assert record.config == run_config()
+
+
+def test_the_same_config_opens_the_same_folder(record: RunRecord) -> None:
+    record.write_json(record.METRICS, {"a": 1})
+    again = RunRecord.create(record.path, run_config())
+    assert again.read_json(record.METRICS) == {"a": 1}
+
+
+def test_another_config_is_refused_and_the_difference_named(record: RunRecord) -> None:
+    with pytest.raises(RecordError, match=r"another config .seed 0 → 1.*--force"):
+        RunRecord.create(record.path, run_config(seed=1))
+
+
+def test_force_deletes_the_run_and_nothing_else(record: RunRecord) -> None:
+    record.write_json(record.STATUS, {"state": "finished"})
+    (record.path / "notes.txt").write_text("mine")
+    RunRecord.create(record.path, run_config(seed=1), force=True)
+    assert record.config.seed == 1
+    assert record.status is None
+    assert (record.path / "notes.txt").read_text() == "mine"
+
+
+def test_a_folder_of_other_files_is_refused_even_with_force(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    for force in (False, True):
+        with pytest.raises(RecordError, match="holds other files"):
+            RunRecord.create(tmp_path, run_config(), force=force)
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(RecordError, match="is a file"):
+        RunRecord.create(tmp_path / "run", run_config())
+
+
+def test_an_unfinished_run_is_no_result(record: RunRecord) -> None:
+    with pytest.raises(RecordError, match="unfinished"):
+        RunRecord.open(record.path)
+
+
+def test_a_failed_run_says_why(record: RunRecord) -> None:
+    record.write_json(record.STATUS, {"state": "failed", "error": "the loss was nan"})
+    with pytest.raises(RecordError, match="the loss was nan"):
+        RunRecord.open(record.path)
+
+
+def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="has none: was it made by"):
+        RunRecord.open(tmp_path)
+
+
+def test_a_truncated_array_file_is_named(record: RunRecord) -> None:
+    record.write_arrays(record.MODEL, {"weight": np.ones(1000, np.float32)})
+    path = record.path / record.MODEL
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(RecordError, match=r"model.safetensors is damaged or cut short"):
+        record.read_arrays(record.MODEL)
+
+
+def test_damaged_and_missing_json_are_named(record: RunRecord) -> None:
+    (record.path / record.METRICS).write_text('{"val": ')
+    with pytest.raises(RecordError, match=r"metrics.json is damaged"):
+        record.read_json(record.METRICS)
+    with pytest.raises(RecordError, match=r"must hold curves.json"):
+        record.read_json(record.CURVES)
+
+
+def test_nan_is_never_written_as_json(record: RunRecord) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        record.write_json(record.METRICS, {"nll": float("nan")})
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_debris(record: RunRecord) -> None:
+    record.write_arrays(record.CHECKPOINT, {"weight": np.zeros(10, np.float32)})
+    before = (record.path / record.CHECKPOINT).read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as a full disk: writes past it fail
+    try:
+        with pytest.raises(RecordError, match="what was there before is untouched"):
+            record.write_arrays(record.CHECKPOINT, {"weight": np.ones(100_000, np.float32)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (record.path / record.CHECKPOINT).read_bytes() == before
+    assert sorted(p.name for p in record.path.iterdir()) == ["checkpoint.safetensors", "config.yaml"]
+
+
+def test_history_is_one_row_per_epoch(record: RunRecord) -> None:
+    record.write_rows(record.HISTORY, [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}])
+    assert (record.path / record.HISTORY).read_text().split() == ["epoch,loss", "1,0.5", "2,0.25"]
+
+
+def test_status_is_json(record: RunRecord) -> None:
+    record.write_json(record.STATUS, {"state": "finished"})
+    assert json.loads((record.path / record.STATUS).read_text()) == {"state": "finished"}
+    assert record.is_finished

@@ -1,0 +1,176 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sae.errors import ConfigError, DivergedError, RecordError
+from sae.methods import build_method
+from sae.record import RunRecord
+from sae.training.checkpoint import load_checkpoint, save_checkpoint
+from sae.training.run import evaluate, restore, train
+from sae.training.trainer import Progress, Trainer
+from tests.builders import run_config
+
+CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 3})
+RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
+    return train(CONFIG, tmp_path_factory.mktemp("runs") / "whole")
+
+
+def results(record: RunRecord) -> dict[str, bytes]:
+    return {name: (record.path / name).read_bytes() for name in RESULTS}
+
+
+def test_a_run_leaves_the_folder_of_the_contract(finished: RunRecord) -> None:
+    names = {path.name for path in finished.path.iterdir()}
+    assert names == {RunRecord.CONFIG, RunRecord.STATUS, *RESULTS}
+    assert finished.is_finished
+
+
+def test_metrics_cover_every_number_of_exits(finished: RunRecord) -> None:
+    metrics = finished.read_json(finished.METRICS)
+    assert set(metrics) == {"val", "test"}
+    for report in metrics.values():
+        assert [item["exits"] for item in report["by_exits"]] == [1, 2]
+        assert report["metrics"] == report["by_exits"][1]["metrics"]
+        assert set(report["by_exits"][0]) == {"exits", "active", "params", "flops", "metrics"}
+
+
+def test_history_holds_losses_validation_and_theta(finished: RunRecord) -> None:
+    header, *rows = (finished.path / finished.HISTORY).read_text().splitlines()
+    assert {"epoch", "loss", "data_fit", "kl", "val_nll", "theta_0_0", "theta_1_1"} <= set(header.split(","))
+    assert len(rows) == 3
+
+
+def test_reliability_bins_hold_every_sample(finished: RunRecord) -> None:
+    bins = finished.read_json(finished.CURVES)["test"]["reliability"]
+    assert sum(bins["count"]) == 360
+
+
+def test_the_same_seed_gives_the_same_bytes(finished: RunRecord, tmp_path: Path) -> None:
+    assert results(train(CONFIG, tmp_path / "again")) == results(finished)
+
+
+def test_a_finished_run_is_returned_and_not_repeated(finished: RunRecord) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.path.iterdir() if path.name != RunRecord.CONFIG}
+    train(CONFIG, finished.path)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+class StopError(Exception):
+    """Stands for whatever ends a process."""
+
+
+@pytest.mark.parametrize("last_epoch", [1, 2])
+def test_an_interrupted_run_continues_to_the_same_bytes(
+    finished: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last_epoch: int
+) -> None:
+    whole = Trainer.train_epoch
+
+    def interrupted(self: Trainer, epoch: int, on_step: object = None) -> dict[str, float]:
+        if epoch == last_epoch:
+            raise StopError
+        return whole(self, epoch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "train_epoch", interrupted)
+        with pytest.raises(StopError):
+            train(CONFIG, tmp_path / "run")
+    assert RunRecord(tmp_path / "run").status is None
+    assert results(train(CONFIG, tmp_path / "run")) == results(finished)
+
+
+def test_evaluating_again_from_the_weights_gives_the_recorded_numbers(finished: RunRecord) -> None:
+    report = evaluate(finished.path, "val")
+    recorded = finished.read_json(finished.METRICS)["val"]
+    assert {key: report[key] for key in recorded} == recorded
+    assert (report["run"], report["split"], report["shift"]) == (str(finished.path), "val", None)
+
+
+def test_evaluation_at_other_exits_reports_those(finished: RunRecord) -> None:
+    report = evaluate(finished.path, "test", eval_exits=1)
+    assert report["exits"] == 1
+    assert report["metrics"] == report["by_exits"][0]["metrics"]
+
+
+def test_more_exits_than_stages_cannot_be_evaluated(finished: RunRecord) -> None:
+    with pytest.raises(ConfigError, match=r"--eval-exits must be in \[1, 2\] for this run, got 3"):
+        evaluate(finished.path, eval_exits=3)
+
+
+def test_a_truncated_weights_file_is_refused(finished: RunRecord, tmp_path: Path) -> None:
+    copy = _copy(finished, tmp_path)
+    weights = copy.path / copy.MODEL
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(RecordError, match="damaged or cut short"):
+        evaluate(copy.path)
+
+
+def test_weights_of_another_network_are_refused(finished: RunRecord, tmp_path: Path) -> None:
+    copy = _copy(finished, tmp_path)
+    arrays, _ = copy.read_arrays(copy.MODEL)
+    arrays["network.heads.bias"] = np.zeros((9, 9), np.float32)
+    copy.write_arrays(copy.MODEL, arrays)
+    with pytest.raises(
+        RecordError, match=r"another network: network.heads.bias must have shape \(2, 20\), got \(9, 9\)"
+    ):
+        evaluate(copy.path)
+
+
+def test_a_checkpoint_of_another_network_is_refused(finished: RunRecord, tmp_path: Path) -> None:
+    method, dataset = restore(finished)
+    record = RunRecord.create(tmp_path / "run", CONFIG)
+    save_checkpoint(record, Trainer(method, dataset, CONFIG), Progress(epoch=1))
+    wider = run_config(method={"name": "sae", "inputs": 3, "exits": 2})
+    other = build_method(wider.method, wider.backbone, dataset.spec)
+    with pytest.raises(RecordError, match=r"checkpoint.safetensors holds another network"):
+        load_checkpoint(record, Trainer(other, dataset, wider))
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(finished: RunRecord, tmp_path: Path) -> None:
+    method, dataset = restore(finished)
+    record = RunRecord.create(tmp_path / "run", CONFIG)
+    record.write_arrays(record.CHECKPOINT, {"x": np.zeros(1, np.float32)})
+    with pytest.raises(RecordError, match="is no checkpoint of ours"):
+        load_checkpoint(record, Trainer(method, dataset, CONFIG))
+
+
+def test_a_diverged_run_is_recorded_and_stays_failed(tmp_path: Path) -> None:
+    config = run_config(train={"epochs": 2, "lr": 1e30, "clip_norm": 1e30})
+    for _ in range(2):
+        with pytest.raises(DivergedError, match="the loss must stay finite"):
+            train(config, tmp_path / "run")
+    status = json.loads((tmp_path / "run" / RunRecord.STATUS).read_text())
+    assert status["state"] == "failed"
+    assert "epoch 1" in status["error"]
+
+
+def test_a_mistake_in_the_data_leaves_no_folder(tmp_path: Path) -> None:
+    config = run_config(backbone={"name": "vit"}, data={"name": "diabetes"})
+    with pytest.raises(Exception, match="vit needs images"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_number_of_threads_is_put_back(finished: RunRecord) -> None:
+    before = torch.get_num_threads()
+    evaluate(finished.path)
+    assert torch.get_num_threads() == before
+
+
+def test_regression_is_recorded_in_the_units_of_the_data(tmp_path: Path) -> None:
+    config = run_config(data={"name": "diabetes"}, train={"epochs": 5, "lr": 3e-3})
+    metrics = train(config, tmp_path / "run").read_json(RunRecord.METRICS)["test"]["metrics"]
+    assert {"nll", "mse", "coverage_90", "width_90"} <= set(metrics)
+    assert 1_000 < metrics["mse"] < 10_000  # the targets' variance is about 6,000
+
+
+def _copy(record: RunRecord, folder: Path) -> RunRecord:
+    for path in record.path.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return RunRecord(folder)

@@ -1,0 +1,101 @@
+import math
+
+import pytest
+import torch
+
+from sae.config import RunConfig
+from sae.errors import ConfigError, DivergedError
+from sae.methods import Batch, Loss, Method
+from sae.methods.sae import Sae
+from sae.task import Classification
+from sae.training.trainer import Trainer, pick_device
+from tests.builders import blobs, run_config, small_method
+
+
+def trainer(name: str = "sae", **train: object) -> Trainer:
+    config: RunConfig = run_config(method={"name": name}, train={"batch_size": 32, **train})
+    return Trainer(small_method(name, "fc"), blobs(Classification(3)), config)
+
+
+def test_the_learning_rate_falls_by_a_cosine_to_zero() -> None:
+    t = trainer(epochs=4, lr=0.1)
+    rates = [t.learning_rate(step) for step in range(t.num_steps + 1)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[t.num_steps // 2] == pytest.approx(0.05)
+    assert rates[-1] == pytest.approx(0.0)
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_progress_runs_from_zero_to_one() -> None:
+    t = trainer(epochs=2)
+    seen: list[float] = []
+    whole = t.method.training_loss
+
+    def spy(batch: Batch, progress: float, generator: torch.Generator) -> Loss:
+        seen.append(progress)
+        return whole(batch, progress, generator)
+
+    t.method.training_loss = spy  # type: ignore[method-assign]
+    for epoch in range(2):
+        t.train_epoch(epoch)
+    assert seen == pytest.approx([step / (len(seen) - 1) for step in range(len(seen))])
+
+
+def test_exit_logits_are_not_decayed() -> None:
+    t = trainer(weight_decay=0.5)
+    decays = [group["weight_decay"] for group in t.optimizer.param_groups]
+    assert decays == [0.5, 0.0]
+    assert isinstance(t.method, Sae)
+    logits = t.optimizer.param_groups[1]["params"][0]
+    assert logits.numel() == t.method.exits.logits.numel()
+
+
+def test_weights_and_logits_are_clipped_apart() -> None:
+    t = trainer(clip_norm=1e-3)
+    t.train_epoch(0)
+    for group in t.groups.values():
+        assert group.gradient.norm().item() <= 1e-3 * 1.001
+
+
+def test_both_norms_and_all_terms_are_logged() -> None:
+    assert list(trainer().train_epoch(0)) == ["loss", "data_fit", "kl", "grad_norm", "logit_grad_norm"]
+    assert list(trainer("standard").train_epoch(0)) == ["loss", "grad_norm"]
+
+
+def test_every_epoch_draws_anew_but_the_same_for_the_same_seed() -> None:
+    one, two = trainer(), trainer()
+    assert one.train_epoch(0) == two.train_epoch(0)
+    assert one.train_epoch(1) == two.train_epoch(1)
+
+
+def poison(method: Method, at_step: int) -> None:
+    """Let the loss become NaN at a step, as a real divergence would."""
+    whole, count = method.training_loss, iter(range(10**6))
+
+    def training_loss(batch: Batch, progress: float, generator: torch.Generator) -> Loss:
+        loss = whole(batch, progress, generator)
+        return Loss(loss.total * (math.nan if next(count) == at_step else 1.0), loss.terms)
+
+    method.training_loss = training_loss  # type: ignore[method-assign]
+
+
+def test_a_non_finite_loss_says_where_it_was() -> None:
+    t = trainer()
+    poison(t.method, at_step=4)  # epochs have three steps
+    t.train_epoch(0)
+    with pytest.raises(DivergedError, match=r"was nan at step 2 of 3 in epoch 2: lower train.lr"):
+        t.train_epoch(1)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_mixed_precision_trains(precision: str) -> None:
+    t = trainer(precision=precision, epochs=15, lr=3e-3)
+    losses = [t.train_epoch(epoch)["loss"] for epoch in range(15)]
+    assert losses[-1] < 0.5 * losses[0]
+    assert all(parameter.dtype == torch.float32 for parameter in t.method.parameters())
+
+
+@pytest.mark.parametrize("name", ["cuda:7", "tpu"])
+def test_a_device_that_is_not_here_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"train.device must be a device that torch can use here"):
+        pick_device(name)
