@@ -8,7 +8,7 @@ from sae.data import archive
 from sae.data.archive import open_tree
 from sae.data.catalogue import load
 from sae.errors import DataError
-from tests.data.samples import class_files, data_config, write_npz, write_zip
+from tests.data.samples import class_files, data_config, write_folder, write_npz, write_zip
 
 
 @pytest.mark.parametrize("name", ["../evil.png", "cat/../../evil.png", "/etc/evil.png", "..\\evil.png", "C:/evil.png"])
@@ -60,6 +60,18 @@ def test_a_shared_folder_is_left_out_of_the_names(tmp_path: Path) -> None:
 def test_a_zip_holds_what_its_folder_holds(tmp_path: Path) -> None:
     tree = open_tree(write_zip(tmp_path / "a.zip", {"b/c.txt": b"hello", "a.txt": b""}))
     assert tree.read("b/c.txt") == b"hello"
+
+
+def test_a_folder_that_links_to_itself_is_walked_once(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "a", {"b/c.txt": b""})
+    (path / "b" / "again").symlink_to(path, target_is_directory=True)
+    assert open_tree(path).names == ("b/c.txt",)
+
+
+def test_a_linked_folder_is_walked(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "a", {"b/c.txt": b""})
+    (path / "link").symlink_to(write_folder(tmp_path / "elsewhere", {"d.txt": b""}), target_is_directory=True)
+    assert open_tree(path).names == ("b/c.txt", "link/d.txt")
 
 
 def test_a_damaged_member_is_named(tmp_path: Path) -> None:

@@ -69,6 +69,11 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pyt
         cached("test", 1, "source", write_one)
 
 
+def test_a_source_that_cannot_be_read_is_not_blamed_on_the_cache(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone must be readable, however: No such file"):
+        cached("test", 1, "source", lambda _: (tmp_path / "gone").unlink())
+
+
 def test_rows_written_one_by_one_are_the_array(tmp_path: Path) -> None:
     array = np.random.default_rng(0).integers(0, 255, (5, 3, 2), np.uint8)
     write_rows(tmp_path / "x.npy", array.shape, array.dtype, iter(array))

@@ -2,11 +2,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pooch
 import pytest
 
 from sae.config import SaeConfig, StandardConfig, resolve
 from sae.data.catalogue import CATALOGUE, load, published_file, suggestions
-from sae.data.locations import choose_data_root, data_roots, find_own
+from sae.data.locations import cache_root, choose_data_root, data_roots, find_own
 from sae.errors import ConfigError, DataError
 from tests.data.samples import data_config, write_npz
 
@@ -114,6 +115,11 @@ def test_the_chosen_root_comes_before_the_cache(tmp_path: Path) -> None:
 def test_without_a_chosen_root_there_is_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SAE_DATA_ROOT")
     assert data_roots() == [tmp_path / "cache" / "files"]
+
+
+def test_without_a_chosen_cache_there_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SAE_CACHE")
+    assert cache_root() == Path(pooch.os_cache("sae"))
 
 
 def test_an_own_file_is_also_looked_for_below_the_root(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.data.catalogue import CATALOGUE, load
+from sae.data.entry import PublishedFile
 from sae.data.summary import first_of_each_class
 from tests.data.samples import (
     class_files,
     data_config,
+    md5_of,
     table_rows,
     tiny_files,
     write_csv,
@@ -91,9 +94,23 @@ def test_what_cannot_be_corrupted_is_refused(arguments: list[str], message: str,
     assert message in result.stderr
 
 
-def test_fetch_brings_a_file_from_this_machine_to_the_root(tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    result = run("data", "info", "digits", "--picture", tmp_path / "absent" / "out.png")
+    assert result.exit_code == 2
+    assert "--picture must name an image file that can be written" in result.stderr
+
+
+def test_fetch_brings_a_file_to_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_npz(tmp_path / "a.npz")
+    entry = replace(CATALOGUE["bloodmnist"], files={28: PublishedFile("b.npz", "", md5_of(path))})
+    monkeypatch.setitem(CATALOGUE, "bloodmnist", entry)
+    assert run("data", "fetch", "bloodmnist", "--url", path, "--data-root", tmp_path / "to").exit_code == 0
+    assert (tmp_path / "to" / "b.npz").read_bytes() == path.read_bytes()
+
+
+def test_fetch_refuses_another_file_than_the_published_one(tmp_path: Path) -> None:
     result = run("data", "fetch", "bloodmnist", "--url", write_npz(tmp_path / "a.npz"), "--data-root", tmp_path / "to")
-    assert result.exit_code == 2  # it is not the published file
+    assert result.exit_code == 2
     assert "must have MD5 7053d0359d879ad8a5505303e11de1dc" in result.stderr
 
 

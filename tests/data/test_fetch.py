@@ -152,6 +152,12 @@ def test_a_file_on_this_machine_is_checked_too(file: PublishedFile, tmp_path: Pa
     assert list(root.iterdir()) == []
 
 
+def test_a_root_that_cannot_be_written_is_named(file: PublishedFile, root: Path) -> None:
+    root.write_text("")
+    with pytest.raises(DataError, match=r"root/thing\.npz could not be written"):
+        fetch(file)
+
+
 def test_a_place_that_is_neither_is_refused(file: PublishedFile) -> None:
     with pytest.raises(DataError, match=r"--url must be an http.* address or a file that exists, got nowhere"):
         fetch(file, "nowhere")

@@ -107,6 +107,11 @@ def test_images_of_16_bits_are_refused(tmp_path: Path) -> None:
     assert "8 bits for each channel, got mode I;16 in" in refusal(path)
 
 
+def test_an_image_with_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "a", class_files() | {"dog/wide.png": image_bytes(0, (5000, 1))})
+    assert f"at most 4096 pixels wide and high, got 5000×1 in {path}/dog/wide.png" in refusal(path)
+
+
 def test_a_single_class_is_refused(tmp_path: Path) -> None:
     files = {name: content for name, content in class_files().items() if name.startswith("cat")}
     assert "at least 2 classes to tell apart, got ['cat']" in refusal(write_folder(tmp_path / "a", files))

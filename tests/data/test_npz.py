@@ -1,4 +1,6 @@
 import re
+import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,22 @@ def test_images_come_channels_first_and_unchanged(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz", arrays)
     dataset = load(data_config(path, task="classification"))
     np.testing.assert_array_equal(dataset.test.inputs[:], arrays["test_images"].transpose(0, 3, 1, 2))
+
+
+def test_the_order_of_an_array_in_memory_does_not_matter(tmp_path: Path) -> None:
+    arrays = npz_arrays()
+    path = write_npz(tmp_path / "a.npz", test_images=np.asfortranarray(arrays["test_images"]))
+    dataset = load(data_config(path, task="classification"))
+    np.testing.assert_array_equal(dataset.test.inputs[:], arrays["test_images"][:, None])
+
+
+def test_an_array_that_is_shorter_than_it_says_is_refused(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "a.npz", leave_out=("train_images",))
+    buffer = BytesIO()
+    np.save(buffer, npz_arrays()["train_images"])
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("train_images.npy", buffer.getvalue()[:-100])
+    assert "train_images of" in refusal(path)
 
 
 def test_gray_images_get_one_channel(tmp_path: Path) -> None:
@@ -169,6 +187,11 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     path.write_bytes(b"hello")
     assert "must be a zip archive" in refusal(path)
+
+
+def test_texts_as_targets_are_refused(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "a.npz", train_labels=np.array(["one"] * 30))
+    assert "targets must be numbers, got <U3 in train_labels" in refusal(path, "regression")
 
 
 def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:

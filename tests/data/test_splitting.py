@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sae.data.dataset import Dataset, Normalisation, Rows, Split
+from sae.data.dataset import Dataset, Normalisation, Rows, Split, check_split
 from sae.data.splitting import hold_out_validation, split_indices
 from sae.errors import DataError
 from sae.task import Classification, DataSpec
@@ -62,6 +62,13 @@ def dataset(train: Split, test: Split) -> Dataset:
 def test_an_empty_split_is_named() -> None:
     with pytest.raises(DataError, match="however the test split of some is empty"):
         dataset(split(4), split(0))
+
+
+def test_an_input_that_is_no_number_is_named() -> None:
+    inputs = np.zeros((4, 3), np.float32)
+    inputs[2, 1] = np.nan
+    with pytest.raises(DataError, match=r"got nan in sample 2 at \[1\] of here"):
+        check_split(Split(inputs, np.zeros(4, int)), DataSpec((3,), Classification(2)), "here")
 
 
 def test_a_target_too_few_is_refused() -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.data import tinyimagenet
 from sae.data.catalogue import load, suggestions
 from sae.errors import DataError
 from sae.task import Classification
@@ -79,6 +80,24 @@ def test_an_annotation_of_an_image_that_is_not_there_is_named(tmp_path: Path) ->
     path = write_zip(tmp_path / "some.zip", files)
     with pytest.raises(DataError, match=r"line 2 of .*val_annotations\.txt must name an image"):
         load(data_config(path))
+
+
+def test_an_image_of_another_size_is_named(tmp_path: Path) -> None:
+    files = tiny_files() | {"train/n01/images/n01_3.JPEG": image_bytes(0, (9, 8), suffix="jpeg")}
+    with pytest.raises(DataError, match=r"all images must be 8×8, however .*n01_3\.JPEG is 9×8"):
+        load(data_config(write_zip(tmp_path / "some.zip", files)))
+
+
+def test_a_list_of_classes_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = write_zip(tmp_path / "some.zip", tiny_files() | {"wnids.txt": b"\xff"})
+    with pytest.raises(DataError, match=r"wnids\.txt must be text in UTF-8"):
+        load(data_config(path))
+
+
+def test_a_folder_of_all_classes_is_the_catalogues_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tinyimagenet, "NUM_CLASSES", 3)
+    write_folder(tmp_path / "root" / "tiny-imagenet-200", tiny_files())
+    assert load(data_config("tinyimagenet")).spec.task == Classification(3)
 
 
 def test_a_class_that_is_not_listed_is_named(tmp_path: Path) -> None:

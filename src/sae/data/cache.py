@@ -39,6 +39,8 @@ def cached(reader: str, version: int, source: Any, write: Callable[[Path], None]
         write(temporary)
         _rename(temporary, folder)
     except OSError as error:
+        if error.filename and not Path(error.filename).is_relative_to(cache_root()):
+            raise DataError(f"{error.filename} must be readable, however: {error.strerror}") from error
         raise DataError(
             f"decoded data must fit into {folder.parent}, however {error.strerror or error} "
             f"({error.filename or folder.name}): make room, or name another folder in {CACHE_VARIABLE}"

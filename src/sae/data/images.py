@@ -147,6 +147,7 @@ def _open(tree: FileTree, name: str) -> Image.Image:
         raise DataError(f"images must have 8 bits for each channel, got mode {image.mode} in {tree.path / name}")
     if max(image.size) > LARGEST_SIDE:
         raise DataError(
-            f"images must be at most {LARGEST_SIDE} pixels wide and high, got {image.size} in {tree.path / name}"
+            f"images must be at most {LARGEST_SIDE} pixels wide and high, "
+            f"got {image.width}×{image.height} in {tree.path / name}"
         )
     return image

@@ -1,8 +1,6 @@
 """`.npz` files in the layout of MedMNIST: `{train,val,test}_{images,labels}`."""
 
 import hashlib
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ from sae.data.dataset import Array, Dataset, Split, standardised_regression
 from sae.data.images import DecodedImages, keep_images, keep_labels, kept_splits, normalisation_of
 from sae.data.locations import find_own
 from sae.data.medmnist_table import PADDED_SIZE
+from sae.data.npz_member import Member, open_member
 from sae.data.splitting import hold_out_validation, rows_of
 from sae.errors import DataError
 from sae.task import Classification, DataSpec, Task
@@ -48,8 +47,6 @@ def read_own(config: DataConfig, _seed: int) -> Dataset:
 
 def decoded_npz(path: Path, md5: str | None = None) -> dict[str, DecodedImages]:
     """The splits of a file, decoded once; its checksum, if one is given, is checked then."""
-    if not path.is_file():
-        raise DataError(f"{path} must be an .npz file, however it is a folder")
     source = [file_identity(path), md5]
     return kept_splits(cached("npz", VERSION, source, lambda folder: _decode(path, md5, folder)))
 
@@ -63,16 +60,12 @@ def classes_of(labels: Array, where: str) -> Classification:
 
 
 def image_side(path: Path) -> int:
-    """The smaller side of the images in a file, from the header of an array alone."""
-    with open_zip(path) as archive:
-        try:
-            with archive.open("train_images.npy") as file:
-                version = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape = read(file)[0]
-        except (KeyError, ValueError):
-            return 0  # decoding says what is wrong
-    return int(min(shape[1:3])) if len(shape) >= 3 else 0
+    """The smaller side of the images in a file, or 0 if it holds none: reading it says what is wrong."""
+    try:
+        shape = open_member(path, "train_images").shape
+    except DataError:
+        return 0
+    return min(shape[1:3]) if len(shape) >= 3 else 0
 
 
 def check_md5(path: Path, md5: str) -> None:
@@ -101,15 +94,14 @@ def _decode(path: Path, md5: str | None, folder: Path) -> None:
 
 
 def _decode_split(path: Path, split: str, folder: Path) -> None:
-    images, labels = (_array(path, f"{split}_{part}") for part in ("images", "labels"))
-    where = f"{split}_images of {path}"
-    images = _with_channels(images, where)
-    if len(images) != len(labels):
-        raise DataError(f"{where} must have one label for each image, got {len(images)} and {len(labels)}")
-    height, width = images.shape[1:3]
+    images, labels = open_member(path, f"{split}_images"), open_member(path, f"{split}_labels").read()
+    count, height, width, channels = _checked_shape(images)
+    if count != len(labels):
+        raise DataError(f"{images.name} of {path} must have one label for each image, got {count} and {len(labels)}")
     frame = _frame(height, width)
-    shape = (len(images), images.shape[3], height + 2 * frame, width + 2 * frame)
-    keep_images(folder, split, (image.transpose(2, 0, 1) for image in images), shape, frame)
+    shape = (count, channels, height + 2 * frame, width + 2 * frame)
+    rows = (image.reshape(height, width, channels).transpose(2, 0, 1) for image in images.rows())
+    keep_images(folder, split, rows, shape, frame)
     keep_labels(folder, split, labels)
 
 
@@ -120,41 +112,34 @@ def read_images(path: Path) -> Array:
     name = next((name for name in ("test_images", "images") if name in names), None)
     if name is None:
         raise DataError(f"{path} must hold test_images or images, got {', '.join(names)}")
-    images = _with_channels(_array(path, name), f"{name} of {path}").transpose(0, 3, 1, 2)
+    member = open_member(path, name)
+    images = member.read().reshape(_checked_shape(member)).transpose(0, 3, 1, 2)
     frame = _frame(*images.shape[2:])
     return np.pad(images, ((0, 0), (0, 0), (frame, frame), (frame, frame)))
 
 
-def _with_channels(images: Array, where: str) -> Array:
-    """Checked images, (sample, height, width, channel)."""
+def _checked_shape(images: Member) -> tuple[int, int, int, int]:
+    """(sample, height, width, channel)."""
+    where = f"{images.name} of {images.path}"
     if images.dtype != np.uint8:
         raise DataError(
             f"images must be uint8 in [0, 255], got {images.dtype} in {where}: scale and convert them first"
         )
-    if not len(images):
+    count, *size = images.shape or (0,)
+    if not count:
         raise DataError(f"every split must hold samples, however {where} is empty")
-    if images.ndim == 3:
-        images = images[..., None]
-    if images.ndim != 4 or images.shape[3] not in (1, 3):
+    size = [*size, 1] if len(size) == 2 else size
+    if len(size) != 3 or size[2] not in (1, 3):
         raise DataError(
             f"images must be (sample, height, width) or (sample, height, width, channel) with 1 or 3 channels, "
             f"got {images.shape} in {where}"
         )
-    return images
+    return count, size[0], size[1], size[2]
 
 
 def _frame(height: int, width: int) -> int:
     """Black pixels on each side: images of 28² become 32²."""
     return 2 if height == width == PADDED_SIZE else 0
-
-
-def _array(path: Path, name: str) -> Array:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            array: Array = file[name]
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{name} of {path} must be an array of numbers, however it cannot be read: {error}") from None
-    return array
 
 
 def _targets(labels: Array, task: str | None, where: str) -> Array:
