@@ -29,4 +29,4 @@ $(READY): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv

@@ -42,7 +42,7 @@ def test_force_deletes_the_run_and_nothing_else(record: RunRecord) -> None:
 def test_a_folder_of_other_files_is_refused_even_with_force(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     for force in (False, True):
-        with pytest.raises(RecordError, match="holds other files"):
+        with pytest.raises(RecordError, match=r"must be new or hold a run, however .* holds thesis.tex"):
             RunRecord.create(tmp_path, run_config(), force=force)
 
 

@@ -11,6 +11,9 @@ from pydantic import Field, model_validator
 from sae.errors import ConfigError
 from sae.settings import Layer, Settings, merge, parse
 
+LARGEST = 64
+"""Of widths, inputs, repetitions and threads: far above what is of use, far below what exhausts memory."""
+
 
 class DataConfig(Settings):
     """Which data, and how training images are varied."""
@@ -21,7 +24,9 @@ class DataConfig(Settings):
     )
     target: str | None = Field(None, description="column of a table that is to be predicted")
     size: Literal[28, 64, 128, 224] | None = Field(None, description="side of the images, for sets of MedMNIST")
-    split_seed: int = Field(0, description="seed of the split into train, val and test, kept over run seeds")
+    split_seed: int = Field(
+        0, ge=0, le=2**32 - 1, description="seed of the split into train, val and test, kept over run seeds"
+    )
     crop: int = Field(0, ge=0, description="pixels of padding before a random crop to the old size; 0 is off")
     flip: bool = Field(False, description="mirror each image with probability one half")
 
@@ -30,7 +35,7 @@ class FcConfig(Settings):
     """Residual fully connected network."""
 
     name: Literal["fc"] = "fc"
-    width: int = Field(1, ge=1, description="times 128 features")
+    width: int = Field(1, ge=1, le=LARGEST, description="times 128 features")
     depth: int = Field(5, ge=1, le=5, description="residual blocks")
 
 
@@ -38,7 +43,7 @@ class VggConfig(Settings):
     """VGG without its large linear layers."""
 
     name: Literal["vgg"] = "vgg"
-    width: int = Field(1, ge=1, description="times 4, 8, 16, 32, 32 channels")
+    width: int = Field(1, ge=1, le=LARGEST, description="times 4, 8, 16, 32, 32 channels")
     depth: int = Field(5, ge=1, le=5, description="stages")
     blocks: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (1, 1, 1, 1, 1), min_length=5, max_length=5, description="convolutions in each of the five stages"
@@ -57,7 +62,7 @@ class VitConfig(Settings):
     """Vision transformer with 4×4 patches."""
 
     name: Literal["vit"] = "vit"
-    width: int = Field(1, ge=1, description="times 192 hidden features of the MLPs")
+    width: int = Field(1, ge=1, le=LARGEST, description="times 192 hidden features of the MLPs")
     depth: int = Field(5, ge=1, le=5, description="encoder layers")
 
 
@@ -98,7 +103,7 @@ class SaeConfig(Settings):
     """Single architecture ensemble: N inputs, up to K exits for each."""
 
     name: Literal["sae"] = "sae"
-    inputs: int = Field(2, ge=1, description="N, inputs per pass")
+    inputs: int = Field(2, ge=1, le=LARGEST, description="N, inputs per pass")
     exits: int = Field(2, ge=1, description="K, exits kept per input")
     temperature: TemperatureSchedule = Field(
         TemperatureSchedule(start=1.0, end=0.1), description="T, sharpness of the exit distribution"
@@ -110,7 +115,9 @@ class SaeConfig(Settings):
         UnitSchedule(start=0.0, end=0.5),
         description="i, share of a batch where all inputs see the same sample",
     )
-    batch_repetition: int = Field(2, ge=1, description="R, how often a batch is repeated; counts as 1 if inputs is 1")
+    batch_repetition: int = Field(
+        2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
+    )
 
 
 class StandardConfig(Settings):
@@ -132,7 +139,7 @@ class TrainConfig(Settings):
     clip_norm: float = Field(5.0, gt=0, description="largest gradient norm, of weights and exit logits apart")
     device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
     precision: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the forward pass")
-    threads: int = Field(1, ge=1, description="CPU threads of torch; part of what fixes a run's numbers")
+    threads: int = Field(1, ge=1, le=LARGEST, description="CPU threads of torch; part of what fixes a run's numbers")
 
 
 class NetworkConfig(Settings):
@@ -140,6 +147,15 @@ class NetworkConfig(Settings):
 
     backbone: BackboneConfig = Field(discriminator="name")
     method: MethodConfig = Field(SaeConfig(), discriminator="name")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_exits_fit_the_depth(cls, values: Any) -> Any:
+        """K is 2 unless said otherwise, or 1 on a backbone of one stage."""
+        method, backbone = values.get("method", {}), values.get("backbone", {})
+        if method.get("name", "sae") == "sae" and "exits" not in method and backbone.get("depth") == 1:
+            return {**values, "method": {"name": "sae", **method, "exits": 1}}
+        return values
 
     @model_validator(mode="after")
     def _exits_fit_the_depth(self) -> Self:
@@ -160,7 +176,7 @@ def check_exits(method: MethodConfig, backbone: BackboneConfig) -> None:
     if isinstance(method, SaeConfig) and method.exits > backbone.depth:
         raise ConfigError(
             f"method.exits must be in [1, {backbone.depth}], got {method.exits}: "
-            f"{backbone.name} has {backbone.depth} stages"
+            f"{backbone.name} has {backbone.depth} {'stage' if backbone.depth == 1 else 'stages'}"
         )
 
 

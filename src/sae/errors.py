@@ -4,6 +4,9 @@ A message says what must hold, what was given and what to do. The command line p
 without a traceback; anything that is not a `SaeError` is our own fault and shows one.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class SaeError(Exception):
     """Anything we foresaw. `exit_code` is what the command line returns for it."""
@@ -49,3 +52,14 @@ class DivergedError(SaeError):
 
 class CostError(SaeError):
     """An operation has no cost rule, so that a total would be a lie."""
+
+
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """The nearest known name as the end of a message, or nothing if none is near.
+
+    Example:
+        >>> "unknown name 'digit'" + did_you_mean("digit", ["digits", "diabetes"])
+        "unknown name 'digit', did you mean digits?"
+    """
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f", did you mean {prefix}{close[0]}?" if close else ""

@@ -20,6 +20,10 @@ from sae.settings import differences, parse, read_yaml, to_yaml
 
 Arrays = dict[str, NDArray[Any]]
 
+MARK = "# The resolved settings of a run of sae."
+"""First line of a run's config; a folder with another config.yaml is not ours to write to."""
+STATES = ("finished", "stopped", "failed")
+
 
 class RunRecord:
     """One run folder.
@@ -48,17 +52,36 @@ class RunRecord:
         """
         record = cls(path)
         if path.exists() and not path.is_dir():
-            raise RecordError(f"--out must name a folder, however {path} is a file")
-        if (path / cls.CONFIG).exists():
-            if force:
-                record.clear()
-            else:
-                record._check_config(config)
-        elif path.is_dir() and any(path.iterdir()):
-            raise RecordError(f"--out must name a run folder or a new one, however {path} holds other files")
-        path.mkdir(parents=True, exist_ok=True)
-        record.write_text(cls.CONFIG, to_yaml(config))
+            raise RecordError(f"a run folder must be a folder, however {path} is a file")
+        try:
+            record._make_room(config, force)
+        except OSError as error:
+            raise RecordError(f"a run folder must be writable, however {path} is not: {error.strerror}") from None
+        if not (path / cls.CONFIG).exists():
+            record.write_text(cls.CONFIG, f"{MARK}\n{to_yaml(config)}")
         return record
+
+    def _make_room(self, config: RunConfig, force: bool) -> None:
+        """Refuse a folder that holds something else; clear it if asked to; make it if it is not there."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        strange = [
+            entry.name for entry in self.path.iterdir() if entry.name not in self.FILES and entry.suffix != ".tmp"
+        ]
+        config_file = self.path / self.CONFIG
+        if not config_file.exists():
+            if strange:
+                raise RecordError(
+                    f"a run folder must be new or hold a run, however {self.path} holds {strange[0]}: name another"
+                )
+            self.clear()  # the rest of a run that lost its config, or of one killed before it had any
+        elif not config_file.is_file() or not config_file.read_text(encoding="utf-8", errors="replace").startswith(
+            MARK
+        ):
+            raise RecordError(f"{config_file} was not written by a run, and is left alone: name another folder")
+        elif force:
+            self.clear()
+        else:
+            self._check_config(config)
 
     @classmethod
     def open(cls, path: Path) -> "RunRecord":
@@ -70,7 +93,7 @@ class RunRecord:
         if status is None:
             raise RecordError(f"{path} is unfinished: run the command that made it again to continue it")
         if status["state"] == "failed":
-            raise RecordError(f"{path} holds a failed run: {status['error']}")
+            raise RecordError(f"{path} holds a failed run: {status.get('error', 'the reason was not recorded')}")
         return record
 
     @property
@@ -84,7 +107,15 @@ class RunRecord:
     @property
     def status(self) -> dict[str, Any] | None:
         """How the run ended, or None while it is unfinished."""
-        return self.read_json(self.STATUS) if (self.path / self.STATUS).exists() else None
+        if not (self.path / self.STATUS).exists():
+            return None
+        status = self.read_json(self.STATUS)
+        if status.get("state") not in STATES:
+            raise RecordError(
+                f"{self.path / self.STATUS} is damaged, its state must be one of {', '.join(STATES)}, "
+                f"got {status.get('state')!r}: train again with --force"
+            )
+        return status
 
     @property
     def is_finished(self) -> bool:
@@ -96,6 +127,16 @@ class RunRecord:
         """Delete the files of a run, the status first so that no half of it looks whole."""
         for name in self.FILES:
             (self.path / name).unlink(missing_ok=True)
+
+    def report(self, split: str) -> dict[str, Any]:
+        """What was measured of a split: `exits, metrics, by_exits`."""
+        metrics = self.read_json(self.METRICS)
+        if split not in metrics:
+            raise RecordError(
+                f"{self.path / self.METRICS} must hold {split}, however it does not: train again with --force"
+            )
+        found: dict[str, Any] = metrics[split]
+        return found
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file as a whole or not at all."""
@@ -114,6 +155,8 @@ class RunRecord:
             raise RecordError(
                 f"{self.path} must hold {name}, however it is missing: train again with --force"
             ) from None
+        except OSError as error:
+            raise RecordError(f"{path} must be a readable file, however it is not: {error.strerror}") from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise RecordError(f"{path} is damaged ({error}): train again with --force") from None
         if not isinstance(values, dict):
@@ -150,6 +193,8 @@ class RunRecord:
             raise RecordError(
                 f"{self.path} must hold {name}, however it is missing: train again with --force"
             ) from None
+        except OSError as error:
+            raise RecordError(f"{path} must be a readable file, however it is not: {error.strerror}") from None
         except SafetensorError as error:
             raise RecordError(f"{path} is damaged or cut short ({error}): train again with --force") from None
 

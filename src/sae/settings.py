@@ -4,7 +4,6 @@ A `Settings` model is frozen and refuses unknown keys, suggesting the nearest kn
 What is wrong is said in one sentence, by the path of the setting.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -12,7 +11,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sae.errors import ConfigError
+from sae.errors import ConfigError, did_you_mean
 
 Layer = Mapping[str, Any]
 
@@ -30,25 +29,35 @@ def merge(below: Layer, above: Layer) -> dict[str, Any]:
     """Lay one mapping over another, section by section.
 
     A section that names something else (`method: {name: standard}` over `sae`) replaces the
-    one below it, because the settings of the one mean nothing to the other.
+    one below it, because the settings of the one mean nothing to the other. A section may be
+    given by its name alone.
+
+    Example:
+        >>> merge({"method": {"name": "sae", "inputs": 2}}, {"method": "standard"})
+        {'method': {'name': 'standard'}}
     """
     merged = dict(below)
     for key, value in above.items():
-        old = merged.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping) and _same_kind(old, value):
-            merged[key] = merge(old, value)
-        else:
-            merged[key] = value
+        merged[key] = _lay_over(key, merged.get(key), value)
     return merged
 
 
-def _same_kind(below: Layer, above: Layer) -> bool:
-    return "name" not in above or above["name"] == below.get("name", above["name"])
+def _lay_over(key: str, below: Any, above: Any) -> Any:
+    if isinstance(below, str) and isinstance(above, Mapping):
+        below = {"name": below}
+    if isinstance(above, str) and isinstance(below, Mapping):
+        above = {"name": above}
+    if not isinstance(above, Mapping) or below is None:
+        return above
+    if not isinstance(below, Mapping):
+        raise ConfigError(f"{key} must be a section of settings, got {below!r}")
+    is_same_kind = "name" not in above or above["name"] == below.get("name", above["name"])
+    return merge(below, above) if is_same_kind else above
 
 
 def parse(model: type[Model], values: Layer) -> Model:
     """Check a plain mapping against a model; what is wrong is said in one sentence."""
-    problem = next(_unknown_keys(model, values, ""), None)
+    problem = next(_problems(model, values, ""), None)
     if problem:
         raise ConfigError(problem)
     try:
@@ -60,7 +69,7 @@ def parse(model: type[Model], values: Layer) -> Model:
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a mapping from a YAML file (safe loader: nothing in it is executed)."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise ConfigError(f"config file must be readable, got {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -104,8 +113,22 @@ def differences(one: Settings, other: Settings) -> list[str]:
     return [f"{key} {left.get(key)} → {right.get(key)}" for key in keys if left.get(key) != right.get(key)]
 
 
+class _Loader(yaml.SafeLoader):
+    """Executes nothing, and refuses a key that is given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep) for key, _ in node.value]
+        twice = next((key for index, key in enumerate(keys) if key in keys[:index]), None)
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(None, None, f"{twice!r} is given twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def _read_value(text: str) -> Any:
-    value = yaml.safe_load(text)
+    try:
+        value = yaml.load(text, _Loader)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set takes a value that is YAML, got {text!r}") from None
     if isinstance(value, str):  # YAML 1.1 reads 1e-3 as a string
         try:
             return float(value)
@@ -128,12 +151,14 @@ def _models_of(annotation: Any) -> list[type[Settings]]:
     return [item for item in candidates if isinstance(item, type) and issubclass(item, Settings)]
 
 
-def _unknown_keys(model: type[Settings], values: Layer, prefix: str) -> Iterator[str]:
-    """A sentence for each key that the model does not know, with the nearest it does."""
+def _problems(model: type[Settings], values: Layer, prefix: str) -> Iterator[str]:
+    """A sentence for each key that the model does not know, and for each `true` that would pass for the number 1."""
     for key, value in values.items():
         if key not in model.model_fields:
             yield _unknown(f"{prefix}{key}", str(key), model, prefix)
             continue
+        if isinstance(value, bool) and model.model_fields[key].annotation is not bool:
+            yield f"{prefix}{key} must not be true or false"
         models = _models_of(model.model_fields[key].annotation)
         if not models or not isinstance(value, Mapping):
             continue
@@ -141,32 +166,32 @@ def _unknown_keys(model: type[Settings], values: Layer, prefix: str) -> Iterator
         named = [m for m in models if "name" in m.model_fields and m.model_fields["name"].default == name]
         if len(models) > 1 and not named:
             known = ", ".join(str(m.model_fields["name"].default) for m in models)
-            yield f"{prefix}{key}.name must be one of {known}; got {name!r}{_nearest(str(name), known.split(', '))}"
+            yield f"{prefix}{key}.name must be one of {known}; got {name!r}{did_you_mean(str(name), known.split(', '))}"
         else:
-            yield from _unknown_keys((named or models)[0], value, f"{prefix}{key}.")
+            yield from _problems((named or models)[0], value, f"{prefix}{key}.")
 
 
 def _unknown(path: str, key: str, model: type[Settings], prefix: str) -> str:
     known = list(model.model_fields)
     owner = f" for {model.model_fields['name'].default}" if _is_named(model) else ""
     listed = ", ".join(f"{prefix}{name}" for name in known)
-    return f"unknown setting {path}{owner}{_nearest(key, known, prefix)}; known: {listed}"
+    return f"unknown setting {path}{owner}{did_you_mean(key, known, prefix)}; known: {listed}"
 
 
 def _is_named(model: type[Settings]) -> bool:
     return "name" in model.model_fields and isinstance(model.model_fields["name"].default, str)
 
 
-def _nearest(key: str, known: list[str], prefix: str = "") -> str:
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f", did you mean {prefix}{close[0]}?" if close else ""
-
-
 def _first_sentence(model: type[Settings], error: ValidationError) -> str:
     """Pydantic's first complaint as `path must …, got …`."""
     first = error.errors()[0]
     path = ".".join(_setting_path(model, first["loc"]))
-    message = first["msg"].replace("Input should", "must", 1).replace("Field required", "is required", 1)
+    message = (
+        first["msg"]
+        .removeprefix("Value error, ")
+        .replace("Input should", "must", 1)
+        .replace("Field required", "is required", 1)
+    )
     given = "" if first["type"] == "missing" else f", got {first['input']!r}"
     return f"{path} {message}{given}"
 

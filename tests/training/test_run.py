@@ -99,7 +99,7 @@ def test_evaluation_at_other_exits_reports_those(finished: RunRecord) -> None:
 
 
 def test_more_exits_than_stages_cannot_be_evaluated(finished: RunRecord) -> None:
-    with pytest.raises(ConfigError, match=r"--eval-exits must be in \[1, 2\] for this run, got 3"):
+    with pytest.raises(ConfigError, match=r"the number of exits must be in \[1, 2\] for this network, got 3"):
         evaluate(finished.path, eval_exits=3)
 
 

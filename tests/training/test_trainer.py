@@ -58,8 +58,8 @@ def test_weights_and_logits_are_clipped_apart() -> None:
 
 
 def test_both_norms_and_all_terms_are_logged() -> None:
-    assert list(trainer().train_epoch(0)) == ["loss", "data_fit", "kl", "grad_norm", "logit_grad_norm"]
-    assert list(trainer("standard").train_epoch(0)) == ["loss", "grad_norm"]
+    assert list(trainer().train_epoch(0)) == ["lr", "loss", "data_fit", "kl", "grad_norm", "logit_grad_norm"]
+    assert list(trainer("standard").train_epoch(0)) == ["lr", "loss", "grad_norm"]
 
 
 def test_every_epoch_draws_anew_but_the_same_for_the_same_seed() -> None:

@@ -14,6 +14,20 @@ NUM_FEATURES = 192
 NUM_HEADS = 4
 
 
+class Positions(nn.Module):
+    """Adds a learnt vector to each token; like the paper's accounting, ours does not count it."""
+
+    is_free_of_cost = True
+
+    def __init__(self, num_tokens: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(num_tokens, NUM_FEATURES))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, token, feature) → (batch, token, feature)."""
+        return x + self.table
+
+
 class PatchStem(nn.Module):
     """Patches → LayerNorm → Linear → LayerNorm; then class tokens in front, and positions.
 
@@ -30,7 +44,7 @@ class PatchStem(nn.Module):
             nn.LayerNorm(patch_features), nn.Linear(patch_features, NUM_FEATURES), nn.LayerNorm(NUM_FEATURES)
         )
         self.class_tokens = nn.Parameter(torch.randn(num_class_tokens, NUM_FEATURES))
-        self.positions = nn.Parameter(torch.randn(num_tokens, NUM_FEATURES))
+        self.positions = Positions(num_tokens)
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, channel, height, width) → (batch, token, feature)."""
@@ -38,7 +52,8 @@ class PatchStem(nn.Module):
         grid = x.reshape(batch, channels, height // PATCH, PATCH, width // PATCH, PATCH)
         patches = grid.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # (batch, patch, channel·4·4)
         class_tokens = self.class_tokens.expand(batch, -1, -1)
-        return torch.cat([class_tokens, self.embed(patches)], dim=1) + self.positions
+        output: Tensor = self.positions(torch.cat([class_tokens, self.embed(patches)], dim=1))
+        return output
 
 
 class Attention(nn.Module):

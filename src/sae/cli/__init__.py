@@ -7,6 +7,9 @@ from typer.core import TyperGroup
 
 from sae.errors import SaeError
 
+UsageError: Any = typer.BadParameter.__base__
+"""What the parser raises; typer carries a parser of its own in some versions, click's in others."""
+
 EXTRA_OF = {"torch": "train", "sklearn": "train", "safetensors": "train", "pooch": "train", "pyarrow": "tables"}
 """Which extra brings which package."""
 
@@ -20,6 +23,10 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except SaeError as error:
             _fail(str(error), error.exit_code)
+        except UsageError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                raise
+            _fail(error.format_message(), 2)
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]
             if package not in EXTRA_OF:
@@ -27,7 +34,7 @@ class Commands(TyperGroup):
             extra = EXTRA_OF[package]
             _fail(f"this command needs {package}, which is not installed: pip install 'sae[{extra}]'", 2)
         except KeyboardInterrupt:
-            _fail("interrupted; the same command continues from the last finished epoch", 130)
+            _fail("interrupted; the same command continues where this one stopped", 130)
 
 
 def _fail(message: str, code: int) -> None:

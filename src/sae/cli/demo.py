@@ -46,7 +46,7 @@ def summarise(records: Sequence["RunRecord"]) -> list[str]:
     """Mean ± std of each column over runs that differ in their seed."""
     import numpy as np
 
-    reports = [record.read_json(record.METRICS)["test"] for record in records]
+    reports = [record.report("test") for record in records]
     chosen = [next(item for item in r["by_exits"] if item["exits"] == r["exits"]) for r in reports]
     metrics = [[item["metrics"][key] for item in chosen] for key in COLUMNS]
     costs = [[item[key] for item in chosen] for key in ("flops", "params")]

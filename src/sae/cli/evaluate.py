@@ -16,6 +16,7 @@ def evaluate(
     shift: Annotated[bool, typer.Option("--shift", help="also on the 95 corrupted versions of the images")] = False,
     ood: Annotated[str | None, typer.Option(help="another set, to be told from this one by uncertainty")] = None,
     data_root: options.DataRoot = None,
+    device: options.Device = None,
     json: options.Json = False,
 ) -> None:
     """Evaluate a finished run from its weights, at every number of exits: K is free."""
@@ -25,7 +26,7 @@ def evaluate(
     from sae.training.run import evaluate as evaluate_run
 
     choose_data_root(data_root)
-    report = evaluate_run(run, split, eval_exits, shift=shift, ood=ood, display=Bar())
+    report = evaluate_run(run, split, eval_exits, shift=shift, ood=ood, device=device, display=Bar())
     (print_json if json else print_evaluation)(report)
     if shift:
         write_shift(run, report)

@@ -18,6 +18,7 @@ DataRoot = Annotated[
 Task = Annotated[str | None, typer.Option(help="classification or regression, for your own .npz or table")]
 Target = Annotated[str | None, typer.Option(help="column to predict, for your own table")]
 Size = Annotated[int | None, typer.Option(help="side of the images of a MedMNIST set: 28, 64, 128 or 224")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default where the run was trained")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 
@@ -36,4 +37,4 @@ def integers(flag: str, text: str | None) -> list[int] | None:
 
 def section(**values: Any) -> dict[str, Any]:
     """A section of settings with only what was given."""
-    return {key: value for key, value in values.items() if value is not None}
+    return {key: value for key, value in values.items() if value is not None and value != {}}

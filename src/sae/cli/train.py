@@ -35,15 +35,13 @@ def train(
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
     from sae.data.locations import choose_data_root
 
-    flags: dict[str, Any] = {
-        "data": options.section(name=data, task=task, target=target, size=size),
-        "method": options.section(name=method, inputs=inputs, exits=exits),
-        "backbone": options.section(
-            name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)
-        ),
-        "train": options.section(epochs=epochs),
-        **options.section(seed=seed),
-    }
+    flags = options.section(
+        data=options.section(name=data, task=task, target=target, size=size),
+        method=options.section(name=method, inputs=inputs, exits=exits),
+        backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
+        train=options.section(epochs=epochs),
+        seed=seed,
+    )
     choose_data_root(data_root)
     run = resolve_run(config, flags, set_ or [])
     from sae.cli.output import print_evaluation, print_json, print_message
@@ -51,7 +49,7 @@ def train(
     from sae.training.run import train as train_run
 
     record = train_run(run, out, force=force, display=Bar())
-    report = {"run": str(out), "split": "test", **record.read_json(record.METRICS)["test"], "shift": None}
+    report = {"run": str(out), "split": "test", **record.report("test"), "shift": None}
     (print_json if json else print_evaluation)(report)
     print_message(f"the run is in {out}")
 
@@ -64,7 +62,7 @@ def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[st
     from sae.settings import from_assignments, merge, read_yaml
 
     given = merge(merge(read_yaml(config) if config else {}, flags), from_assignments(assignments))
-    section = given["data"]
+    section = given.get("data")
     name = section.get("name") if isinstance(section, dict) else section
     if not isinstance(name, str):
         raise ConfigError("which data to train on must be said: --data NAME, or data.name in the config file")

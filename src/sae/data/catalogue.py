@@ -3,14 +3,13 @@
 Light to import: the readers are loaded only when a set is.
 """
 
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sae.config import DataConfig
 from sae.data.entry import Entry, PublishedFile
 from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
-from sae.errors import DataError
+from sae.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Samples
@@ -121,8 +120,7 @@ def find_entry(name: str) -> Entry:
         return own_entry(name)
     if name in LEFT_OUT:
         raise DataError(f"{name} cannot be used: {LEFT_OUT[name]}")
-    close = difflib.get_close_matches(name, CATALOGUE, n=1)
-    hint = f", did you mean {close[0]}?" if close else ""
+    hint = did_you_mean(name, CATALOGUE)
     raise DataError(
         f"data must be one of {', '.join(CATALOGUE)}, or the path of a folder of images or of a "
         f"{', '.join(OWN_SUFFIXES)} file; got {name!r}{hint}"

@@ -5,9 +5,10 @@ Every operation of one forward pass of one sample is seen and priced by the rule
 silently too small.
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,18 +41,21 @@ class Cost(PartCost):
 
 
 def measure_cost(network: nn.Module, shape: Shape) -> Cost:
-    """Count one network's cost for one sample of `shape`, on whatever device it is (also `meta`).
+    """Count one network's cost for one sample of `shape`.
+
+    A copy without numbers (on torch's `meta` device) is counted, where operations are the same
+    for networks of every device. The network itself is left as it is.
 
     Example:
         >>> measure_cost(nn.Sequential(nn.Linear(8, 4), nn.ReLU()), (8,)).flops
         40
     """
-    parts = network.parts() if isinstance(network, MemberNetwork) else dict(network.named_children())
-    example = next(network.parameters())
-    sample = torch.zeros((1, *shape), dtype=example.dtype, device=example.device)
+    copied = copy.deepcopy(network).to("meta").eval()
+    parts = copied.parts() if isinstance(copied, MemberNetwork) else dict(copied.named_children())
+    sample = torch.zeros((1, *shape), device="meta")
     counter = _Counter()
-    with _evaluating(network), torch.no_grad(), counter.watching(parts):
-        network(sample)
+    with torch.no_grad(), counter.watching(copied, parts):
+        copied(sample)
     by_part = {name: PartCost(_num_params(part), counter.flops.get(name, 0)) for name, part in parts.items()}
     params = _num_params(network)
     rest = PartCost(params - sum(cost.params for cost in by_part.values()), counter.flops.get(REST, 0))
@@ -64,18 +68,6 @@ def _num_params(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
-@contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while, so that counting changes no BatchNorm statistics."""
-    training = {module: module.training for module in network.modules()}
-    network.eval()
-    try:
-        yield
-    finally:
-        for module, was_training in training.items():
-            module.training = was_training
-
-
 class _Counter(TorchDispatchMode):
     """Prices every operation that torch dispatches, and books it on the part that is running."""
 
@@ -83,27 +75,26 @@ class _Counter(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.flops: dict[str, int] = {}
         self.part = REST
+        self.is_free = False
 
     @contextmanager
-    def watching(self, parts: dict[str, nn.Module]) -> Iterator[None]:
-        with ExitStack() as stack:
-            for name, module in parts.items():
-                enter = module.register_forward_pre_hook(lambda *_, name=name: self._enter(name))
-                leave = module.register_forward_hook(lambda *_: self._enter(REST))
-                stack.callback(enter.remove)
-                stack.callback(leave.remove)
-            stack.enter_context(self)
+    def watching(self, network: nn.Module, parts: dict[str, nn.Module]) -> Iterator[None]:
+        for name, module in parts.items():
+            module.register_forward_pre_hook(lambda *_, name=name: setattr(self, "part", name))
+            module.register_forward_hook(lambda *_: setattr(self, "part", REST))
+        for module in network.modules():
+            if getattr(module, "is_free_of_cost", False):
+                module.register_forward_pre_hook(lambda *_: setattr(self, "is_free", True))
+                module.register_forward_hook(lambda *_: setattr(self, "is_free", False))
+        with self:
             yield
-
-    def _enter(self, part: str) -> None:
-        self.part = part
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
         packet = func.overloadpacket
-        if func not in FREE and packet not in FREE:
+        if func not in FREE and packet not in FREE and not self.is_free:
             if packet not in RULES:
                 raise CostError(f"every operation must have a cost, however {func} has no rule in sae.measure.cost")
             self.flops[self.part] = self.flops.get(self.part, 0) + RULES[packet](args, out)
@@ -151,18 +142,6 @@ def _matmul_with_bias(args: Args, out: Tensor) -> int:
     return out.numel() * int(args[1].shape[-1]) + out.numel()
 
 
-def _add(args: Args, out: Tensor) -> int:
-    """A residual add is 1·numel(out); adding a learnt constant (a ViT's positions) is not counted."""
-    return 0 if any(isinstance(arg, nn.Parameter) for arg in args) else int(out.numel())
-
-
-def _attention(args: Args, _: Any) -> int:
-    """QKᵀ and AV in full, S²·F each over all heads, and a softmax of S² for each head."""
-    query, key, value = args[:3]
-    scores = query.numel() // query.shape[-1] * key.shape[-2]
-    return int(scores * (query.shape[-1] + value.shape[-1] + 1))
-
-
 RULES: dict[Any, Rule] = {
     aten.convolution: _convolution,
     aten.mm: _matmul,
@@ -173,18 +152,17 @@ RULES: dict[Any, Rule] = {
     aten.native_layer_norm: _norm,
     aten.relu: _output,
     aten.gelu: _output,
-    aten.add: _add,
+    aten.add: _output,  # a residual add
     aten.mean: _input,
     aten.max_pool2d_with_indices: _input,
     aten._softmax: _output,
     aten._safe_softmax: _output,
-    aten._scaled_dot_product_flash_attention_for_cpu: _attention,
 }
 
 FREE = {
     # Views and copies move numbers, they compute none.
     *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze),
     *(aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach, aten._to_copy),
-    # The 1/√d of attention on a device without a fused kernel; no part of the paper's accounting.
+    # The 1/√d of attention; no part of the paper's accounting.
     aten.mul.Scalar,
 }

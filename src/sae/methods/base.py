@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
+from sae.errors import ConfigError
 from sae.task import Task
 
 
@@ -59,11 +60,13 @@ class Method(nn.Module, ABC):
         task: What the outputs mean.
         max_exits: K, exits per input at prediction; 1 for methods without exits.
         depth: D, stages of the backbone.
+        progress: How far training has come, in [0, 1]; what predictions depend on while it lasts.
     """
 
     def __init__(self, task: Task, depth: int, max_exits: int = 1) -> None:
         super().__init__()
         self.task, self.depth, self.max_exits = task, depth, max_exits
+        self.progress = 1.0
 
     @property
     def smallest_batch(self) -> int:
@@ -94,6 +97,15 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def pruned(self, max_exits: int | None = None) -> MemberNetwork:
         """A new network that predicts what this method does at K′ exits, and holds nothing else."""
+
+    def resolve_exits(self, max_exits: int | None) -> int:
+        """K′, or the trained K if none is given; a number of exits that cannot be is refused."""
+        if max_exits is None:
+            return self.max_exits
+        if max_exits not in self.exit_choices:
+            first, last = self.exit_choices[0], self.exit_choices[-1]
+            raise ConfigError(f"the number of exits must be in [{first}, {last}] for this network, got {max_exits}")
+        return max_exits
 
     def predict_members(self, x: Tensor) -> Members:
         """What each member says of samples (batch, *sample)."""

@@ -54,18 +54,15 @@ class DeepEnsemble(Method):
 
     def member_weights(self, max_exits: int | None = None) -> Tensor:
         """Equal weights."""
-        self._check_exits(max_exits)
+        self.resolve_exits(max_exits)
         return self.networks.weights
 
     def active_counts(self, max_exits: int | None = None) -> tuple[int, ...]:
         """The one exit is the last."""
-        self._check_exits(max_exits)
+        self.resolve_exits(max_exits)
         return (*[0] * (self.depth - 1), 1)
 
     def pruned(self, max_exits: int | None = None) -> NetworkList:
         """A copy: nothing in it is superfluous."""
-        self._check_exits(max_exits)
+        self.resolve_exits(max_exits)
         return copy.deepcopy(self.networks)
-
-    def _check_exits(self, max_exits: int | None) -> None:
-        assert max_exits in (None, 1), f"a network without early exits has one exit, however: {max_exits=}"

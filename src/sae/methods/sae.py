@@ -18,11 +18,7 @@ from sae.task import DataSpec
 
 
 class Sae(Method):
-    """A member is a pair (input, exit) that weighs θ*/N; members are ordered by input, then exit.
-
-    Attributes:
-        progress: How far training has come, in [0, 1]; fixes the temperature of predictions.
-    """
+    """A member is a pair (input, exit) that weighs θ*/N; members are ordered by input, then exit."""
 
     def __init__(self, settings: SaeConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
         check_exits(settings, backbone)
@@ -31,7 +27,6 @@ class Sae(Method):
         stages = build_backbone(backbone, spec.shape, settings.inputs)
         self.network = MultiExitNetwork(stages, settings.inputs, spec.task.num_outputs)
         self.exits = ExitDistribution(settings.inputs, backbone.depth)
-        self.progress = 1.0
 
     @property
     def repetition(self) -> int:
@@ -78,7 +73,7 @@ class Sae(Method):
 
     def exit_weights(self, max_exits: int | None = None) -> Tensor:
         """θ*, (input, exit)."""
-        return self.exits.weights(max_exits or self.max_exits, self.temperature)
+        return self.exits.weights(self.resolve_exits(max_exits), self.temperature)
 
     def member_weights(self, max_exits: int | None = None) -> Tensor:
         """θ*/N, (input·exit,)."""

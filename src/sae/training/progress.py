@@ -35,7 +35,7 @@ class Bar:
     def steps(self, name: str, total: int, done: int) -> Iterator[Callable[[], None]]:
         """A bar that lives as long as the context."""
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("steps,"),

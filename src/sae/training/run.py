@@ -14,7 +14,7 @@ from sae.config import RunConfig
 from sae.data.batches import Preparation
 from sae.data.catalogue import load, load_others
 from sae.data.dataset import Dataset
-from sae.errors import ConfigError, DivergedError
+from sae.errors import DivergedError
 from sae.methods import Method, build_method
 from sae.record import RunRecord
 from sae.training.checkpoint import load_checkpoint, load_model, save_checkpoint, save_model
@@ -42,7 +42,8 @@ def train(config: RunConfig, out: Path, *, force: bool = False, display: Progres
         record = RunRecord.create(out, config, force=force)
         status = record.status
         if status and status["state"] == "failed":
-            raise DivergedError(f"{out} holds a failed run, start over with --force: {status['error']}")
+            reason = status.get("error", "the reason was not recorded")
+            raise DivergedError(f"{out} holds a failed run, start over with --force: {reason}")
         if status is None:
             _train_and_record(trainer, record, display)
     return record
@@ -55,6 +56,7 @@ def evaluate(
     *,
     shift: bool = False,
     ood: str | None = None,
+    device: str | None = None,
     display: ProgressDisplay = SILENT,
 ) -> dict[str, Any]:
     """Evaluate a finished run again from its weights, at every number of exits.
@@ -65,21 +67,19 @@ def evaluate(
         eval_exits: K′ to report; by default the trained K.
         shift: Also on the 95 corrupted versions of the split.
         ood: Also how well uncertainty tells samples of this other set, by name or path, from the run's own.
+        device: Where to compute; by default where the run was trained.
         display: Where progress is shown.
     """
     record = RunRecord.open(run)
     with torch_threads(record.config.train.threads):
-        method, dataset = restore(record)
+        method, dataset = restore(record, device)
         others = load_others(ood) if ood else None
         if shift:
             check_images(dataset)
         if others is not None:
             check_same_shape(dataset, others)
-        if eval_exits is not None and eval_exits not in method.exit_choices:
-            last = method.exit_choices[-1]
-            raise ConfigError(f"--eval-exits must be in [1, {last}] for this run, got {eval_exits}")
-        prepare = _preparation(dataset, record.config)
-        chosen = eval_exits or method.max_exits
+        chosen = method.resolve_exits(eval_exits)
+        prepare = _preparation(dataset, device or record.config.train.device)
         report = {"run": str(run), "split": split, **evaluate_split(method, dataset, split, prepare)}
         report |= {"exits": chosen, "metrics": metrics_at(report["by_exits"], chosen)}
         report["shift"] = evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None
@@ -88,13 +88,18 @@ def evaluate(
     return report
 
 
-def restore(record: RunRecord) -> tuple[Method, Dataset]:
-    """The trained method of a finished run, and the data it was trained on."""
+def restore(record: RunRecord, device: str | None = None) -> tuple[Method, Dataset]:
+    """The trained method of a finished run, and the data it was trained on.
+
+    Args:
+        record: The run.
+        device: Where to put it; by default where it was trained.
+    """
     config = record.config
     dataset = load(config.data, config.seed)
     method = build_method(config.method, config.backbone, dataset.spec, config.seed)
     load_model(record, method)
-    return method.to(pick_device(config.train.device)), dataset
+    return method.to(pick_device(device or config.train.device)).eval(), dataset
 
 
 @contextmanager
@@ -114,6 +119,7 @@ def _train_and_record(trainer: Trainer, record: RunRecord, display: ProgressDisp
     except DivergedError as error:
         record.write_json(record.STATUS, {"state": "failed", "error": str(error), **_versions()})
         raise
+    trainer.method.progress = 1.0  # also after a run of one step, which ends where it starts
     _record_results(trainer, record)
     record.write_json(record.STATUS, {"state": "finished", "seconds": round(progress.seconds, 3), **_versions()})
     (record.path / record.CHECKPOINT).unlink(missing_ok=True)
@@ -146,8 +152,8 @@ def _record_results(trainer: Trainer, record: RunRecord) -> None:
     record.write_json(record.CURVES, {name: curves(method, dataset.split(name), prepare) for name in splits})
 
 
-def _preparation(dataset: Dataset, config: RunConfig) -> Preparation:
-    return Preparation(dataset.normalisation, len(dataset.spec.shape), pick_device(config.train.device))
+def _preparation(dataset: Dataset, device: str) -> Preparation:
+    return Preparation(dataset.normalisation, len(dataset.spec.shape), pick_device(device))
 
 
 def _versions() -> dict[str, Any]:

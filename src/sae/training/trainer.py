@@ -16,6 +16,7 @@ from sae.methods import Batch, Method
 from sae.seeds import derive_seed
 from sae.training.flat_parameters import FlatParameters
 
+DEVICES = ("cpu", "cuda", "mps", "xpu")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -90,7 +91,8 @@ class Trainer:
             on_step()
         log = torch.stack(rows).double()  # (step, term); read once an epoch, so that a GPU never waits
         self._check_finite(log[:, 0], epoch)
-        return dict(zip(names, log.mean(dim=0).tolist(), strict=True))
+        learning_rate = self.learning_rate((epoch + 1) * self.steps_per_epoch - 1)
+        return {"lr": learning_rate, **dict(zip(names, log.mean(dim=0).tolist(), strict=True))}
 
     def _step(self, batch: Batch, step: int, generator: torch.Generator) -> tuple[list[str], Tensor]:
         """One update; returns the names and values of what is logged, the loss first."""
@@ -117,21 +119,26 @@ class Trainer:
         return self.config.train.lr * 0.5 * (1 + math.cos(math.pi * step / self.num_steps))
 
     def _check_finite(self, losses: Tensor, epoch: int) -> None:
+        """Stop before anything is recorded of weights that cannot be used."""
         wrong = (~losses.isfinite()).nonzero().flatten().tolist()
+        advice = f"lower train.lr (now {self.config.train.lr}) or train.clip_norm, or check the data"
         if wrong:
             raise DivergedError(
                 f"the loss must stay finite, however it was {losses[wrong[0]].item()} at step {wrong[0] + 1} of "
-                f"{self.steps_per_epoch} in epoch {epoch + 1}: lower train.lr (now {self.config.train.lr}) "
-                f"or train.clip_norm, or check the data"
+                f"{self.steps_per_epoch} in epoch {epoch + 1}: {advice}"
             )
+        if not all(group.parameter.isfinite().all() for group in self.groups.values()):
+            raise DivergedError(f"the weights must stay finite, however they are not after epoch {epoch + 1}: {advice}")
 
 
 def pick_device(name: str) -> torch.device:
     """The device of this name, if it is here."""
+    problem = f"train.device must be a device that torch can use here ({', '.join(DEVICES)}, cuda:1, …), got {name!r}"
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"train.device must be a device that torch can use here, got {name!r}: {reason}") from None
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise ConfigError(problem) from None
+    if device.type not in DEVICES:
+        raise ConfigError(problem)
     return device
