@@ -22,7 +22,9 @@ def build_method(method: MethodConfig, backbone: BackboneConfig, spec: DataSpec,
     """A method with fresh weights that depend on `seed` alone; the global generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(seed, "weights"))
-        return METHODS[method.name](method, backbone, spec)
+        built = METHODS[method.name](method, backbone, spec)
+    built.seed = seed
+    return built
 
 
 __all__ = ["METHODS", "Batch", "Loss", "Members", "Method", "build_method"]

@@ -60,13 +60,14 @@ class Method(nn.Module, ABC):
         task: What the outputs mean.
         max_exits: K, exits per input at prediction; 1 for methods without exits.
         depth: D, stages of the backbone.
+        seed: The run's; of whatever is drawn at prediction.
         progress: How far training has come, in [0, 1]; what predictions depend on while it lasts.
     """
 
     def __init__(self, task: Task, depth: int, max_exits: int = 1) -> None:
         super().__init__()
         self.task, self.depth, self.max_exits = task, depth, max_exits
-        self.progress = 1.0
+        self.seed, self.progress = 0, 1.0
 
     @property
     def smallest_batch(self) -> int:
