@@ -112,3 +112,45 @@ def test_status_is_json(record: RunRecord) -> None:
     record.write_json(record.STATUS, {"state": "finished"})
     assert json.loads((record.path / record.STATUS).read_text()) == {"state": "finished"}
     assert record.is_finished
+
+
+def test_a_config_that_no_run_wrote_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("data: {name: digits}  # mine")
+    (tmp_path / "model.safetensors").write_text("weights of years")
+    for force in (False, True):
+        with pytest.raises(RecordError, match="was not written by a run, and is left alone"):
+            RunRecord.create(tmp_path, run_config(), force=force)
+    assert (tmp_path / "model.safetensors").read_text() == "weights of years"
+
+
+def test_what_a_kill_before_the_first_config_leaves_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / ".config.yaml.tmp").write_text("half a con")
+    assert RunRecord.create(tmp_path, run_config()).config == run_config()
+
+
+def test_a_finished_run_is_not_written_to(record: RunRecord) -> None:
+    before = (record.path / record.CONFIG).stat().st_mtime_ns
+    RunRecord.create(record.path, run_config())
+    assert (record.path / record.CONFIG).stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("text", ["{}", '{"state": "gone"}', "[]"])
+def test_a_damaged_status_is_named(record: RunRecord, text: str) -> None:
+    (record.path / record.STATUS).write_text(text)
+    with pytest.raises(RecordError, match=r"status.json"):
+        RunRecord.open(record.path)
+
+
+def test_a_split_that_was_not_measured_is_named(record: RunRecord) -> None:
+    record.write_json(record.METRICS, {})
+    with pytest.raises(RecordError, match="must hold test"):
+        record.report("test")
+
+
+def test_a_folder_in_place_of_a_file_is_named(record: RunRecord) -> None:
+    (record.path / record.METRICS).mkdir()
+    (record.path / record.MODEL).mkdir()
+    with pytest.raises(RecordError, match="must be a readable file"):
+        record.read_json(record.METRICS)
+    with pytest.raises(RecordError, match=r"model.safetensors"):
+        record.read_arrays(record.MODEL)

@@ -51,9 +51,9 @@ class RunRecord:
         Another config in the folder is refused; `force` deletes the files of a run first, and no others.
         """
         record = cls(path)
-        if path.exists() and not path.is_dir():
-            raise RecordError(f"a run folder must be a folder, however {path} is a file")
         try:
+            if path.exists() and not path.is_dir():
+                raise RecordError(f"a run folder must be a folder, however {path} is a file")
             record._make_room(config, force)
         except OSError as error:
             raise RecordError(f"a run folder must be writable, however {path} is not: {error.strerror}") from None

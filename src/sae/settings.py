@@ -47,10 +47,11 @@ def _lay_over(key: str, below: Any, above: Any) -> Any:
         below = {"name": below}
     if isinstance(above, str) and isinstance(below, Mapping):
         above = {"name": above}
-    if not isinstance(above, Mapping) or below is None:
+    if below is None or not (isinstance(below, Mapping) or isinstance(above, Mapping)):
         return above
-    if not isinstance(below, Mapping):
-        raise ConfigError(f"{key} must be a section of settings, got {below!r}")
+    for layer in (below, above):
+        if not isinstance(layer, Mapping):
+            raise ConfigError(f"{key} must be a section of settings, got {layer!r}")
     is_same_kind = "name" not in above or above["name"] == below.get("name", above["name"])
     return merge(below, above) if is_same_kind else above
 

@@ -158,8 +158,10 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_and_importing_sae_load_no_torch() -> None:
-    done = python("import sys, sae, sae.cli; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)")
+    run_help = "sys.argv = ['sae', 'train', '--help']\ntry: sae.cli.main()\nexcept SystemExit: pass\n"
+    done = python(f"import sys, sae, sae.cli\n{run_help}sys.exit('torch' in sys.modules or 'numpy' in sys.modules)")
     assert done.returncode == 0, done.stderr
+    assert "--inputs" in done.stdout
 
 
 @pytest.mark.parametrize("missing", ["torch", "sklearn"])
@@ -212,3 +214,102 @@ def test_nothing_is_drawn_where_standard_error_is_no_terminal(tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stderr == f"the run is in {tmp_path / 'x'}\n"
     json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "message"),
+    [
+        ("data: digits\ntrain: 3\n", "train must be a section of settings, got 3"),
+        ("data: digits\nbackbone: [1]\n", "backbone must be a section of settings, got [1]"),
+        ("data: digits\ntrain: {epochs: true}\n", "train.epochs must not be true or false"),
+        ("data: digits\ntrain: {epochs: 1}\ntrain: {lr: 1}\n", "'train' is given twice"),
+        ("- 1\n", "config file must hold a mapping"),
+    ],
+)
+def test_a_strange_yaml_is_refused_and_not_ignored(yaml: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(yaml)
+    code, _, error = sae("train", "--config", tmp_path / "run.yaml", "--inputs", "2", "--out", tmp_path / "x")
+    assert code == 2
+    assert message in error
+
+
+def test_sections_may_be_given_by_their_name_alone(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("data: digits\nmethod: standard\nbackbone: vgg\n")
+    arguments = ["--depth", "2", "--epochs", "1", "--out", str(tmp_path / "x")]
+    assert sae("train", "--config", tmp_path / "run.yaml", *arguments)[0] == 0
+    saved = (tmp_path / "x" / "config.yaml").read_text()
+    assert "name: standard" in saved
+    assert "name: vgg" in saved
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("train.lr=[", "--set takes a value that is YAML"),
+        ("data.split_seed=-1", "data.split_seed must be greater than or equal to 0"),
+        ("train.device=meta", "train.device must be a device"),
+        ("train.threads=1000000000000", "train.threads must be less than or equal to 64"),
+        ("backbone.width=99999999", "backbone.width must be less than or equal to 64"),
+        ("method.inputs=10000000", "method.inputs must be less than or equal to 64"),
+        ("data.crop=-1", "data.crop must be greater than or equal to 0"),
+    ],
+)
+def test_values_out_of_all_bounds_are_refused(setting: str, message: str, tmp_path: Path) -> None:
+    code, _, error = sae("train", "--data", "digits", "--set", setting, "--out", tmp_path / "x")
+    assert code == 2
+    assert message in error
+
+
+@pytest.mark.parametrize("setting", ["data.flip=true", "data.crop=2"])
+def test_tables_are_not_augmented(setting: str, tmp_path: Path) -> None:
+    code, _, error = sae("train", "--data", "diabetes", "--set", setting, "--out", tmp_path / "x")
+    assert code == 2
+    assert "this is a table" in error
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file" / "x", tmp_path / ("n" * 300)):
+        code, _, error = sae("train", "--data", "digits", *FAST, "--out", out)
+        assert code == 2
+        assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("name", ["[seed0]", "u[b]"])
+def test_brackets_in_a_folder_name_are_no_markup(name: str, run: Path) -> None:
+    (run.parent / name).symlink_to(run)
+    assert f"{name} on test" in sae("evaluate", run.parent / name)[1]
+
+
+def test_one_stage_takes_one_exit_by_default() -> None:
+    arguments = "cost --backbone fc --depth 1 --input-shape 8 --outputs 2 --active 2"
+    assert sae(*arguments.split())[0] == 0
+
+
+@pytest.mark.parametrize("arguments", ["evaluate x --split train", "cost --backbone fc --input-shape 8 --outputs 0"])
+def test_a_wrong_choice_is_one_sentence(arguments: str) -> None:
+    code, _, error = sae(*arguments.split())
+    assert code == 2
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_evaluation_fits_a_narrow_terminal(run: Path) -> None:
+    out = sae("evaluate", run)[1]
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.slow
+def test_the_demo_compares_over_seeds(tmp_path: Path) -> None:
+    code, out, error = sae("demo", "--epochs", "2", "--out", tmp_path, "--json")
+    assert code == 0, error
+    for summary in json.loads(out).values():
+        assert summary["accuracy"]["mean"] > 0.5
+        assert summary["flops"]["mean"] > 0
+    assert sae("demo", "--epochs", "2", "--out", tmp_path)[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["sae", "standard"])
+def test_digits_reach_the_accuracy_that_is_expected_of_them(method: str, tmp_path: Path) -> None:
+    out = sae("train", "--data", "digits", "--method", method, "--out", tmp_path / "x", "--json")[1]
+    assert json.loads(out)["metrics"]["accuracy"] > 0.97

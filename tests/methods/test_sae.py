@@ -1,7 +1,11 @@
 import pytest
 import torch
+from torch import Tensor
 
-from sae.config import FcConfig, SaeConfig, Schedule, TemperatureSchedule
+from sae.config import FcConfig, SaeConfig, Schedule, TemperatureSchedule, UnitSchedule
+from sae.ensemble.exit_distribution import ExitDistribution
+from sae.ensemble.mixer import mix_indices
+from sae.ensemble.objective import Elbo, negative_elbo
 from sae.errors import ConfigError
 from sae.methods import Batch, build_method
 from sae.methods.sae import Sae
@@ -34,12 +38,52 @@ def test_one_input_is_not_repeated() -> None:
     assert small_sae("fc", num_inputs=2, max_exits=1).repetition == 2
 
 
-def test_inputs_beside_a_sample_matter_in_training_but_not_to_its_own_target() -> None:
+def test_the_schedules_reach_the_objective_and_the_mixer(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, list[float]] = {"temperature": [], "kl_weight": [], "repeat_fraction": []}
+
+    def spy_elbo(nll: Tensor, weights: Tensor, exits: ExitDistribution, temperature: float, kl_weight: float) -> Elbo:
+        seen["temperature"].append(temperature)
+        seen["kl_weight"].append(kl_weight)
+        return negative_elbo(nll, weights, exits, temperature, kl_weight)
+
+    def spy_mixer(batch: int, inputs: int, repetition: int, fraction: float, generator: torch.Generator) -> Tensor:
+        seen["repeat_fraction"].append(fraction)
+        return mix_indices(batch, inputs, repetition, fraction, generator)
+
+    monkeypatch.setattr("sae.methods.sae.negative_elbo", spy_elbo)
+    monkeypatch.setattr("sae.methods.sae.mix_indices", spy_mixer)
+    settings = SaeConfig(
+        temperature=TemperatureSchedule(start=1.0, end=0.5),
+        kl_weight=UnitSchedule(start=0.2, end=0.4),
+        repeat_fraction=UnitSchedule(start=0.0, end=1.0),
+    )
+    method = build_method(settings, FcConfig(), SPEC)
+    batch = Batch(torch.randn(4, *SHAPE), torch.zeros(4, dtype=torch.long))
+    for progress in (0.0, 0.5, 1.0):
+        method.training_loss(batch, progress, torch.Generator().manual_seed(0))
+    assert seen["temperature"] == pytest.approx([1.0, 0.75, 0.5])
+    assert seen["kl_weight"] == pytest.approx([0.2, 0.3, 0.4])
+    assert seen["repeat_fraction"] == pytest.approx([0.0, 0.5, 1.0])
+
+
+def test_the_loss_holds_the_weighted_regulariser() -> None:
+    settings = SaeConfig(kl_weight=UnitSchedule(start=0.5, end=0.5))
+    method = build_method(settings, FcConfig(), SPEC)
+    assert isinstance(method, Sae)
+    with torch.no_grad():
+        method.exits.logits[:, 0] = 1.0
+    batch = Batch(torch.randn(4, *SHAPE), torch.zeros(4, dtype=torch.long))
+    loss = method.training_loss(batch, 0.5, torch.Generator().manual_seed(0))
+    assert loss.terms["kl"].item() > 0.1
+    assert loss.total.item() == pytest.approx((loss.terms["data_fit"] + 0.5 * loss.terms["kl"]).item())
+
+
+@pytest.mark.parametrize("exits", [0, 4, -1])
+def test_a_number_of_exits_that_cannot_be_is_refused(exits: int) -> None:
     method = small_sae("fc", num_inputs=2, max_exits=2)
-    x = torch.randn(4, 2, *SHAPE)
-    swapped = x.clone()
-    swapped[:, 1] = torch.randn(4, *SHAPE)
-    assert not torch.allclose(method.network(x)[:, 0], method.network(swapped)[:, 0])
+    for read in (method.member_weights, method.active_counts, method.pruned):
+        with pytest.raises(ConfigError, match=r"must be in \[1, 3\] for this network"):
+            read(exits)
 
 
 def test_schedules_are_linear_and_exact_at_their_ends() -> None:

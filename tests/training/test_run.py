@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 import torch
 
+from sae.data.batches import Preparation, evaluation_batches
 from sae.errors import ConfigError, DivergedError, RecordError
 from sae.methods import build_method
 from sae.record import RunRecord
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
+from sae.training.evaluator import member_outputs
 from sae.training.run import evaluate, restore, train
 from sae.training.trainer import Progress, Trainer
 from tests.builders import run_config
@@ -174,3 +176,32 @@ def _copy(record: RunRecord, folder: Path) -> RunRecord:
     for path in record.path.iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
     return RunRecord(folder)
+
+
+def test_a_run_of_one_step_is_recorded_at_the_final_temperature(tmp_path: Path) -> None:
+    config = run_config(
+        method={"name": "sae", "inputs": 1, "exits": 2}, train={"epochs": 1, "batch_size": 5000, "lr": 0.03}
+    )
+    record = train(config, tmp_path / "run")
+    assert evaluate(record.path)["metrics"] == record.report("test")["metrics"]
+
+
+def test_evaluation_leaves_batchnorm_out_of_it(finished: RunRecord) -> None:
+    method, dataset = restore(finished)
+    assert not method.training
+    prepare = Preparation(dataset.normalisation, 3, torch.device("cpu"))
+    method.train()
+    outputs = member_outputs(method, evaluation_batches(dataset.test.inputs[:40], prepare))
+    alone = member_outputs(method, evaluation_batches(dataset.test.inputs[:1], prepare))
+    torch.testing.assert_close(outputs[:1], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_blow_up_in_the_last_step_are_not_recorded(tmp_path: Path) -> None:
+    config = run_config(
+        data={"name": "diabetes"}, train={"epochs": 1, "batch_size": 500, "lr": 1e30, "clip_norm": 1e30}
+    )
+    with pytest.raises(DivergedError, match="predictions must stay finite, however they are not after epoch 1"):
+        train(config, tmp_path / "run")
+    status = RunRecord(tmp_path / "run").status
+    assert status is not None
+    assert status["state"] == "failed"

@@ -50,11 +50,15 @@ def test_exit_logits_are_not_decayed() -> None:
     assert logits.numel() == t.method.exits.logits.numel()
 
 
-def test_weights_and_logits_are_clipped_apart() -> None:
-    t = trainer(clip_norm=1e-3)
-    t.train_epoch(0)
-    for group in t.groups.values():
-        assert group.gradient.norm().item() <= 1e-3 * 1.001
+def test_huge_logit_gradients_do_not_crush_those_of_the_weights() -> None:
+    t = trainer(clip_norm=5.0)
+    assert isinstance(t.method, Sae)
+    t.method.exits.logits.register_hook(lambda gradient: gradient * 1e6)
+    norms = t.train_epoch(0)
+    assert norms["logit_grad_norm"] > 1e3
+    before = min(norms["grad_norm"], 5.0)
+    assert t.groups["grad_norm"].gradient.norm().item() > 0.1 * before
+    assert t.groups["logit_grad_norm"].gradient.norm().item() <= 5.0 * 1.001
 
 
 def test_both_norms_and_all_terms_are_logged() -> None:
@@ -63,9 +67,23 @@ def test_both_norms_and_all_terms_are_logged() -> None:
 
 
 def test_every_epoch_draws_anew_but_the_same_for_the_same_seed() -> None:
-    one, two = trainer(), trainer()
-    assert one.train_epoch(0) == two.train_epoch(0)
-    assert one.train_epoch(1) == two.train_epoch(1)
+    seen: dict[int, list[tuple[torch.Tensor, int]]] = {0: [], 1: []}
+    for _ in range(2):
+        t = trainer()
+        whole = t.method.training_loss
+        for epoch in (0, 1):
+
+            def spy(batch: Batch, progress: float, generator: torch.Generator, epoch: int = epoch) -> Loss:
+                seen[epoch].append((batch.targets, generator.initial_seed()))
+                return whole(batch, progress, generator)  # noqa: B023
+
+            t.method.training_loss = spy  # type: ignore[method-assign]
+            t.train_epoch(epoch)
+    for epoch in (0, 1):
+        first, again = seen[epoch][:3], seen[epoch][3:]
+        assert all(torch.equal(a[0], b[0]) and a[1] == b[1] for a, b in zip(first, again, strict=True))
+    assert not torch.equal(seen[0][0][0], seen[1][0][0])  # another order of samples
+    assert seen[0][0][1] != seen[1][0][1]  # another generator for mixing and exits
 
 
 def poison(method: Method, at_step: int) -> None:
@@ -99,3 +117,26 @@ def test_mixed_precision_trains(precision: str) -> None:
 def test_a_device_that_is_not_here_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"train.device must be a device that torch can use here"):
         pick_device(name)
+
+
+def test_the_forward_pass_has_the_precision_that_was_asked_for() -> None:
+    t = trainer(precision="bfloat16", epochs=1)
+    assert isinstance(t.method, Sae)
+    seen: list[torch.dtype] = []
+    t.method.network.register_forward_hook(lambda *args: seen.append(args[2].dtype))
+    t.train_epoch(0)
+    assert set(seen) == {torch.bfloat16}
+
+
+def test_gradients_are_unscaled_before_they_are_clipped_and_logged() -> None:
+    half, full = (trainer(precision=precision, epochs=9, lr=1e-9) for precision in ("float16", "float32"))
+    for epoch in range(8):  # the scale falls until nothing overflows
+        half.train_epoch(epoch)
+    assert half.train_epoch(8)["grad_norm"] == pytest.approx(full.train_epoch(8)["grad_norm"], rel=0.2)
+
+
+@pytest.mark.parametrize("backbone", ["fc", "vgg", "vit"])
+def test_every_backbone_takes_a_step_in_mixed_precision(backbone: str) -> None:
+    config = run_config(train={"batch_size": 32, "precision": "bfloat16"})
+    t = Trainer(small_method("sae", backbone), blobs(Classification(3)), config)
+    assert math.isfinite(t.train_epoch(0)["loss"])

@@ -50,11 +50,11 @@ def cost(
 
 def print_cost(title: str, total: "Cost") -> None:
     """One row for each part, and the sum."""
-    from sae.cli.output import COST_COLUMNS, print_table
+    from sae.cli.output import COSTS, print_table
 
     parts = [*total.by_part.items(), ("all", total)]
     print_table(
         title,
-        ["part", *COST_COLUMNS],
+        ["part", *COSTS],
         [[name, f"{part.flops:,}", f"{part.params:,}"] for name, part in parts],
     )

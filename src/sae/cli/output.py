@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
-METRIC_COLUMNS = (
+METRIC_ROWS = (
     *("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
     *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
 )
 """What a table shows of the metrics; JSON has all."""
-COST_COLUMNS = ("FLOPs", "params")
+COSTS = {"FLOPs": "flops", "parameters": "params"}
 
 
 def print_json(values: Mapping[str, Any]) -> None:
@@ -54,28 +54,23 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 def print_evaluation(report: Mapping[str, Any]) -> None:
-    """One row for each number of exits, the one asked for marked; then shift and other sets, if asked for."""
-    title = f"{report['run']} on {report['split']}, by exits kept per input"
-    columns = ["exits", "inputs at each exit"]
-    _print_by_exits(title, columns, report["by_exits"], report["exits"])
+    """One column for each number of exits, the one asked for marked; then shift and other sets, if asked for."""
+    _print_by_exits(f"{report['run']} on {report['split']}", report["by_exits"], report["exits"])
     if report["shift"]:
-        title = f"mean over {report['shift']['sets']} corrupted sets, by exits kept per input"
-        _print_by_exits(title, columns[:1], report["shift"]["by_exits"], report["exits"])
+        shift = report["shift"]
+        _print_by_exits(f"mean over {shift['sets']} corrupted sets", shift["by_exits"], report["exits"])
     if "ood" in report:
-        scores = {key: value for key, value in report["ood"].items() if key != "set"}
-        row = [f"{value:.4f}" for value in scores.values()]
-        print_table(f"telling {report['ood']['set']} from {report['split']} samples", ["by", *scores], [["", *row]])
+        rows = [[key, f"{value:.4f}"] for key, value in report["ood"].items() if key != "set"]
+        print_table(f"telling {report['ood']['set']} from {report['split']} samples", ["", "value"], rows)
 
 
-def _print_by_exits(title: str, columns: list[str], items: Sequence[Mapping[str, Any]], chosen: int) -> None:
-    keys = [key for key in METRIC_COLUMNS if all(key in item["metrics"] for item in items)]
-    has_cost = "flops" in items[0]
-    rows = []
-    for item in items:
-        mark = " ←" if item["exits"] == chosen and len(items) > 1 else ""
-        row = [f"{item['exits']}{mark}", *(f"{item['metrics'][key]:.4f}" for key in keys)]
-        if has_cost:
-            row.insert(1, " ".join(map(str, item["active"])))
-            row += [f"{item['flops']:,}", f"{item['params']:,}"]
-        rows.append(row)
-    print_table(title, [*columns, *keys, *(COST_COLUMNS if has_cost else ())], rows)
+def _print_by_exits(title: str, items: Sequence[Mapping[str, Any]], chosen: int) -> None:
+    """Measures as rows and numbers of exits as columns, so that it fits a narrow terminal."""
+    marks = [" ←" if item["exits"] == chosen and len(items) > 1 else "" for item in items]
+    columns = ["exits kept per input", *(f"{item['exits']}{mark}" for item, mark in zip(items, marks, strict=True))]
+    keys = [key for key in METRIC_ROWS if all(key in item["metrics"] for item in items)]
+    rows = [[key, *(f"{item['metrics'][key]:.4f}" for item in items)] for key in keys]
+    if "flops" in items[0]:
+        rows.insert(0, ["inputs at each exit", *(" ".join(map(str, item["active"])) for item in items)])
+        rows += [[name, *(f"{item[key]:,}" for item in items)] for name, key in COSTS.items()]
+    print_table(title, columns, rows)

@@ -1,5 +1,6 @@
 """The only assembler: from a config to a record, and from a record back to a network."""
 
+import math
 import platform
 import time
 from collections.abc import Iterator
@@ -135,6 +136,8 @@ def _train(trainer: Trainer, record: RunRecord, display: ProgressDisplay) -> Pro
             start = time.perf_counter()
             terms = trainer.train_epoch(epoch, on_step)
             metrics = validation_metrics(method, trainer.dataset, trainer.prepare)
+            if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
+                raise trainer.diverged(f"predictions must stay finite, however they are not after epoch {epoch + 1}")
             validation = {f"val_{key}": value for key, value in metrics.items()}
             progress.history.append({"epoch": epoch + 1, **terms, **validation, **method.observables()})
             progress.epoch = epoch + 1

@@ -92,7 +92,8 @@ class Trainer:
         log = torch.stack(rows).double()  # (step, term); read once an epoch, so that a GPU never waits
         self._check_finite(log[:, 0], epoch)
         learning_rate = self.learning_rate((epoch + 1) * self.steps_per_epoch - 1)
-        return {"lr": learning_rate, **dict(zip(names, log.mean(dim=0).tolist(), strict=True))}
+        log[~log.isfinite()] = torch.nan  # norms of steps that float16 had to skip
+        return {"lr": learning_rate, **dict(zip(names, log.nanmean(dim=0).tolist(), strict=True))}
 
     def _step(self, batch: Batch, step: int, generator: torch.Generator) -> tuple[list[str], Tensor]:
         """One update; returns the names and values of what is logged, the loss first."""
@@ -119,16 +120,15 @@ class Trainer:
         return self.config.train.lr * 0.5 * (1 + math.cos(math.pi * step / self.num_steps))
 
     def _check_finite(self, losses: Tensor, epoch: int) -> None:
-        """Stop before anything is recorded of weights that cannot be used."""
         wrong = (~losses.isfinite()).nonzero().flatten().tolist()
-        advice = f"lower train.lr (now {self.config.train.lr}) or train.clip_norm, or check the data"
         if wrong:
-            raise DivergedError(
-                f"the loss must stay finite, however it was {losses[wrong[0]].item()} at step {wrong[0] + 1} of "
-                f"{self.steps_per_epoch} in epoch {epoch + 1}: {advice}"
-            )
-        if not all(group.parameter.isfinite().all() for group in self.groups.values()):
-            raise DivergedError(f"the weights must stay finite, however they are not after epoch {epoch + 1}: {advice}")
+            step = f"step {wrong[0] + 1} of {self.steps_per_epoch} in epoch {epoch + 1}"
+            raise self.diverged(f"the loss must stay finite, however it was {losses[wrong[0]].item()} at {step}")
+
+    def diverged(self, what: str) -> DivergedError:
+        """The error of a run whose numbers cannot be used, with what to do about it."""
+        advice = f"lower train.lr (now {self.config.train.lr}) or train.clip_norm, or check the data"
+        return DivergedError(f"{what}: {advice}")
 
 
 def pick_device(name: str) -> torch.device:
