@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 METRIC_COLUMNS = (
-    *("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
+    *("temperature", "accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
     *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
 )
 """What a table shows of the metrics; JSON has all."""
@@ -58,6 +58,9 @@ def print_evaluation(report: Mapping[str, Any]) -> None:
     title = f"{report['run']} on {report['split']}, by exits kept per input"
     columns = ["exits", "inputs at each exit"]
     _print_by_exits(title, columns, report["by_exits"], report["exits"])
+    if "calibrated" in report:
+        title = "after temperature scaling fitted on val, by exits kept per input"
+        _print_by_exits(title, columns[:1], [_as_calibrated(item) for item in report["by_exits"]], report["exits"])
     if report["shift"]:
         title = f"mean over {report['shift']['sets']} corrupted sets, by exits kept per input"
         _print_by_exits(title, columns[:1], report["shift"]["by_exits"], report["exits"])
@@ -65,6 +68,11 @@ def print_evaluation(report: Mapping[str, Any]) -> None:
         scores = {key: value for key, value in report["ood"].items() if key != "set"}
         row = [f"{value:.4f}" for value in scores.values()]
         print_table(f"telling {report['ood']['set']} from {report['split']} samples", ["by", *scores], [["", *row]])
+
+
+def _as_calibrated(item: Mapping[str, Any]) -> dict[str, Any]:
+    metrics = {"temperature": item["temperature"], **item["calibrated"]}
+    return {"exits": item["exits"], "metrics": metrics}
 
 
 def _print_by_exits(title: str, columns: list[str], items: Sequence[Mapping[str, Any]], chosen: int) -> None:
