@@ -1,7 +1,7 @@
 """Networks made from other networks: layers are exchanged, never copied into a second class."""
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from torch import nn
@@ -15,15 +15,15 @@ def weight_layers(network: nn.Module) -> list[str]:
     return [name for name, module in network.named_modules() if isinstance(module, WeightLayer)]
 
 
-def replaced(network: Network, names: Iterable[str], replace: Callable[[nn.Module], nn.Module]) -> Network:
-    """A copy of the network in which each named module has given way to `replace` of it.
+def replaced(network: Network, replacements: Mapping[str, Callable[[nn.Module], nn.Module]]) -> Network:
+    """A copy of the network in which each named module has given way to what is made of it.
 
-    The names are collected before anything is replaced, so that what a replacement holds is
+    The modules are collected before anything is replaced, so that what a replacement holds is
     not replaced in its turn.
 
     Example:
         >>> network = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2)))
-        >>> replaced(network, weight_layers(network)[1:], lambda layer: nn.Sequential(nn.ReLU(), layer))[1]
+        >>> replaced(network, {"1.0": lambda layer: nn.Sequential(nn.ReLU(), layer)})[1]
         Sequential(
           (0): Sequential(
             (0): ReLU()
@@ -32,7 +32,7 @@ def replaced(network: Network, names: Iterable[str], replace: Callable[[nn.Modul
         )
     """
     copied = copy.deepcopy(network)
-    chosen = {name: copied.get_submodule(name) for name in names}
+    chosen = {name: copied.get_submodule(name) for name in replacements}
     for name, module in chosen.items():
-        copied.set_submodule(name, replace(module))
+        copied.set_submodule(name, replacements[name](module))
     return copied

@@ -59,7 +59,7 @@ def with_rank_one_factors(network: PlainNetwork, num_members: int) -> PlainNetwo
         assert isinstance(layer, WeightLayer)
         return RankOneLayer(layer, num_members)
 
-    return replaced(network, weight_layers(network), replace)
+    return replaced(network, dict.fromkeys(weight_layers(network), replace))
 
 
 class BatchEnsemble(RepeatedMethod):

@@ -1,5 +1,6 @@
 """MC dropout: dropout that stays on at prediction, and an ensemble of what it lets through."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -91,9 +92,15 @@ def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> Plai
     before every Linear and convolution but the first.
     """
     before, after = dropout_places(network)
-    numbers = iter(range(len(before) + len(after)))
-    dropped = replaced(network, before, lambda layer: nn.Sequential(Dropout(rate, source, next(numbers)), layer))
-    return replaced(dropped, after, lambda layer: nn.Sequential(layer, Dropout(rate, source, next(numbers))))
+    dropouts = (Dropout(rate, source, number) for number in itertools.count())
+
+    def behind_dropout(layer: nn.Module) -> nn.Module:
+        return nn.Sequential(next(dropouts), layer)
+
+    def before_dropout(layer: nn.Module) -> nn.Module:
+        return nn.Sequential(layer, next(dropouts))
+
+    return replaced(network, dict.fromkeys(before, behind_dropout) | dict.fromkeys(after, before_dropout))
 
 
 def dropout_places(network: PlainNetwork) -> tuple[list[str], list[str]]:

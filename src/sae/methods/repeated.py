@@ -28,8 +28,8 @@ class RepeatedNetwork(MemberNetwork):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, *sample) → (batch, member, out)."""
         rows = repeat_sample(x, self.num_members).flatten(0, 1)
-        output: Tensor = self.network(rows)
-        return output.unflatten(0, (-1, self.num_members))
+        outputs: Tensor = self.network(rows).unflatten(0, (-1, self.num_members))
+        return outputs
 
 
 class RepeatedMethod(Method):
