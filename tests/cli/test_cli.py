@@ -55,7 +55,7 @@ def test_cost_of_a_standard_network_takes_depth_and_width() -> None:
 
 @pytest.mark.parametrize("flags", ["mc_dropout --samples 3 --rate 0.2", "batch_ensemble --members 3"])
 def test_cost_of_several_members_is_more_than_so_many_times_a_standard_networks(flags: str) -> None:
-    base = "--backbone fc --input-shape 8 --outputs 2 --json".split()
+    base = ["--backbone", "fc", "--input-shape", "8", "--outputs", "2", "--json"]
     one = json.loads(sae("cost", "--method", "standard", *base)[1])["flops"]
     assert json.loads(sae("cost", "--method", *flags.split(), *base)[1])["flops"] > 3 * one
 
