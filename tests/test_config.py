@@ -33,7 +33,10 @@ def test_a_section_without_a_name_keeps_the_one_below() -> None:
         ({"trian": {}}, "unknown setting trian, did you mean train?"),
         ({"method": {"name": "sae", "input": 2}}, "unknown setting method.input for sae, did you mean method.inputs?"),
         ({"method": {"name": "standard", "inputs": 2}}, "unknown setting method.inputs for standard"),
-        ({"method": {"name": "sea"}}, "method.name must be one of sae, standard; got 'sea', did you mean sae?"),
+        (
+            {"method": {"name": "sea"}},
+            "method.name must be one of sae, standard, mc_dropout, batch_ensemble; got 'sea', did you mean sae?",
+        ),
         ({"backbone": {"name": "vggg"}}, "backbone.name must be one of fc, vgg, resnet, vit; got 'vggg'"),
         ({"method": {"name": "sae", "temperature": {"strat": 1}}}, "did you mean method.temperature.start?"),
         ({"method": {"name": "sae", "inputs": 0}}, "method.inputs must be greater than or equal to 1, got 0"),

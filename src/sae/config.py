@@ -126,7 +126,22 @@ class StandardConfig(Settings):
     name: Literal["standard"] = "standard"
 
 
-MethodConfig = SaeConfig | StandardConfig
+class McDropoutConfig(Settings):
+    """Dropout that stays on at prediction."""
+
+    name: Literal["mc_dropout"] = "mc_dropout"
+    rate: float = Field(0.1, ge=0, le=1, description="probability with which a number is dropped")
+    samples: int = Field(4, ge=1, le=LARGEST, description="draws that are averaged at prediction")
+
+
+class BatchEnsembleConfig(Settings):
+    """Members that share their weights but for rank-1 factors and biases."""
+
+    name: Literal["batch_ensemble"] = "batch_ensemble"
+    members: int = Field(4, ge=1, le=LARGEST, description="M, sets of factors and biases")
+
+
+MethodConfig = SaeConfig | StandardConfig | McDropoutConfig | BatchEnsembleConfig
 
 
 class TrainConfig(Settings):
@@ -178,6 +193,27 @@ def check_exits(method: MethodConfig, backbone: BackboneConfig) -> None:
             f"method.exits must be in [1, {backbone.depth}], got {method.exits}: "
             f"{backbone.name} has {backbone.depth} {'stage' if backbone.depth == 1 else 'stages'}"
         )
+
+
+BATCH_ENSEMBLE_SIZES = {64: 72, 128: 144}
+"""Batches that 2, 3, 4 and more members share evenly, in place of the paper's usual ones."""
+
+
+def suit_method(suggested: Layer, given: Layer) -> dict[str, Any]:
+    """What a data set suggests, with the batch size that suits the method that is given.
+
+    BatchEnsemble deals each batch to its members and so takes 72 samples where other methods
+    take 64, and 144 where they take 128.
+
+    Example:
+        >>> suit_method({"data": {"name": "digits"}}, {"method": "batch_ensemble"})["train"]
+        {'batch_size': 72}
+    """
+    method = merge({"method": {}}, given)["method"]
+    if not isinstance(method, dict) or method.get("name") != "batch_ensemble":
+        return dict(suggested)
+    usual = suggested.get("train", {}).get("batch_size", TrainConfig().batch_size)
+    return merge(suggested, {"train": {"batch_size": BATCH_ENSEMBLE_SIZES.get(usual, usual)}})
 
 
 def resolve(*layers: Layer) -> RunConfig:

@@ -53,9 +53,35 @@ def test_cost_of_a_standard_network_takes_depth_and_width() -> None:
     assert json.loads(sae(*arguments.split())[1])["params"] == 1_844_226
 
 
+@pytest.mark.parametrize("flags", ["mc_dropout --samples 3 --rate 0.2", "batch_ensemble --members 3"])
+def test_cost_of_several_members_is_more_than_so_many_times_a_standard_networks(flags: str) -> None:
+    base = ["--backbone", "fc", "--input-shape", "8", "--outputs", "2", "--json"]
+    one = json.loads(sae("cost", "--method", "standard", *base)[1])["flops"]
+    assert json.loads(sae("cost", "--method", *flags.split(), *base)[1])["flops"] > 3 * one
+
+
+def test_batch_ensemble_is_trained_with_batches_that_members_share_evenly() -> None:
+    from sae.cli.train import resolve_run
+
+    flags = {"data": {"name": "bloodmnist"}, "method": {"name": "batch_ensemble", "members": 3}}
+    assert resolve_run(None, flags, []).train.batch_size == 144
+    assert resolve_run(None, flags, ["train.batch_size=128"]).train.batch_size == 128
+
+
+def test_evaluation_prints_calibrated_numbers_beside_the_raw_ones(run: Path) -> None:
+    code, out, _ = sae("evaluate", run, "--calibrate")
+    assert code == 0
+    assert "temperature" in out
+    assert out.count("nll") == 2
+    report = json.loads(sae("evaluate", run, "--calibrate", "--json")[1])
+    assert {"temperature", "calibrated", "metrics"} <= set(report["by_exits"][0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ("--backbone fc --method mc_dropout --rate 1.5 --input-shape 8 --outputs 2", "method.rate must be less than"),
+        ("--backbone fc --method mc_dropout --members 2 --input-shape 8 --outputs 2", "unknown setting method.members"),
         ("--backbone vgg --input-shape 1,8,8 --outputs 10", "needs images of at least 16×16"),
         ("--backbone vgg --input-shape 1,8,x --outputs 10", "--input-shape takes whole numbers"),
         ("--backbone vgg --input-shape 1,0,8 --outputs 10", "sizes of at least 1"),

@@ -100,6 +100,29 @@ def test_evaluation_at_other_exits_reports_those(finished: RunRecord) -> None:
     assert report["metrics"] == report["by_exits"][0]["metrics"]
 
 
+def test_calibrated_numbers_stand_beside_the_raw_ones(finished: RunRecord) -> None:
+    raw, both = evaluate(finished.path, "val"), evaluate(finished.path, "val", eval_exits=1, calibrate=True)
+    assert "calibrated" not in raw
+    for before, after in zip(raw["by_exits"], both["by_exits"], strict=True):
+        assert after["metrics"] == before["metrics"]
+        assert after["calibrated"]["nll"] <= after["metrics"]["nll"] + 1e-6  # val is what it is fitted on
+        assert after["calibrated"]["accuracy"] == after["metrics"]["accuracy"]
+    assert both["calibrated"] == both["by_exits"][0]["calibrated"]
+    assert both["temperature"] == both["by_exits"][0]["temperature"] > 0
+
+
+def test_a_temperature_is_fitted_on_val_whatever_is_measured(finished: RunRecord) -> None:
+    val, test = (evaluate(finished.path, split, calibrate=True) for split in ("val", "test"))
+    assert val["temperature"] == test["temperature"]
+    assert val["calibrated"] != test["calibrated"]
+
+
+@pytest.mark.parametrize("method", ["mc_dropout", "batch_ensemble"])
+def test_a_restored_run_predicts_what_was_recorded(method: str, tmp_path: Path) -> None:
+    record = train(run_config(method={"name": method}, train={"epochs": 1}, seed=3), tmp_path / "run")
+    assert evaluate(record.path)["metrics"] == record.report("test")["metrics"]
+
+
 def test_more_exits_than_stages_cannot_be_evaluated(finished: RunRecord) -> None:
     with pytest.raises(ConfigError, match=r"the number of exits must be in \[1, 2\] for this network, got 3"):
         evaluate(finished.path, eval_exits=3)

@@ -15,6 +15,9 @@ def evaluate(
     eval_exits: Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")] = None,
     shift: Annotated[bool, typer.Option("--shift", help="also on the 95 corrupted versions of the images")] = False,
     ood: Annotated[str | None, typer.Option(help="another set, to be told from this one by uncertainty")] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="also after temperature scaling fitted on the validation split")
+    ] = False,
     data_root: options.DataRoot = None,
     device: options.Device = None,
     json: options.Json = False,
@@ -26,7 +29,9 @@ def evaluate(
     from sae.training.run import evaluate as evaluate_run
 
     choose_data_root(data_root)
-    report = evaluate_run(run, split, eval_exits, shift=shift, ood=ood, device=device, display=Bar())
+    report = evaluate_run(
+        run, split, eval_exits, shift=shift, ood=ood, calibrate=calibrate, device=device, display=Bar()
+    )
     (print_json if json else print_evaluation)(report)
     if shift:
         write_shift(run, report)

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 METRIC_ROWS = (
-    *("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
+    *("temperature", "accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
     *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
 )
 """What a table shows of the metrics; JSON has all."""
@@ -56,12 +56,19 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
 def print_evaluation(report: Mapping[str, Any]) -> None:
     """One column for each number of exits, the one asked for marked; then shift and other sets, if asked for."""
     _print_by_exits(f"{report['run']} on {report['split']}", report["by_exits"], report["exits"])
+    if "calibrated" in report:
+        scaled = [_as_calibrated(item) for item in report["by_exits"]]
+        _print_by_exits("after temperature scaling fitted on val", scaled, report["exits"])
     if report["shift"]:
         shift = report["shift"]
         _print_by_exits(f"mean over {shift['sets']} corrupted sets", shift["by_exits"], report["exits"])
     if "ood" in report:
         rows = [[key, f"{value:.4f}"] for key, value in report["ood"].items() if key != "set"]
         print_table(f"telling {report['ood']['set']} from {report['split']} samples", ["", "value"], rows)
+
+
+def _as_calibrated(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {"exits": item["exits"], "metrics": {"temperature": item["temperature"], **item["calibrated"]}}
 
 
 def _print_by_exits(title: str, items: Sequence[Mapping[str, Any]], chosen: int) -> None:

@@ -22,6 +22,9 @@ def train(
     backbone: options.Backbone = None,
     inputs: options.Inputs = None,
     exits: options.Exits = None,
+    members: options.Members = None,
+    samples: options.Samples = None,
+    rate: options.Rate = None,
     width: options.Width = None,
     depth: options.Depth = None,
     blocks: options.Blocks = None,
@@ -37,7 +40,7 @@ def train(
 
     flags = options.section(
         data=options.section(name=data, task=task, target=target, size=size),
-        method=options.section(name=method, inputs=inputs, exits=exits),
+        method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),
         seed=seed,
@@ -55,8 +58,8 @@ def train(
 
 
 def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> "RunConfig":
-    """Layers of settings, lowest first: what the data set suggests, YAML, flags, --set."""
-    from sae.config import resolve
+    """Layers of settings, lowest first: what the data set suggests for the method, YAML, flags, --set."""
+    from sae.config import resolve, suit_method
     from sae.data.catalogue import suggestions
     from sae.errors import ConfigError
     from sae.settings import from_assignments, merge, read_yaml
@@ -66,4 +69,4 @@ def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[st
     name = section.get("name") if isinstance(section, dict) else section
     if not isinstance(name, str):
         raise ConfigError("which data to train on must be said: --data NAME, or data.name in the config file")
-    return resolve({"method": {"name": "sae"}}, suggestions(name), given)
+    return resolve({"method": {"name": "sae"}}, suit_method(suggestions(name), given), given)

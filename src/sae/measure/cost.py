@@ -152,7 +152,8 @@ RULES: dict[Any, Rule] = {
     aten.native_layer_norm: _norm,
     aten.relu: _output,
     aten.gelu: _output,
-    aten.add: _output,  # a residual add
+    aten.add: _output,  # a residual add, or the biases of members
+    aten.mul: _output,  # a dropout, or the factors of members
     aten.mean: _input,
     aten.max_pool2d_with_indices: _input,
     aten._softmax: _output,
@@ -163,6 +164,7 @@ FREE = {
     # Views and copies move numbers, they compute none.
     *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze),
     *(aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach, aten._to_copy),
+    aten.repeat,
     # The 1/√d of attention; no part of the paper's accounting.
     aten.mul.Scalar,
 }

@@ -7,7 +7,9 @@ import torch
 
 from sae.config import BackboneConfig, MethodConfig
 from sae.methods.base import Batch, Loss, Members, Method
+from sae.methods.batch_ensemble import BatchEnsemble
 from sae.methods.deep_ensemble import DeepEnsemble
+from sae.methods.mc_dropout import McDropout
 from sae.methods.sae import Sae
 from sae.seeds import derive_seed
 from sae.task import DataSpec
@@ -15,6 +17,8 @@ from sae.task import DataSpec
 METHODS: dict[str, Callable[[Any, BackboneConfig, DataSpec], Method]] = {
     "sae": Sae,
     "standard": DeepEnsemble,
+    "mc_dropout": McDropout,
+    "batch_ensemble": BatchEnsemble,
 }
 
 

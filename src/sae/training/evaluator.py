@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
+from sae.measure.calibration import calibrated, fit_temperature
 from sae.measure.cost import measure_cost
 from sae.measure.metrics import measure_all, reliability
 from sae.measure.uncertainty import (
@@ -64,16 +65,52 @@ def measure_members(method: Method, outputs: Tensor, split: Split, max_exits: in
     several, and for regression coverage and width of intervals.
     """
     weight, targets = method.member_weights(max_exits).cpu(), torch.from_numpy(split.targets)
-    predictive = aggregate(method.task, outputs, weight)
+    measured = measure_predictive(aggregate(method.task, outputs, weight), targets)
+    measured["disagreement"] = disagreement(method.task, outputs, weight).double().mean().item()
+    among = diversity(method.task, outputs, weight)
+    return measured | ({f"diversity_{key}": value for key, value in asdict(among).items()} if among else {})
+
+
+def measure_predictive(predictive: Predictive, targets: Tensor) -> dict[str, float]:
+    """Quality and uncertainty of a distribution, whoever is behind it."""
     doubt = entropy(predictive)
     measured = measure_all(predictive, targets)
     if isinstance(predictive, Gaussian):
         measured |= interval_metrics(predictive, targets)
     measured["entropy"] = doubt.double().mean().item()
-    measured["disagreement"] = disagreement(method.task, outputs, weight).double().mean().item()
     measured["aurc"] = risk_coverage(doubt, selection_loss(predictive, targets)).area
-    among = diversity(method.task, outputs, weight)
-    return measured | ({f"diversity_{key}": value for key, value in asdict(among).items()} if among else {})
+    return measured
+
+
+def evaluate_calibrated(
+    method: Method,
+    dataset: Dataset,
+    name: str,
+    prepare: Preparation,
+    by_exits: list[dict[str, Any]],
+    max_exits: int,
+) -> dict[str, Any]:
+    """What temperature scaling makes of a split: fitted on the validation split, for every K′ apart.
+
+    Args:
+        method: What predicts.
+        dataset: Its data.
+        name: The split to measure on.
+        prepare: From samples to inputs.
+        by_exits: The report's; each item gets a `temperature` and its metrics, `calibrated`.
+        max_exits: K′ of what is returned: the `temperature` and `calibrated` of a report.
+    """
+    fitted_on, split = dataset.val, dataset.split(name)
+    fitting_outputs = member_outputs(method, evaluation_batches(fitted_on.inputs, prepare))
+    outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
+    targets = torch.from_numpy(split.targets)
+    for item in by_exits:
+        fitting = predictive_at(method, fitting_outputs, item["exits"])
+        temperature = fit_temperature(fitting, torch.from_numpy(fitted_on.targets))
+        tempered = calibrated(predictive_at(method, outputs, item["exits"]), temperature)
+        item |= {"temperature": temperature, "calibrated": measure_predictive(tempered, targets)}
+    chosen = next(item for item in by_exits if item["exits"] == max_exits)
+    return {key: chosen[key] for key in ("temperature", "calibrated")}
 
 
 def describe_exits(method: Method, max_exits: int, spec: DataSpec) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from sae.errors import DivergedError
 from sae.methods import Method, build_method
 from sae.record import RunRecord
 from sae.training.checkpoint import load_checkpoint, load_model, save_checkpoint, save_model
-from sae.training.evaluator import curves, evaluate_split, metrics_at, validation_metrics
+from sae.training.evaluator import curves, evaluate_calibrated, evaluate_split, metrics_at, validation_metrics
 from sae.training.memory import keep_freed_memory
 from sae.training.progress import SILENT, ProgressDisplay
 from sae.training.shift import check_images, check_same_shape, evaluate_ood, evaluate_shift
@@ -57,6 +57,7 @@ def evaluate(
     *,
     shift: bool = False,
     ood: str | None = None,
+    calibrate: bool = False,
     device: str | None = None,
     display: ProgressDisplay = SILENT,
 ) -> dict[str, Any]:
@@ -68,6 +69,7 @@ def evaluate(
         eval_exits: K′ to report; by default the trained K.
         shift: Also on the 95 corrupted versions of the split.
         ood: Also how well uncertainty tells samples of this other set, by name or path, from the run's own.
+        calibrate: Also after temperature scaling fitted on the validation split.
         device: Where to compute; by default where the run was trained.
         display: Where progress is shown.
     """
@@ -83,6 +85,8 @@ def evaluate(
         prepare = _preparation(dataset, device or record.config.train.device)
         report = {"run": str(run), "split": split, **evaluate_split(method, dataset, split, prepare)}
         report |= {"exits": chosen, "metrics": metrics_at(report["by_exits"], chosen)}
+        if calibrate:
+            report |= evaluate_calibrated(method, dataset, split, prepare, report["by_exits"], chosen)
         report["shift"] = evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None
         if others is not None:
             report["ood"] = {"set": ood, **evaluate_ood(method, dataset, split, others, prepare, chosen)}

@@ -1,0 +1,78 @@
+"""BatchEnsemble: members that share their weights but for a rank-1 factor in every layer."""
+
+import torch
+from torch import Tensor, nn
+
+from sae.backbones import PlainNetwork, build_backbone
+from sae.backbones.surgery import WeightLayer, replaced, weight_layers
+from sae.config import BackboneConfig, BatchEnsembleConfig
+from sae.methods.base import Batch, Loss
+from sae.methods.repeated import RepeatedMethod, RepeatedNetwork
+from sae.predictive import member_nll
+from sae.task import DataSpec
+
+FACTOR_STD = 0.01
+"""How far the rank-1 factors of the members are from 1, and from each other, at the start."""
+
+
+class RankOneLayer(nn.Module):
+    """A Linear or convolution whose weight is W ∘ (s rᵀ) for each member: ((x ∘ r) W) ∘ s + b.
+
+    Row i of a batch belongs to member i mod M, so that any batch is dealt in shares that
+    differ by at most one.
+
+    Args:
+        layer: Whose weight is shared, and whose bias each member starts from; is taken over.
+        num_members: M.
+    """
+
+    def __init__(self, layer: WeightLayer, num_members: int) -> None:
+        super().__init__()
+        self.features_last = isinstance(layer, nn.Linear)
+        groups = 1 if isinstance(layer, nn.Linear) else layer.groups
+        out_features, in_features = layer.weight.shape[0], layer.weight.shape[1] * groups
+        device = layer.weight.device
+        self.r = nn.Parameter(1 + FACTOR_STD * torch.randn(num_members, in_features, device=device))
+        self.s = nn.Parameter(1 + FACTOR_STD * torch.randn(num_members, out_features, device=device))
+        bias = layer.bias
+        self.bias = None if bias is None else nn.Parameter(bias.detach().expand(num_members, -1).clone())
+        layer.register_parameter("bias", None)
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(row, in, …) → (row, out, …), or features last for a Linear."""
+        output: Tensor = self.layer(x * self._by_row(self.r, x)) * self._by_row(self.s, x)
+        return output if self.bias is None else output + self._by_row(self.bias, x)
+
+    def _by_row(self, values: Tensor, x: Tensor) -> Tensor:
+        """(member, feature) → (row, feature), with dimensions of 1 where `x` has positions."""
+        num_members, num_rows = len(values), len(x)
+        dealt = values.repeat(-(-num_rows // num_members), 1)[:num_rows]
+        positions = [1] * (x.dim() - 2)
+        return dealt.view(num_rows, *positions, -1) if self.features_last else dealt.view(num_rows, -1, *positions)
+
+
+def with_rank_one_factors(network: PlainNetwork, num_members: int) -> PlainNetwork:
+    """A copy of the network with a `RankOneLayer` for every Linear and convolution."""
+
+    def replace(layer: nn.Module) -> RankOneLayer:
+        assert isinstance(layer, WeightLayer)
+        return RankOneLayer(layer, num_members)
+
+    return replaced(network, dict.fromkeys(weight_layers(network), replace))
+
+
+class BatchEnsemble(RepeatedMethod):
+    """A member is one set of rank-1 factors and biases; BatchNorm is shared."""
+
+    def __init__(self, settings: BatchEnsembleConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
+        plain = PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
+        network = RepeatedNetwork(with_rank_one_factors(plain, settings.members), settings.members)
+        super().__init__(spec.task, backbone.depth, network)
+        self.settings = settings
+
+    def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
+        """Plain negative log-likelihood; each sample is seen by one member, and all are seen."""
+        del progress, generator
+        outputs = self.network.network(batch.inputs)
+        return Loss(member_nll(self.task, outputs, batch.targets).mean())

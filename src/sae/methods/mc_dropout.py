@@ -1,0 +1,144 @@
+"""MC dropout: dropout that stays on at prediction, and an ensemble of what it lets through."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from sae.backbones import PlainNetwork, build_backbone
+from sae.backbones.surgery import replaced, weight_layers
+from sae.backbones.vit import EncoderLayer, Positions
+from sae.config import BackboneConfig, McDropoutConfig
+from sae.methods.base import Batch, Loss
+from sae.methods.repeated import RepeatedMethod, RepeatedNetwork
+from sae.predictive import member_nll
+from sae.seeds import derive_seed
+from sae.task import DataSpec
+
+
+class MaskSource:
+    """Where all dropout layers of a network draw from.
+
+    At prediction each layer draws from a generator of its own that starts over with every
+    pass, seeded by the run's seed and the layer. Rows are drawn in order, so that the masks
+    of a sample depend on its place in the batch, and not on how many samples come after it.
+    In training all layers draw from the generator of the step.
+
+    Attributes:
+        seed: The run's.
+    """
+
+    def __init__(self) -> None:
+        self.seed = 0
+        self._generator: torch.Generator | None = None
+
+    def generator(self, layer: int) -> torch.Generator:
+        """What the layer of this number draws from now."""
+        if self._generator is not None:
+            return self._generator
+        return torch.Generator().manual_seed(derive_seed(self.seed, "masks", layer))
+
+    @contextmanager
+    def drawing_from(self, generator: torch.Generator) -> Iterator[None]:
+        """Let every layer draw from this generator for a while."""
+        self._generator = generator
+        try:
+            yield
+        finally:
+            self._generator = None
+
+
+class Mask(nn.Module):
+    """Draws what a dropout multiplies by: 0 with probability `rate`, otherwise 1 / (1 − rate).
+
+    A rate of 1 gives zeros. Drawn on the CPU, so that a seed means the same on every device.
+    """
+
+    is_free_of_cost = True  # like the paper's accounting, ours counts the product alone
+
+    def __init__(self, rate: float, source: MaskSource, layer: int) -> None:
+        super().__init__()
+        self.keep, self.source, self.layer = 1.0 - rate, source, layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shaped like `x`; maps are drawn channels last, as they are laid out."""
+        axes = (0, *range(2, x.dim()), 1) if x.dim() == 4 else tuple(range(x.dim()))
+        shape = [x.shape[axis] for axis in axes]
+        drawn = torch.rand(shape, generator=self.source.generator(self.layer), device="cpu") < self.keep
+        mask = drawn.to(x) / (self.keep or 1.0)
+        return mask.movedim(-1, 1) if x.dim() == 4 else mask
+
+
+class Dropout(nn.Module):
+    """x · mask."""
+
+    def __init__(self, rate: float, source: MaskSource, layer: int) -> None:
+        super().__init__()
+        self.mask = Mask(rate, source, layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, …) → (batch, …)."""
+        mask: Tensor = self.mask(x)
+        return x * mask
+
+
+def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> PlainNetwork:
+    """A copy of the network with dropout in its places.
+
+    A vision transformer has them behind the positions, the attention and both linear layers
+    of each MLP (the first: behind its activation), and before the head; any other network
+    before every Linear and convolution but the first.
+    """
+    before, after = dropout_places(network)
+    dropouts = (Dropout(rate, source, number) for number in itertools.count())
+
+    def behind_dropout(layer: nn.Module) -> nn.Module:
+        return nn.Sequential(next(dropouts), layer)
+
+    def before_dropout(layer: nn.Module) -> nn.Module:
+        return nn.Sequential(layer, next(dropouts))
+
+    return replaced(network, dict.fromkeys(before, behind_dropout) | dict.fromkeys(after, before_dropout))
+
+
+def dropout_places(network: PlainNetwork) -> tuple[list[str], list[str]]:
+    """The names of modules that get a dropout before them, and after them."""
+    layers = weight_layers(network)
+    named = dict(network.named_modules())
+    blocks = [name for name, module in named.items() if isinstance(module, EncoderLayer)]
+    if not blocks:
+        return layers[1:], []
+    positions = [name for name, module in named.items() if isinstance(module, Positions)]
+    return layers[-1:], positions + [
+        f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")
+    ]
+
+
+class McDropout(RepeatedMethod):
+    """A member is one draw of all masks."""
+
+    def __init__(self, settings: McDropoutConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
+        plain = PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
+        source = MaskSource()
+        network = RepeatedNetwork(with_dropout(plain, settings.rate, source), settings.samples)
+        super().__init__(spec.task, backbone.depth, network)
+        self.settings, self.source = settings, source
+
+    def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
+        """Plain negative log-likelihood under one draw for each sample, from the step's generator."""
+        del progress
+        with self.source.drawing_from(generator):
+            outputs = self.network.network(batch.inputs)
+        return Loss(member_nll(self.task, outputs, batch.targets).mean())
+
+    def member_outputs(self, x: Tensor) -> Tensor:
+        """One member for each draw, from the run's seed."""
+        self.source.seed = self.seed
+        return super().member_outputs(x)
+
+    def pruned(self, max_exits: int | None = None) -> RepeatedNetwork:
+        """A copy that draws what the method draws."""
+        self.source.seed = self.seed
+        return super().pruned(max_exits)

@@ -1,0 +1,142 @@
+import pytest
+import torch
+from torch import nn
+
+from sae.backbones import PlainNetwork, build_backbone
+from sae.config import McDropoutConfig, StandardConfig, VitConfig
+from sae.measure.cost import measure_cost
+from sae.methods import Batch, build_method
+from sae.methods.costing import cost_of
+from sae.methods.mc_dropout import Dropout, MaskSource, McDropout, dropout_places, with_dropout
+from tests.builders import SHAPE, SMALL_BACKBONES, SPEC
+
+every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
+
+
+def mc_dropout(backbone: str, rate: float = 0.3, samples: int = 4, seed: int = 0) -> McDropout:
+    settings = McDropoutConfig(rate=rate, samples=samples)
+    method = build_method(settings, SMALL_BACKBONES[backbone], SPEC, seed).eval()
+    assert isinstance(method, McDropout)
+    return method
+
+
+def plain(backbone: str) -> PlainNetwork:
+    return PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPE), 3)
+
+
+@pytest.mark.parametrize("backbone", ["fc", "vgg", "resnet"])
+def test_every_layer_but_the_first_has_a_dropout_before_it(backbone: str) -> None:
+    network = plain(backbone)
+    layers = [name for name, module in network.named_modules() if isinstance(module, nn.Linear | nn.Conv2d)]
+    dropped = with_dropout(network, 0.5, MaskSource())
+    assert isinstance(dropped.get_submodule(layers[0]), nn.Linear | nn.Conv2d)
+    for name in layers[1:]:
+        before, layer = dropped.get_submodule(name).children()
+        assert isinstance(before, Dropout)
+        assert isinstance(layer, nn.Linear | nn.Conv2d)
+    assert sum(isinstance(module, Dropout) for module in dropped.modules()) == len(layers) - 1
+
+
+def test_a_vision_transformer_has_its_usual_places() -> None:
+    before, after = dropout_places(plain("vit"))
+    assert before == ["exit.1"]
+    assert after[0] == "backbone.stem.positions"
+    blocks = [f"backbone.stages.{number}" for number in range(3)]
+    assert after[1:] == [f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")]
+
+
+def test_surgery_leaves_the_network_itself_alone() -> None:
+    network = plain("resnet")
+    with_dropout(network, 0.5, MaskSource())
+    assert not any(isinstance(module, Dropout) for module in network.modules())
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (5, 3, 7), (4, 3, 5, 6)])
+def test_a_rate_of_one_gives_zeros_and_of_zero_the_same(shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    assert torch.equal(Dropout(1.0, MaskSource(), 0)(x), torch.zeros(shape))
+    assert torch.equal(Dropout(0.0, MaskSource(), 0)(x), x)
+
+
+def test_a_dropout_keeps_the_mean() -> None:
+    x = torch.ones(100, 8, 10, 10)
+    dropped = Dropout(0.3, MaskSource(), 0)(x)
+    assert dropped.mean().item() == pytest.approx(1.0, abs=0.02)
+    assert (dropped == 0).float().mean().item() == pytest.approx(0.3, abs=0.01)
+
+
+@every_backbone
+def test_a_rate_of_one_is_finite(backbone: str) -> None:
+    method = mc_dropout(backbone, rate=1.0)
+    assert method.member_outputs(torch.randn(2, *SHAPE)).isfinite().all()
+
+
+@every_backbone
+@torch.no_grad()
+def test_masks_differ_by_member_place_and_seed(backbone: str) -> None:
+    x = torch.randn(1, *SHAPE).expand(2, *SHAPE)
+    outputs = mc_dropout(backbone).member_outputs(x)
+    assert len(outputs.flatten(0, 1).unique(dim=0)) == 8
+    method = mc_dropout(backbone)
+    method.seed = 1
+    assert not torch.equal(method.member_outputs(x), outputs)
+
+
+@every_backbone
+@torch.no_grad()
+def test_the_same_seed_gives_the_same_numbers_whatever_was_drawn_before(backbone: str) -> None:
+    method, x = mc_dropout(backbone), torch.randn(3, *SHAPE)
+    once = method.member_outputs(x)
+    torch.rand(5)
+    method.member_outputs(torch.randn(7, *SHAPE))
+    assert torch.equal(method.member_outputs(x), once)
+
+
+def test_training_draws_from_the_steps_generator_alone() -> None:
+    method = mc_dropout("fc").train()
+    batch = Batch(torch.randn(8, *SHAPE), torch.arange(8) % 3)
+    before = torch.get_rng_state()
+    losses = [method.training_loss(batch, 0.0, torch.Generator().manual_seed(seed)).total.item() for seed in (1, 1, 2)]
+    assert losses[0] == losses[1] != losses[2]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@torch.no_grad()
+def test_prediction_leaves_the_statistics_of_batchnorm_alone() -> None:
+    method = mc_dropout("fc")
+    before = {name: value.clone() for name, value in method.state_dict().items()}
+    method.member_outputs(torch.randn(4, *SHAPE))
+    assert all(torch.equal(value, before[name]) for name, value in method.state_dict().items())
+
+
+@every_backbone
+@pytest.mark.parametrize("samples", [1, 4])
+def test_cost_is_samples_times_the_standard_network_and_its_dropouts(backbone: str, samples: int) -> None:
+    settings = SMALL_BACKBONES[backbone]
+    standard = cost_of(StandardConfig(), settings, SHAPE, 3)
+    cost = cost_of(McDropoutConfig(samples=samples), settings, SHAPE, 3)
+    assert cost.params == standard.params
+    assert cost.flops == samples * (standard.flops + _numel_of_dropouts(backbone))
+    assert cost == measure_cost(mc_dropout(backbone, samples=samples).pruned(), SHAPE)
+
+
+def test_dropouts_of_a_vision_transformer_cost_what_they_put_out() -> None:
+    f, s, hidden = 192, 1 + 4, 384
+    vit = VitConfig(depth=2, width=2)
+    extra = cost_of(McDropoutConfig(samples=1), vit, SHAPE, 3).flops - cost_of(StandardConfig(), vit, SHAPE, 3).flops
+    assert extra == f * s + 2 * (f * s + hidden * s + f * s) + f
+
+
+def _numel_of_dropouts(backbone: str) -> int:
+    """By hooks instead of dispatch."""
+    network, total = mc_dropout(backbone).network.network, 0
+
+    def count(_: nn.Module, __: object, output: torch.Tensor) -> None:
+        nonlocal total
+        total += output.numel()
+
+    for module in network.modules():
+        if isinstance(module, Dropout):
+            module.register_forward_hook(count)
+    network(torch.zeros(1, *SHAPE))
+    return total
