@@ -53,13 +53,14 @@ def test_exit_logits_are_not_decayed() -> None:
 def test_weights_and_logits_are_clipped_apart() -> None:
     t = trainer(clip_norm=1e-3)
     t.train_epoch(0)
-    for group in t.groups.values():
+    for group in t.groups:
         assert group.gradient.norm().item() <= 1e-3 * 1.001
 
 
 def test_both_norms_and_all_terms_are_logged() -> None:
     assert list(trainer().train_epoch(0)) == ["lr", "loss", "data_fit", "kl", "grad_norm", "logit_grad_norm"]
     assert list(trainer("standard").train_epoch(0)) == ["lr", "loss", "grad_norm"]
+    assert list(trainer("ensemble").train_epoch(0)) == ["lr", "loss", "grad_norm"]
 
 
 def test_every_epoch_draws_anew_but_the_same_for_the_same_seed() -> None:

@@ -15,9 +15,10 @@ def cost(
     backbone: Annotated[str, typer.Option(help="fc, vgg, resnet or vit")],
     input_shape: Annotated[str, typer.Option(help="one sample: channel,height,width or features")],
     outputs: Annotated[int, typer.Option(min=1, help="classes; 2 for regression")],
-    method: Annotated[str, typer.Option(help="sae or standard")] = "sae",
+    method: Annotated[str, typer.Option(help="sae, standard or ensemble")] = "sae",
     inputs: options.Inputs = None,
     exits: options.Exits = None,
+    members: options.Members = None,
     active: Annotated[str | None, typer.Option(help="inputs that use each exit, e.g. 0,2,2,2")] = None,
     width: options.Width = None,
     depth: options.Depth = None,
@@ -36,7 +37,7 @@ def cost(
         raise ConfigError(f"--input-shape takes sizes of at least 1, got {input_shape}")
     if active is not None and exits is not None:
         raise ConfigError("--active and --exits both say which exits are used: give one of them")
-    method_flags = options.section(name=method, inputs=inputs, exits=exits)
+    method_flags = options.section(name=method, inputs=inputs, exits=exits, members=members)
     backbone_flags = options.section(
         name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)
     )

@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-Method = Annotated[str | None, typer.Option(help="sae or standard")]
+Method = Annotated[str | None, typer.Option(help="sae, standard or ensemble")]
 Backbone = Annotated[str | None, typer.Option(help="fc, vgg, resnet or vit")]
 Inputs = Annotated[int | None, typer.Option(help="N, inputs per pass (sae)")]
 Exits = Annotated[int | None, typer.Option(help="K, exits kept per input (sae)")]
+Members = Annotated[int | None, typer.Option(help="M, networks of an ensemble (ensemble)")]
 Width = Annotated[int | None, typer.Option(help="width multiplier of the backbone")]
 Depth = Annotated[int | None, typer.Option(help="stages of the backbone; by default all")]
 Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage of vgg, e.g. 1,1,2,2,2")]

@@ -22,6 +22,7 @@ def train(
     backbone: options.Backbone = None,
     inputs: options.Inputs = None,
     exits: options.Exits = None,
+    members: options.Members = None,
     width: options.Width = None,
     depth: options.Depth = None,
     blocks: options.Blocks = None,
@@ -37,7 +38,7 @@ def train(
 
     flags = options.section(
         data=options.section(name=data, task=task, target=target, size=size),
-        method=options.section(name=method, inputs=inputs, exits=exits),
+        method=options.section(name=method, inputs=inputs, exits=exits, members=members),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),
         seed=seed,
