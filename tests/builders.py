@@ -34,6 +34,7 @@ assert set(SMALL_BACKBONES) == set(BACKBONES), "every backbone of the dict is te
 SMALL_METHODS: dict[str, dict[str, Any]] = {
     "sae": {"name": "sae", "inputs": 2, "exits": 2},
     "standard": {"name": "standard"},
+    "ensemble": {"name": "ensemble", "members": 2},
     "mc_dropout": {"name": "mc_dropout", "samples": 3},
     "batch_ensemble": {"name": "batch_ensemble", "members": 3},
 }

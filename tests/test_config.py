@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from sae.config import RunConfig, SaeConfig, StandardConfig, VggConfig, resolve
+from sae.config import EnsembleConfig, RunConfig, SaeConfig, StandardConfig, VggConfig, resolve
 from sae.errors import ConfigError
 from sae.settings import differences, from_assignments, merge, parse, read_yaml, to_yaml
 
@@ -35,7 +35,8 @@ def test_a_section_without_a_name_keeps_the_one_below() -> None:
         ({"method": {"name": "standard", "inputs": 2}}, "unknown setting method.inputs for standard"),
         (
             {"method": {"name": "sea"}},
-            "method.name must be one of sae, standard, mc_dropout, batch_ensemble; got 'sea', did you mean sae?",
+            "method.name must be one of sae, standard, ensemble, mc_dropout, batch_ensemble; "
+            "got 'sea', did you mean sae?",
         ),
         ({"backbone": {"name": "vggg"}}, "backbone.name must be one of fc, vgg, resnet, vit; got 'vggg'"),
         ({"method": {"name": "sae", "temperature": {"strat": 1}}}, "did you mean method.temperature.start?"),
@@ -108,3 +109,10 @@ def test_merging_does_not_change_its_arguments() -> None:
     below, above = {"a": {"b": 1}}, {"a": {"c": 2}}
     assert merge(below, above) == {"a": {"b": 1, "c": 2}}
     assert (below, above) == ({"a": {"b": 1}}, {"a": {"c": 2}})
+
+
+@pytest.mark.parametrize("members", [0, 65])
+def test_an_ensemble_has_from_1_to_64_members(members: int) -> None:
+    with pytest.raises(ConfigError, match=r"method\.members"):
+        resolve(BASE, {"method": {"name": "ensemble", "members": members}})
+    assert resolve(BASE, {"method": {"name": "ensemble"}}).method == EnsembleConfig(members=4)

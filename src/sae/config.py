@@ -12,7 +12,7 @@ from sae.errors import ConfigError
 from sae.settings import Layer, Settings, merge, parse
 
 LARGEST = 64
-"""Of widths, inputs, repetitions and threads: far above what is of use, far below what exhausts memory."""
+"""Of widths, inputs, members, repetitions and threads: far above what is of use, far below what exhausts memory."""
 
 
 class DataConfig(Settings):
@@ -126,6 +126,13 @@ class StandardConfig(Settings):
     name: Literal["standard"] = "standard"
 
 
+class EnsembleConfig(Settings):
+    """Deep ensemble: independent networks whose probabilities are averaged."""
+
+    name: Literal["ensemble"] = "ensemble"
+    members: int = Field(4, ge=1, le=LARGEST, description="M, networks of the ensemble")
+
+
 class McDropoutConfig(Settings):
     """Dropout that stays on at prediction."""
 
@@ -141,7 +148,7 @@ class BatchEnsembleConfig(Settings):
     members: int = Field(4, ge=1, le=LARGEST, description="M, sets of factors and biases")
 
 
-MethodConfig = SaeConfig | StandardConfig | McDropoutConfig | BatchEnsembleConfig
+MethodConfig = SaeConfig | StandardConfig | EnsembleConfig | McDropoutConfig | BatchEnsembleConfig
 
 
 class TrainConfig(Settings):
@@ -151,7 +158,9 @@ class TrainConfig(Settings):
     batch_size: int = Field(64, ge=1)
     lr: float = Field(3e-4, gt=0, description="Adam's step size at the start; falls to 0 by a cosine")
     weight_decay: float = Field(1e-5, ge=0, description="decoupled, on all but the exit logits")
-    clip_norm: float = Field(5.0, gt=0, description="largest gradient norm, of weights and exit logits apart")
+    clip_norm: float = Field(
+        5.0, gt=0, description="largest gradient norm, of each network's weights and of exit logits apart"
+    )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
     precision: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the forward pass")
     threads: int = Field(1, ge=1, le=LARGEST, description="CPU threads of torch; part of what fixes a run's numbers")

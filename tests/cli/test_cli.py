@@ -77,6 +77,21 @@ def test_evaluation_prints_calibrated_numbers_beside_the_raw_ones(run: Path) -> 
     assert {"temperature", "calibrated", "metrics"} <= set(report["by_exits"][0])
 
 
+def test_cost_of_an_ensemble_takes_members() -> None:
+    arguments = "cost --method ensemble --backbone fc --input-shape 1,32,32 --outputs 2 --width 4 --depth 5 --json"
+    assert json.loads(sae(*arguments.split(), "--members", "3")[1])["params"] == 3 * 1_844_226
+    assert json.loads(sae(*arguments.split())[1])["params"] == 4 * 1_844_226
+
+
+def test_an_ensemble_is_trained_and_evaluated_from_its_weights(tmp_path: Path) -> None:
+    arguments = ["train", "--data", "digits", "--method", "ensemble", "--members", "3", *FAST, "--json"]
+    code, out, error = sae(*arguments, "--out", tmp_path / "x")
+    assert code == 0, error
+    report = json.loads(out)
+    assert report["metrics"]["diversity_disagreement"] > 0
+    assert json.loads(sae("evaluate", tmp_path / "x", "--json")[1])["metrics"] == report["metrics"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -28,14 +28,14 @@ def config_of(name: str, backbone: str, epochs: int = 1) -> RunConfig:
     )
 
 
-def batch(spec: DataSpec, seed: int = 0) -> Batch:
+def batch(spec: DataSpec, seed: int = 0, stream: int = 0) -> Batch:
     generator = torch.Generator().manual_seed(seed)
     targets = (
         torch.randint(0, 3, (8,), generator=generator)
         if isinstance(spec.task, Classification)
         else torch.randn(8, generator=generator)
     )
-    return Batch(torch.randn(8, *SHAPE, generator=generator), targets)
+    return Batch(torch.randn(8, *SHAPE, generator=generator), targets, stream)
 
 
 def distributions_match(one: Predictive, other: Predictive) -> None:
@@ -54,7 +54,8 @@ def trained(method: Method, spec: DataSpec) -> Method:
     generator = torch.Generator().manual_seed(0)
     for step in range(3):
         optimizer.zero_grad()
-        method.train().training_loss(batch(spec, step), step / 2, generator).total.backward()
+        for stream in range(method.num_streams):
+            method.train().training_loss(batch(spec, step, stream), step / 2, generator).total.backward()
         optimizer.step()
     return method.eval()
 
@@ -126,6 +127,14 @@ def test_state_restores_the_same_outputs(name: str, backbone: str) -> None:
     other.load_state_dict(method.state_dict())
     x = torch.randn(3, *SHAPE)
     assert torch.equal(other.predict_members(x).outputs, method.predict_members(x).outputs)
+
+
+@every_method
+@every_backbone
+def test_every_parameter_is_in_one_group(name: str, backbone: str) -> None:
+    method = small_method(name, backbone)
+    grouped = [id(parameter) for group in method.parameter_groups() for parameter in group.parameters]
+    assert sorted(grouped) == sorted(id(parameter) for parameter in method.parameters())
 
 
 @every_method

@@ -15,7 +15,7 @@ def cost(
     backbone: Annotated[str, typer.Option(help="fc, vgg, resnet or vit")],
     input_shape: Annotated[str, typer.Option(help="one sample: channel,height,width or features")],
     outputs: Annotated[int, typer.Option(min=1, help="classes; 2 for regression")],
-    method: Annotated[str, typer.Option(help="sae, standard, mc_dropout or batch_ensemble")] = "sae",
+    method: Annotated[str, typer.Option(help=options.METHOD_HELP)] = "sae",
     inputs: options.Inputs = None,
     exits: options.Exits = None,
     members: options.Members = None,

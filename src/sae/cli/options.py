@@ -5,11 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-Method = Annotated[str | None, typer.Option(help="sae, standard, mc_dropout or batch_ensemble")]
+METHOD_HELP = "sae, standard, ensemble, mc_dropout or batch_ensemble"
+
+Method = Annotated[str | None, typer.Option(help=METHOD_HELP)]
 Backbone = Annotated[str | None, typer.Option(help="fc, vgg, resnet or vit")]
 Inputs = Annotated[int | None, typer.Option(help="N, inputs per pass (sae)")]
 Exits = Annotated[int | None, typer.Option(help="K, exits kept per input (sae)")]
-Members = Annotated[int | None, typer.Option(help="M, members of the ensemble (batch_ensemble)")]
+Members = Annotated[int | None, typer.Option(help="M, members (ensemble, batch_ensemble)")]
 Samples = Annotated[int | None, typer.Option(help="draws that are averaged at prediction (mc_dropout)")]
 Rate = Annotated[float | None, typer.Option(help="probability of dropping a number (mc_dropout)")]
 Width = Annotated[int | None, typer.Option(help="width multiplier of the backbone")]

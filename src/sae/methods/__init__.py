@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from sae.config import BackboneConfig, MethodConfig
-from sae.methods.base import Batch, Loss, Members, Method
+from sae.methods.base import Batch, Loss, Members, Method, ParameterGroup
 from sae.methods.batch_ensemble import BatchEnsemble
 from sae.methods.deep_ensemble import DeepEnsemble
 from sae.methods.mc_dropout import McDropout
@@ -17,6 +17,7 @@ from sae.task import DataSpec
 METHODS: dict[str, Callable[[Any, BackboneConfig, DataSpec], Method]] = {
     "sae": Sae,
     "standard": DeepEnsemble,
+    "ensemble": DeepEnsemble,
     "mc_dropout": McDropout,
     "batch_ensemble": BatchEnsemble,
 }
@@ -31,4 +32,4 @@ def build_method(method: MethodConfig, backbone: BackboneConfig, spec: DataSpec,
     return built
 
 
-__all__ = ["METHODS", "Batch", "Loss", "Members", "Method", "build_method"]
+__all__ = ["METHODS", "Batch", "Loss", "Members", "Method", "ParameterGroup", "build_method"]

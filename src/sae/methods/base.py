@@ -18,10 +18,12 @@ class Batch:
     Attributes:
         inputs: (batch, *sample).
         targets: (batch,), class indices or standardised values.
+        stream: Which of the method's streams they come from; 0 for a method of one.
     """
 
     inputs: Tensor
     targets: Tensor
+    stream: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,21 @@ class Members:
     weights: Tensor
 
 
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that are clipped together.
+
+    Attributes:
+        norm: What their gradient norm is called in the history; groups of one name are logged as their mean.
+        parameters: At least one; in no other group.
+        decays: Whether weight decay applies.
+    """
+
+    norm: str
+    parameters: list[nn.Parameter]
+    decays: bool = True
+
+
 class Method(nn.Module, ABC):
     """A way to train a network, or several, into one predictive distribution.
 
@@ -75,13 +92,18 @@ class Method(nn.Module, ABC):
         return 2
 
     @property
+    def num_streams(self) -> int:
+        """How many times, and in how many independent orders, an epoch goes through the data."""
+        return 1
+
+    @property
     def exit_choices(self) -> tuple[int, ...]:
         """The numbers of exits K′ at which this method can predict."""
         return (self.max_exits,)
 
     @abstractmethod
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """The loss of one step; `progress` runs from 0 at the first step to 1 at the last."""
+        """The loss of one step on a batch of one stream; `progress` runs from 0 at the first step to 1 at the last."""
 
     @abstractmethod
     def member_outputs(self, x: Tensor) -> Tensor:
@@ -112,9 +134,9 @@ class Method(nn.Module, ABC):
         """What each member says of samples (batch, *sample)."""
         return Members(self.member_outputs(x), self.member_weights())
 
-    def exit_logits(self) -> list[nn.Parameter]:
-        """Parameters that choose exits: clipped apart from the weights, and not decayed."""
-        return []
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """All parameters, by what is clipped together."""
+        return [ParameterGroup("grad_norm", list(self.parameters()))]
 
     def observables(self) -> dict[str, float]:
         """Numbers that describe the method's present state, for the history of a run."""

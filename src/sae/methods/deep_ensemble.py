@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, PlainNetwork, build_backbone
-from sae.config import BackboneConfig, StandardConfig
-from sae.methods.base import Batch, Loss, Method
+from sae.config import BackboneConfig, EnsembleConfig, StandardConfig
+from sae.methods.base import Batch, Loss, Method, ParameterGroup
 from sae.predictive import member_nll
 from sae.task import DataSpec
 
@@ -33,19 +33,31 @@ class NetworkList(MemberNetwork):
 
 
 class DeepEnsemble(Method):
-    """Networks that share nothing; a member is a network. For now an ensemble of one: `standard`."""
+    """Networks that share nothing; a member is a network, and an ensemble of one is `standard`.
 
-    def __init__(self, settings: StandardConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
+    Weights are drawn one network after the other and each has a stream of batches of its own, so
+    that a member is the same in ensembles of any size, and the same as a network trained alone.
+    They are trained in a loop: one call for all (vmap) is nowhere faster, see docs/benchmarks.md.
+    """
+
+    def __init__(self, settings: StandardConfig | EnsembleConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
         super().__init__(spec.task, backbone.depth)
         self.settings = settings
-        self.networks = NetworkList([PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)])
+        num_members = settings.members if isinstance(settings, EnsembleConfig) else 1
+        self.networks = NetworkList(
+            PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs) for _ in range(num_members)
+        )
+
+    @property
+    def num_streams(self) -> int:
+        """One for each member."""
+        return len(self.networks.members)
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Plain negative log-likelihood; takes neither schedules nor noise."""
+        """Plain negative log-likelihood of the member whose stream this is; takes neither schedules nor noise."""
         del progress, generator
-        outputs = self.networks(batch.inputs)  # (batch, member, out)
-        targets = batch.targets[:, None].expand(outputs.shape[:2])
-        return Loss(member_nll(self.task, outputs, targets).mean(dim=0).sum())
+        outputs = self.networks.members[batch.stream](batch.inputs)  # (batch, out)
+        return Loss(member_nll(self.task, outputs, batch.targets).mean())
 
     def member_outputs(self, x: Tensor) -> Tensor:
         """One member for each network."""
@@ -66,3 +78,7 @@ class DeepEnsemble(Method):
         """A copy: nothing in it is superfluous."""
         self.resolve_exits(max_exits)
         return copy.deepcopy(self.networks)
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """Each network apart: how far one is clipped does not depend on another."""
+        return [ParameterGroup("grad_norm", list(network.parameters())) for network in self.networks.members]

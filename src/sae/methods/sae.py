@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sae.backbones import build_backbone
 from sae.config import BackboneConfig, SaeConfig, check_exits
@@ -13,7 +13,7 @@ from sae.ensemble.network import MultiExitNetwork, repeat_sample
 from sae.ensemble.objective import exit_nll, negative_elbo
 from sae.ensemble.pruning import PrunedNetwork, active_counts
 from sae.errors import ConfigError
-from sae.methods.base import Batch, Loss, Method
+from sae.methods.base import Batch, Loss, Method, ParameterGroup
 from sae.task import DataSpec
 
 
@@ -98,9 +98,12 @@ class Sae(Method):
         used = torch.arange(num_inputs)[:, None] < torch.tensor(active)  # (input, exit)
         return PrunedNetwork(self.network, used.float())
 
-    def exit_logits(self) -> list[nn.Parameter]:
-        """The logits of the exit distribution."""
-        return [self.exits.logits]
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """Weights, and apart from them the logits of the exit distribution, which are not decayed."""
+        return [
+            ParameterGroup("grad_norm", list(self.network.parameters())),
+            ParameterGroup("logit_grad_norm", [self.exits.logits], decays=False),
+        ]
 
     def observables(self) -> dict[str, float]:
         """The schedules' present values and θ by input and exit."""

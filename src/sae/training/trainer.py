@@ -1,7 +1,7 @@
 """The one training loop."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ from sae.config import RunConfig
 from sae.data.batches import Preparation, batch_bounds, training_batches
 from sae.data.dataset import Dataset
 from sae.errors import ConfigError, DivergedError
-from sae.methods import Batch, Method
+from sae.methods import Batch, Loss, Method
 from sae.seeds import derive_seed
 from sae.training.flat_parameters import FlatParameters
 
@@ -49,17 +49,13 @@ class Trainer:
         self.prepare = Preparation(dataset.normalisation, len(dataset.spec.shape), self.device)
         self.bounds = batch_bounds(len(dataset.train), config.train.batch_size, method.smallest_batch)
         self.num_steps = config.train.epochs * self.steps_per_epoch
-        logits = method.exit_logits()
-        chosen = {id(parameter) for parameter in logits}
-        weights = [parameter for parameter in method.parameters() if id(parameter) not in chosen]
-        self.groups = {"grad_norm": FlatParameters(weights)}  # clipped apart, by the name of its norm in the log
-        if logits:
-            self.groups["logit_grad_norm"] = FlatParameters(logits)
-        decays = (config.train.weight_decay, 0.0)
+        described = method.parameter_groups()
+        self.norms = [group.norm for group in described]
+        self.groups = [FlatParameters(group.parameters) for group in described]
         self.optimizer = torch.optim.AdamW(
             [
-                {"params": [group.parameter], "weight_decay": decay}
-                for group, decay in zip(self.groups.values(), decays, strict=False)
+                {"params": [flat.parameter], "weight_decay": config.train.weight_decay if group.decays else 0.0}
+                for flat, group in zip(self.groups, described, strict=True)
             ],
             lr=config.train.lr,
             fused=True,
@@ -73,20 +69,12 @@ class Trainer:
 
     def train_epoch(self, epoch: int, on_step: Callable[[], None] = lambda: None) -> dict[str, float]:
         """One pass over the training data; returns the epoch's mean loss terms and gradient norms."""
-        seed = self.config.seed
-        batches = training_batches(
-            self.dataset.train,
-            self.config.data,
-            self.dataset.spec.task,
-            self.bounds,
-            self.prepare,
-            np.random.default_rng(derive_seed(seed, "batches", epoch)),
-        )
-        generator = torch.Generator().manual_seed(derive_seed(seed, "method", epoch))
+        streams = [self.batches(epoch, stream) for stream in range(self.method.num_streams)]
+        generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "method", epoch))
         self.method.train()
         rows = []
-        for index, (inputs, targets) in enumerate(batches):
-            names, values = self._step(Batch(inputs, targets), epoch * self.steps_per_epoch + index, generator)
+        for index, batches in enumerate(zip(*streams, strict=True)):
+            names, values = self._step(batches, epoch * self.steps_per_epoch + index, generator)
             rows.append(values)
             on_step()
         log = torch.stack(rows).double()  # (step, term); read once an epoch, so that a GPU never waits
@@ -95,25 +83,46 @@ class Trainer:
         log[~log.isfinite()] = torch.nan  # norms of steps that float16 had to skip
         return {"lr": learning_rate, **dict(zip(names, log.nanmean(dim=0).tolist(), strict=True))}
 
-    def _step(self, batch: Batch, step: int, generator: torch.Generator) -> tuple[list[str], Tensor]:
-        """One update; returns the names and values of what is logged, the loss first."""
+    def batches(self, epoch: int, stream: int) -> Iterator[Batch]:
+        """The training data of one epoch in the order, and augmented as, one of the method's streams sees them."""
+        purpose = ("batches", epoch) if stream == 0 else ("batches", epoch, "stream", stream)
+        pairs = training_batches(
+            self.dataset.train,
+            self.config.data,
+            self.dataset.spec.task,
+            self.bounds,
+            self.prepare,
+            np.random.default_rng(derive_seed(self.config.seed, *purpose)),
+        )
+        return (Batch(inputs, targets, stream) for inputs, targets in pairs)
+
+    def _step(self, batches: Sequence[Batch], step: int, generator: torch.Generator) -> tuple[list[str], Tensor]:
+        """One update; returns the names and values of what is logged, the loss first, as means over streams."""
         for param_group in self.optimizer.param_groups:
             param_group["lr"] = self.learning_rate(step)
+        for group in self.groups:
+            group.zero_grad()
+        logged: dict[str, list[Tensor]] = {}
+        for batch in batches:  # backward at once, so that no more than one stream's activations are held
+            loss = self._loss(batch, step, generator)
+            self.scaler.scale(loss.total).backward()
+            for name, value in {"loss": loss.total, **loss.terms}.items():
+                logged.setdefault(name, []).append(value.detach())
+        self.scaler.unscale_(self.optimizer)
+        for name, group in zip(self.norms, self.groups, strict=True):
+            logged.setdefault(name, []).append(group.clip_grad_norm(self.config.train.clip_norm))
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return list(logged), torch.stack([torch.stack(values).mean() for values in logged.values()])
+
+    def _loss(self, batch: Batch, step: int, generator: torch.Generator) -> Loss:
+        """The method's loss in the precision of the run."""
         with torch.autocast(
             self.device.type,
             PRECISIONS[self.config.train.precision],
             self.config.train.precision != "float32",
         ):
-            loss = self.method.training_loss(batch, step / max(1, self.num_steps - 1), generator)
-        for group in self.groups.values():
-            group.zero_grad()
-        self.scaler.scale(loss.total).backward()
-        self.scaler.unscale_(self.optimizer)
-        norms = {name: group.clip_grad_norm(self.config.train.clip_norm) for name, group in self.groups.items()}
-        logged = {"loss": loss.total, **loss.terms, **norms}
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
-        return list(logged), torch.stack([value.detach() for value in logged.values()])
+            return self.method.training_loss(batch, step / max(1, self.num_steps - 1), generator)
 
     def learning_rate(self, step: int) -> float:
         """Cosine annealing per step, from the configured rate to 0 after the last step."""
