@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 SEEDS = (0, 1, 2)
 ROWS = ("accuracy", "f1", "nll", "ece", "cc_ece")
 METHODS: dict[str, dict[str, Any]] = {
-    "standard": {"method": {"name": "standard"}, "backbone": {"name": "fc"}},
-    "SAE, 2 inputs, 3 exits": {
-        "method": {"name": "sae", "inputs": 2, "exits": 3},
-        "backbone": {"name": "fc"},
-    },
+    "standard": {"name": "standard"},
+    "ensemble of 4": {"name": "ensemble", "members": 4},
+    "MC dropout, 4 samples": {"name": "mc_dropout", "samples": 4},
+    "BatchEnsemble of 4": {"name": "batch_ensemble", "members": 4},
+    "SAE, 2 inputs, 3 exits": {"name": "sae", "inputs": 2, "exits": 3},
 }
 
 
@@ -28,17 +28,17 @@ def demo(
     epochs: Annotated[int | None, typer.Option(help="passes over the training data")] = None,
     json: options.Json = False,
 ) -> None:
-    """Train a standard network and SAE on digits, three seeds each, and compare them."""
+    """Train all five methods on digits, three seeds each, and compare them."""
     from sae.cli.output import print_json, print_message
-    from sae.config import resolve
+    from sae.config import resolve, suit_method
     from sae.data.catalogue import suggestions
     from sae.training.progress import Bar
     from sae.training.run import train
 
     summaries = {}
-    for name, layer in METHODS.items():
-        folder = out / layer["method"]["name"]
-        shared = [suggestions("digits"), layer, {"train": options.section(epochs=epochs)}]
+    for name, method in METHODS.items():
+        folder, layer = out / method["name"], {"method": method}
+        shared = [suit_method(suggestions("digits"), layer), layer, {"train": options.section(epochs=epochs)}]
         configs = [resolve(*shared, {"seed": seed}) for seed in SEEDS]
         records = [train(c, folder / f"seed-{c.seed}", force=force, display=Bar()) for c in configs]
         summaries[name] = summarise(records)
@@ -64,7 +64,7 @@ def print_comparison(summaries: Mapping[str, Mapping[str, Mapping[str, float]]])
 
     def cell(key: str, number: Mapping[str, float]) -> str:
         whole = key in ("flops", "params")
-        return f"{number['mean']:,.0f}" if whole else f"{number['mean']:.4f} ± {number['std']:.4f}"
+        return f"{number['mean']:,.0f}" if whole else f"{number['mean']:.3f} ± {number['std']:.3f}"
 
     keys = next(iter(summaries.values()))
     rows = [[key, *(cell(key, summary[key]) for summary in summaries.values())] for key in keys]

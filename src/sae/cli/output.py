@@ -28,7 +28,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     table = Table()
     for index, column in enumerate(columns):
         is_number = index > 0 and all(row[index][:1].isdigit() or row[index][:1] == "-" for row in rows)
-        table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=index == 0)
     for row in rows:
         table.add_row(*row)
     console = Console()
