@@ -22,6 +22,7 @@ lint: $(READY)  ## style, types, direction of imports
 
 bench: $(READY)  ## ratios measured side by side; results are in docs/benchmarks.md
 	$(BIN)/python -m benchmarks.training_step
+	$(BIN)/python -m benchmarks.ensemble_training
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv

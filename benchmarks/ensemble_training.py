@@ -58,7 +58,7 @@ CASES = {
     "fc": Case("fc, width 1, 1×32×32", {"name": "fc"}, (1, 32, 32), 2, 64, 20, 7),
     "vgg": Case("vgg, width 2, 3×32×32", {"name": "vgg", "width": 2}, (3, 32, 32), 8, 64, 6, 5),
     "vit": Case("vit, depth 5, 3×32×32", {"name": "vit"}, (3, 32, 32), 8, 32, 1, 3),
-    "resnet": Case("resnet, 3×32×32", {"name": "resnet"}, (3, 32, 32), 8, 16, 1, 1),
+    "resnet": Case("resnet, 3×32×32", {"name": "resnet"}, (3, 32, 32), 8, 16, 1, 4),
 }
 
 
