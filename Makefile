@@ -5,7 +5,7 @@ READY := .venv/.ready
 
 .PHONY: demo test test-slow lint bench clean
 
-demo: $(READY)  ## train, compare and print a table on embedded data
+demo: $(READY)  ## train all methods on embedded data and compare them
 	$(BIN)/sae demo --out runs/demo
 
 test: $(READY)  ## everything that is not slow, doctests included
@@ -22,6 +22,7 @@ lint: $(READY)  ## style, types, direction of imports
 
 bench: $(READY)  ## ratios measured side by side; results are in docs/benchmarks.md
 	$(BIN)/python -m benchmarks.training_step
+	$(BIN)/python -m benchmarks.corruptions
 	$(BIN)/python -m benchmarks.ensemble_training
 
 $(READY): pyproject.toml
