@@ -7,7 +7,8 @@ that a folder is either unfinished work, which is resumed, or a whole result.
 import csv
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ Arrays = dict[str, NDArray[Any]]
 
 MARK = "# The resolved settings of a run of sae."
 """First line of a run's config; a folder with another config.yaml is not ours to write to."""
+ADVICE = "train again with --force"
 STATES = ("finished", "stopped", "failed")
 
 
@@ -148,19 +150,13 @@ class RunRecord:
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a mapping."""
-        path = self.path / name
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RecordError(
-                f"{self.path} must hold {name}, however it is missing: train again with --force"
-            ) from None
-        except OSError as error:
-            raise RecordError(f"{path} must be a readable file, however it is not: {error.strerror}") from None
+            with self._reading(name) as path:
+                values = json.loads(path.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise RecordError(f"{path} is damaged ({error}): train again with --force") from None
+            raise RecordError(f"{self.path / name} is damaged ({error}): {ADVICE}") from None
         if not isinstance(values, dict):
-            raise RecordError(f"{path} must hold a JSON object, got a {type(values).__name__}")
+            raise RecordError(f"{self.path / name} must hold a JSON object, got a {type(values).__name__}: {ADVICE}")
         return values
 
     def write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -185,18 +181,24 @@ class RunRecord:
         """Read named arrays and the metadata beside them."""
         from safetensors import SafetensorError, safe_open
 
-        path = self.path / name
         try:
-            with safe_open(path, framework="np") as file:
+            with self._reading(name) as path, safe_open(path, framework="np") as file:
                 return {key: np.array(file.get_tensor(key)) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
-        except FileNotFoundError:
-            raise RecordError(
-                f"{self.path} must hold {name}, however it is missing: train again with --force"
-            ) from None
-        except OSError as error:
-            raise RecordError(f"{path} must be a readable file, however it is not: {error.strerror}") from None
         except SafetensorError as error:
-            raise RecordError(f"{path} is damaged or cut short ({error}): train again with --force") from None
+            raise RecordError(f"{self.path / name} is damaged or cut short ({error}): {ADVICE}") from None
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[Path]:
+        """The path of a file of this run; that it is missing or cannot be read is said in our words."""
+        try:
+            yield self.path / name
+        except FileNotFoundError:
+            raise RecordError(f"{self.path} must hold {name}, however it is missing: {ADVICE}") from None
+        except OSError as error:
+            reason = error.strerror or error
+            raise RecordError(
+                f"{self.path / name} must be a readable file, however it is not ({reason}): {ADVICE}"
+            ) from None
 
     def _replace(self, name: str, write: Callable[[Path], object]) -> None:
         temporary = self.path / f".{name}.tmp"
