@@ -1,0 +1,50 @@
+"""A table of mean ± std over seeds from reports of `sae evaluate --shift --calibrate --json`.
+
+Run: python -m benchmarks.compare_methods FOLDER, where FOLDER holds NAME-SEED.json for every
+method and seed, and runs/NAME-SEED for the training time.
+"""
+
+import json
+import statistics
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+METRICS = ("f1", "nll", "ece", "cc_ece")
+
+
+def row_of(name: str, reports: list[dict[str, Any]], seconds: list[float]) -> list[str]:
+    """One method: clean, calibrated and shifted numbers, then cost."""
+    chosen = [next(i for i in r["by_exits"] if i["exits"] == r["exits"]) for r in reports]
+    return [
+        name,
+        *(_spread([r["metrics"][key] for r in reports]) for key in METRICS),
+        *(_spread([r["calibrated"][key] for r in reports]) for key in ("nll", "ece")),
+        *(_spread([r["shift"]["metrics"][key] for r in reports]) for key in METRICS),
+        _spread([item["flops"] / 1e6 for item in chosen]),
+        _spread([item["params"] / 1e6 for item in chosen]),
+        f"{statistics.mean(seconds):.0f}",
+    ]
+
+
+def _spread(values: list[float]) -> str:
+    return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
+
+
+def main(folder: Path) -> None:
+    """Print a Markdown table."""
+    groups: dict[str, list[Path]] = defaultdict(list)
+    for path in sorted(folder.glob("*-[0-9]*.json")):
+        groups[path.stem.rpartition("-")[0]].append(path)
+    columns = ["method", *METRICS, "nll, scaled", "ece, scaled", *(f"{key}, shifted" for key in METRICS)]
+    columns += ["MFLOPs", "M params", "train s"]
+    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+    for name, paths in groups.items():
+        status = [json.loads((folder / "runs" / path.stem / "status.json").read_text()) for path in paths]
+        reports = [json.loads(path.read_text()) for path in paths]
+        print("| " + " | ".join(row_of(name, reports, [item["seconds"] for item in status])) + " |")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
