@@ -122,7 +122,7 @@ def vmap_epoch(trainer: Trainer) -> Callable[[], object]:
     """An epoch of (b); takes the trainer's members, batches and settings, and none of its steps."""
     method, settings = trainer.method, trainer.config.train
     assert isinstance(method, DeepEnsemble)
-    members = StackedMembers(method.networks.members)
+    members = StackedMembers(method.network.members)
     optimizer = torch.optim.AdamW(
         [members.flat.parameter], lr=settings.lr, weight_decay=settings.weight_decay, fused=True
     )

@@ -73,14 +73,14 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 @every_backbone
 def test_members_trained_together_equal_members_trained_alone(backbone: str) -> None:
     together = ensemble_of(3, backbone)
-    starts = [{k: v.clone() for k, v in member.state_dict().items()} for member in together.networks.members]
+    starts = [{k: v.clone() for k, v in member.state_dict().items()} for member in together.network.members]
     log = train_epochs(together, backbone)
     logs = []
-    for number, (member, start) in enumerate(zip(together.networks.members, starts, strict=True)):
+    for number, (member, start) in enumerate(zip(together.network.members, starts, strict=True)):
         alone = standard(backbone)
-        alone.networks.members[0].load_state_dict(start)
+        alone.network.members[0].load_state_dict(start)
         logs.append(train_epochs(alone, backbone, OneStream, number))
-        assert same(alone.networks.members[0].state_dict(), member.state_dict())
+        assert same(alone.network.members[0].state_dict(), member.state_dict())
     for epoch in range(EPOCHS):
         for term in ("loss", "grad_norm"):
             mean = sum(alone_log[epoch][term] for alone_log in logs) / 3
@@ -99,13 +99,13 @@ def test_a_member_is_the_same_in_ensembles_of_any_size() -> None:
     two, three = ensemble_of(2, "vgg"), ensemble_of(3, "vgg")
     train_epochs(two, "vgg")
     train_epochs(three, "vgg")
-    for member, other in zip(two.networks.members, three.networks.members, strict=False):
+    for member, other in zip(two.network.members, three.network.members, strict=False):
         assert same(member.state_dict(), other.state_dict())
 
 
 @every_backbone
 def test_members_start_from_different_weights_everywhere(backbone: str) -> None:
-    networks = ensemble_of(3, backbone).networks.members
+    networks = ensemble_of(3, backbone).network.members
     constant = {  # of norms, which start as ones and zeros
         f"{name}.{own}"
         for name, module in networks[0].named_modules()
@@ -135,13 +135,13 @@ def test_members_see_the_data_in_different_orders_and_augmented_apart() -> None:
 def test_a_member_that_is_clipped_leaves_the_others_alone() -> None:
     calm, wild = ensemble_of(2, "fc"), ensemble_of(2, "fc")
     with torch.no_grad():
-        head = wild.networks.members[1].get_submodule("exit.1")
+        head = wild.network.members[1].get_submodule("exit.1")
         assert isinstance(head, nn.Linear)
         head.weight.mul_(1e3)
     train_epochs(calm, "fc")
     train_epochs(wild, "fc")
-    assert same(calm.networks.members[0].state_dict(), wild.networks.members[0].state_dict())
-    assert not same(calm.networks.members[1].state_dict(), wild.networks.members[1].state_dict())
+    assert same(calm.network.members[0].state_dict(), wild.network.members[0].state_dict())
+    assert not same(calm.network.members[1].state_dict(), wild.network.members[1].state_dict())
 
 
 def test_weights_are_decayed_in_every_member() -> None:

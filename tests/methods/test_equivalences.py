@@ -21,7 +21,7 @@ def standard_network(backbone: str) -> PlainNetwork:
     """Built with the same seed as what it is compared with, and after it has seen some data."""
     method = build_method(StandardConfig(), SMALL_BACKBONES[backbone], SPEC)
     assert isinstance(method, DeepEnsemble)
-    network = method.networks.members[0]
+    network = method.network.members[0]
     assert isinstance(network, PlainNetwork)
     return seen_data(network)
 

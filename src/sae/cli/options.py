@@ -1,5 +1,6 @@
 """Flags that several commands share, and how they become layers of settings."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,8 +25,16 @@ Task = Annotated[str | None, typer.Option(help="classification or regression, fo
 Target = Annotated[str | None, typer.Option(help="column to predict, for your own table")]
 Size = Annotated[int | None, typer.Option(help="side of the images of a MedMNIST set: 28, 64, 128 or 224")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default where the run was trained")]
+Processes = Annotated[
+    int | None, typer.Option(min=1, help="processes for the members of an ensemble; by default one for each core")
+]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def integers(flag: str, text: str | None) -> list[int] | None:

@@ -33,6 +33,7 @@ def train(
     config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags go over it")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="any setting, e.g. train.lr=1e-3")] = None,
     force: Annotated[bool, typer.Option(help="start over, whatever the folder holds of a run")] = False,
+    processes: options.Processes = None,
     json: options.Json = False,
 ) -> None:
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
@@ -51,7 +52,7 @@ def train(
     from sae.training.progress import Bar
     from sae.training.run import train as train_run
 
-    record = train_run(run, out, force=force, display=Bar())
+    record = train_run(run, out, force=force, processes=processes or options.num_cores(), display=Bar())
     report = {"run": str(out), "split": "test", **record.report("test"), "shift": None}
     (print_json if json else print_evaluation)(report)
     print_message(f"the run is in {out}")

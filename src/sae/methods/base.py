@@ -96,6 +96,11 @@ class Method(nn.Module, ABC):
         """How many times, and in how many independent orders, an epoch goes through the data."""
         return 1
 
+    def stream_module(self, stream: int) -> nn.Module:
+        """What is trained on one of several streams; shares nothing with the others."""
+        assert self.num_streams == 1, f"a method of several streams must say what each trains, however: {stream=}"
+        return self
+
     @property
     def exit_choices(self) -> tuple[int, ...]:
         """The numbers of exits K′ at which this method can predict."""

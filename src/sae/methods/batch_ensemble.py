@@ -7,7 +7,8 @@ from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import WeightLayer, replaced, weight_layers
 from sae.config import BackboneConfig, BatchEnsembleConfig
 from sae.methods.base import Batch, Loss
-from sae.methods.repeated import RepeatedMethod, RepeatedNetwork
+from sae.methods.repeated import RepeatedNetwork
+from sae.methods.single_exit import SingleExitMethod
 from sae.predictive import member_nll
 from sae.task import DataSpec
 
@@ -62,7 +63,7 @@ def with_rank_one_factors(network: PlainNetwork, num_members: int) -> PlainNetwo
     return replaced(network, dict.fromkeys(weight_layers(network), replace))
 
 
-class BatchEnsemble(RepeatedMethod):
+class BatchEnsemble(SingleExitMethod[RepeatedNetwork]):
     """A member is one set of rank-1 factors and biases; BatchNorm is shared."""
 
     def __init__(self, settings: BatchEnsembleConfig, backbone: BackboneConfig, spec: DataSpec) -> None:

@@ -1,6 +1,5 @@
 """Independent networks whose probabilities are averaged; one of them is the standard network."""
 
-import copy
 from collections.abc import Iterable
 
 import torch
@@ -8,7 +7,8 @@ from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, PlainNetwork, build_backbone
 from sae.config import BackboneConfig, EnsembleConfig, StandardConfig
-from sae.methods.base import Batch, Loss, Method, ParameterGroup
+from sae.methods.base import Batch, Loss, ParameterGroup
+from sae.methods.single_exit import SingleExitMethod
 from sae.predictive import member_nll
 from sae.task import DataSpec
 
@@ -32,7 +32,7 @@ class NetworkList(MemberNetwork):
         return torch.stack([member(x) for member in self.members], dim=1)
 
 
-class DeepEnsemble(Method):
+class DeepEnsemble(SingleExitMethod[NetworkList]):
     """Networks that share nothing; a member is a network, and an ensemble of one is `standard`.
 
     Weights are drawn one network after the other and each has a stream of batches of its own, so
@@ -42,44 +42,27 @@ class DeepEnsemble(Method):
     """
 
     def __init__(self, settings: StandardConfig | EnsembleConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
-        super().__init__(spec.task, backbone.depth)
-        self.settings = settings
         num_members = settings.members if isinstance(settings, EnsembleConfig) else 1
-        self.networks = NetworkList(
+        networks = NetworkList(
             PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs) for _ in range(num_members)
         )
+        super().__init__(spec.task, backbone.depth, networks)
 
     @property
     def num_streams(self) -> int:
         """One for each member."""
-        return len(self.networks.members)
+        return len(self.network.members)
+
+    def stream_module(self, stream: int) -> nn.Module:
+        """The member of this number."""
+        return self.network.members[stream]
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
         """Plain negative log-likelihood of the member whose stream this is; takes neither schedules nor noise."""
         del progress, generator
-        outputs = self.networks.members[batch.stream](batch.inputs)  # (batch, out)
+        outputs = self.network.members[batch.stream](batch.inputs)  # (batch, out)
         return Loss(member_nll(self.task, outputs, batch.targets).mean())
-
-    def member_outputs(self, x: Tensor) -> Tensor:
-        """One member for each network."""
-        outputs: Tensor = self.networks(x)
-        return outputs
-
-    def member_weights(self, max_exits: int | None = None) -> Tensor:
-        """Equal weights."""
-        self.resolve_exits(max_exits)
-        return self.networks.weights
-
-    def active_counts(self, max_exits: int | None = None) -> tuple[int, ...]:
-        """The one exit is the last."""
-        self.resolve_exits(max_exits)
-        return (*[0] * (self.depth - 1), 1)
-
-    def pruned(self, max_exits: int | None = None) -> NetworkList:
-        """A copy: nothing in it is superfluous."""
-        self.resolve_exits(max_exits)
-        return copy.deepcopy(self.networks)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Each network apart: how far one is clipped does not depend on another."""
-        return [ParameterGroup("grad_norm", list(network.parameters())) for network in self.networks.members]
+        return [ParameterGroup("grad_norm", list(network.parameters())) for network in self.network.members]

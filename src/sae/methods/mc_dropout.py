@@ -12,7 +12,8 @@ from sae.backbones.surgery import replaced, weight_layers
 from sae.backbones.vit import EncoderLayer, Positions
 from sae.config import BackboneConfig, McDropoutConfig
 from sae.methods.base import Batch, Loss
-from sae.methods.repeated import RepeatedMethod, RepeatedNetwork
+from sae.methods.repeated import RepeatedNetwork
+from sae.methods.single_exit import SingleExitMethod
 from sae.predictive import member_nll
 from sae.seeds import derive_seed
 from sae.task import DataSpec
@@ -116,7 +117,7 @@ def dropout_places(network: PlainNetwork) -> tuple[list[str], list[str]]:
     ]
 
 
-class McDropout(RepeatedMethod):
+class McDropout(SingleExitMethod[RepeatedNetwork]):
     """A member is one draw of all masks."""
 
     def __init__(self, settings: McDropoutConfig, backbone: BackboneConfig, spec: DataSpec) -> None:

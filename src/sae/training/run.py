@@ -21,32 +21,36 @@ from sae.record import RunRecord
 from sae.training.checkpoint import load_checkpoint, load_model, save_checkpoint, save_model
 from sae.training.evaluator import curves, evaluate_calibrated, evaluate_split, metrics_at, validation_metrics
 from sae.training.memory import keep_freed_memory
+from sae.training.parallel import training
 from sae.training.progress import SILENT, ProgressDisplay
 from sae.training.shift import check_images, check_same_shape, evaluate_ood, evaluate_shift
 from sae.training.trainer import Progress, Trainer, pick_device
 
 
-def train(config: RunConfig, out: Path, *, force: bool = False, display: ProgressDisplay = SILENT) -> RunRecord:
+def train(
+    config: RunConfig, out: Path, *, force: bool = False, processes: int = 1, display: ProgressDisplay = SILENT
+) -> RunRecord:
     """Train, evaluate and record a run; continue it if it was interrupted, return it if it is there.
 
     Args:
         config: Everything that the result depends on.
         out: The run folder.
         force: Start over, whatever the folder holds of an earlier run.
+        processes: How many may train the members of an ensemble at once; changes no number.
         display: Where progress is shown.
     """
     keep_freed_memory()
     with torch_threads(config.train.threads):
         dataset = load(config.data, config.seed)
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
-        trainer = Trainer(method, dataset, config)
-        record = RunRecord.create(out, config, force=force)
-        status = record.status
-        if status and status["state"] == "failed":
-            reason = status.get("error", "the reason was not recorded")
-            raise DivergedError(f"{out} holds a failed run, start over with --force: {reason}")
-        if status is None:
-            _train_and_record(trainer, record, display)
+        with training(method, dataset, config, processes) as trainer:
+            record = RunRecord.create(out, config, force=force)
+            status = record.status
+            if status and status["state"] == "failed":
+                reason = status.get("error", "the reason was not recorded")
+                raise DivergedError(f"{out} holds a failed run, start over with --force: {reason}")
+            if status is None:
+                _train_and_record(trainer, record, display)
     return record
 
 

@@ -40,16 +40,24 @@ class Trainer:
 
     What an epoch draws depends on the run's seed and the epoch's number alone, so a run that
     is resumed after any epoch goes on exactly as one that was never interrupted.
+
+    Attributes:
+        streams: Those of the method's streams that are trained here; by default all.
     """
 
-    def __init__(self, method: Method, dataset: Dataset, config: RunConfig) -> None:
+    def __init__(
+        self, method: Method, dataset: Dataset, config: RunConfig, streams: tuple[int, ...] | None = None
+    ) -> None:
         self.method, self.dataset, self.config = method, dataset, config
+        self.streams = tuple(range(method.num_streams)) if streams is None else streams
         self.device = pick_device(config.train.device)
         method.to(self.device)
         self.prepare = Preparation(dataset.normalisation, len(dataset.spec.shape), self.device)
         self.bounds = batch_bounds(len(dataset.train), config.train.batch_size, method.smallest_batch)
         self.num_steps = config.train.epochs * self.steps_per_epoch
         described = method.parameter_groups()
+        if streams is not None:  # independent streams have a group each
+            described = [described[stream] for stream in streams]
         self.norms = [group.norm for group in described]
         self.groups = [FlatParameters(group.parameters) for group in described]
         self.optimizer = torch.optim.AdamW(
@@ -67,9 +75,22 @@ class Trainer:
         """Batches in an epoch."""
         return len(self.bounds) - 1
 
+    def group_of(self, stream: int) -> FlatParameters:
+        """The parameters of one of several independent streams."""
+        return self.groups[self.streams.index(stream)]
+
     def train_epoch(self, epoch: int, on_step: Callable[[], None] = lambda: None) -> dict[str, float]:
         """One pass over the training data; returns the epoch's mean loss terms and gradient norms."""
-        streams = [self.batches(epoch, stream) for stream in range(self.method.num_streams)]
+        names, rows = self.train_rows(epoch, on_step)
+        log = torch.stack(rows).double()  # (step, term); read once an epoch, so that a GPU never waits
+        self._check_finite(log[:, 0], epoch)
+        learning_rate = self.learning_rate((epoch + 1) * self.steps_per_epoch - 1)
+        log[~log.isfinite()] = torch.nan  # norms of steps that float16 had to skip
+        return {"lr": learning_rate, **dict(zip(names, log.nanmean(dim=0).tolist(), strict=True))}
+
+    def train_rows(self, epoch: int, on_step: Callable[[], None] = lambda: None) -> tuple[list[str], list[Tensor]]:
+        """One pass over the training data; returns the names and, for every step, the values of what is logged."""
+        streams = [self.batches(epoch, stream) for stream in self.streams]
         generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "method", epoch))
         self.method.train()
         rows = []
@@ -77,11 +98,7 @@ class Trainer:
             names, values = self._step(batches, epoch * self.steps_per_epoch + index, generator)
             rows.append(values)
             on_step()
-        log = torch.stack(rows).double()  # (step, term); read once an epoch, so that a GPU never waits
-        self._check_finite(log[:, 0], epoch)
-        learning_rate = self.learning_rate((epoch + 1) * self.steps_per_epoch - 1)
-        log[~log.isfinite()] = torch.nan  # norms of steps that float16 had to skip
-        return {"lr": learning_rate, **dict(zip(names, log.nanmean(dim=0).tolist(), strict=True))}
+        return names, rows
 
     def batches(self, epoch: int, stream: int) -> Iterator[Batch]:
         """The training data of one epoch in the order, and augmented as, one of the method's streams sees them."""
@@ -113,7 +130,7 @@ class Trainer:
             logged.setdefault(name, []).append(group.clip_grad_norm(self.config.train.clip_norm))
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        return list(logged), torch.stack([torch.stack(values).mean() for values in logged.values()])
+        return list(logged), torch.stack([mean_of(values) for values in logged.values()])
 
     def _loss(self, batch: Batch, step: int, generator: torch.Generator) -> Loss:
         """The method's loss in the precision of the run."""
@@ -138,6 +155,11 @@ class Trainer:
         """The error of a run whose numbers cannot be used, with what to do about it."""
         advice = f"lower train.lr (now {self.config.train.lr}) or train.clip_norm, or check the data"
         return DivergedError(f"{what}: {advice}")
+
+
+def mean_of(values: list[Tensor]) -> Tensor:
+    """Of scalars; one by itself is not worth two operations."""
+    return values[0] if len(values) == 1 else torch.stack(values).mean()
 
 
 def pick_device(name: str) -> torch.device:
