@@ -15,6 +15,7 @@ METRIC_ROWS = (
     *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
 )
 """What a table shows of the metrics; JSON has all."""
+SHORT_NAMES = {"diversity_disagreement": "diversity"}
 COSTS = {"FLOPs": "flops", "parameters": "params"}
 
 
@@ -74,10 +75,10 @@ def _as_calibrated(item: Mapping[str, Any]) -> dict[str, Any]:
 def _print_by_exits(title: str, items: Sequence[Mapping[str, Any]], chosen: int) -> None:
     """Measures as rows and numbers of exits as columns, so that it fits a narrow terminal."""
     marks = [" ←" if item["exits"] == chosen and len(items) > 1 else "" for item in items]
-    columns = ["exits kept per input", *(f"{item['exits']}{mark}" for item, mark in zip(items, marks, strict=True))]
+    columns = ["exits per input", *(f"{item['exits']}{mark}" for item, mark in zip(items, marks, strict=True))]
     keys = [key for key in METRIC_ROWS if all(key in item["metrics"] for item in items)]
-    rows = [[key, *(f"{item['metrics'][key]:.4f}" for item in items)] for key in keys]
+    rows = [[SHORT_NAMES.get(key, key), *(f"{item['metrics'][key]:.4f}" for item in items)] for key in keys]
     if "flops" in items[0]:
-        rows.insert(0, ["inputs at each exit", *(" ".join(map(str, item["active"])) for item in items)])
+        rows.insert(0, ["inputs at exit", *(" ".join(map(str, item["active"])) for item in items)])
         rows += [[name, *(f"{item[key]:,}" for item in items)] for name, key in COSTS.items()]
     print_table(title, columns, rows)

@@ -37,8 +37,8 @@ class DeepEnsemble(SingleExitMethod[NetworkList]):
 
     Weights are drawn one network after the other and each has a stream of batches of its own, so
     that a member is the same in ensembles of any size, and the same as a network trained alone.
-    They are trained in a loop: one call for all (vmap) gains less than a tenth at best and is mostly
-    slower, see docs/benchmarks.md.
+    They are trained in a loop, or in several processes (`training.parallel`); one call for all (vmap)
+    is never faster, see docs/benchmarks.md.
     """
 
     def __init__(self, settings: StandardConfig | EnsembleConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
