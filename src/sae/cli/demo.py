@@ -40,10 +40,7 @@ def demo(
         folder, layer = out / method["name"], {"method": method}
         shared = [suit_method(suggestions("digits"), layer), layer, {"train": options.section(epochs=epochs)}]
         configs = [resolve(*shared, {"seed": seed}) for seed in SEEDS]
-        records = [
-            train(c, folder / f"seed-{c.seed}", force=force, processes=options.num_cores(), display=Bar())
-            for c in configs
-        ]
+        records = [train(c, folder / f"seed-{c.seed}", force=force, display=Bar()) for c in configs]
         summaries[name] = summarise(records)
     (print_json if json else print_comparison)(summaries)
     print_message(f"the runs are in {out}; look at one with: sae evaluate {out}/sae/seed-0")
