@@ -20,7 +20,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from rich.console import Console
@@ -28,12 +27,11 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
+from benchmarks.noise import noise
 from sae.backbones.base import ChannelsLast
 from sae.config import resolve
-from sae.data.dataset import Dataset, Normalisation, Split
 from sae.methods import build_method
 from sae.methods.deep_ensemble import DeepEnsemble
-from sae.task import Classification, DataSpec
 from sae.training.flat_parameters import FlatParameters
 from sae.training.memory import keep_freed_memory
 from sae.training.trainer import Trainer
@@ -62,16 +60,6 @@ CASES = {
 }
 
 
-def synthetic(case: Case) -> Dataset:
-    """Noise in the shape of images; only its size matters here."""
-    rng = np.random.default_rng(0)
-    num_samples = case.steps * case.batch_size
-    images = rng.integers(0, 256, (num_samples, *case.shape), dtype=np.uint8)
-    split = Split(images, rng.integers(0, case.num_classes, num_samples))
-    normalisation = Normalisation((127.0,) * case.shape[0], (74.0,) * case.shape[0])
-    return Dataset("noise", DataSpec(case.shape, Classification(case.num_classes)), normalisation, split, split, split)
-
-
 def trainer_of(case: Case, num_members: int, seed: int = 0) -> Trainer:
     """A trainer of an ensemble, with crop and flip on."""
     config = resolve(
@@ -79,7 +67,7 @@ def trainer_of(case: Case, num_members: int, seed: int = 0) -> Trainer:
         {"method": {"name": "ensemble", "members": num_members}},
         {"train": {"batch_size": case.batch_size, "epochs": 1000}},
     )
-    dataset = synthetic(case)
+    dataset = noise(case.shape, case.num_classes, case.steps * case.batch_size)
     return Trainer(build_method(config.method, config.backbone, dataset.spec, seed), dataset, config)
 
 

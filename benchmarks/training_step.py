@@ -16,14 +16,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.noise import noise
 from sae.config import RunConfig, SaeConfig, resolve
-from sae.data.dataset import Dataset, Normalisation, Split
 from sae.measure.cost import measure_cost
 from sae.methods import build_method
 from sae.methods.sae import Sae
@@ -51,15 +50,6 @@ CASES = (
 )
 
 
-def synthetic(case: Case) -> Dataset:
-    """Noise in the shape of images; only its size matters here."""
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (NUM_SAMPLES, *case.shape), dtype=np.uint8)
-    split = Split(images, rng.integers(0, case.num_classes, NUM_SAMPLES))
-    normalisation = Normalisation((127.0,) * case.shape[0], (74.0,) * case.shape[0])
-    return Dataset("noise", DataSpec(case.shape, Classification(case.num_classes)), normalisation, split, split, split)
-
-
 def trainer_of(case: Case, method: dict[str, object]) -> Trainer:
     """A trainer with crop and flip on, as for the paper's data sets."""
     config = resolve(
@@ -68,7 +58,7 @@ def trainer_of(case: Case, method: dict[str, object]) -> Trainer:
     )
     return Trainer(
         build_method(config.method, config.backbone, DataSpec(case.shape, Classification(case.num_classes))),
-        synthetic(case),
+        noise(case.shape, case.num_classes, NUM_SAMPLES),
         config,
     )
 
