@@ -107,7 +107,7 @@ def test_classification_metrics_keep_to_their_bounds(logits: np.ndarray, seed: i
     assert set(measured) == set(CLASSIFICATION_METRICS)
     for key, value in measured.items():
         metric = CLASSIFICATION_METRICS[key]
-        assert metric.lower - 1e-6 <= value <= metric.upper + 1e-6
+        assert metric.quantity.lower - 1e-6 <= value <= metric.quantity.upper + 1e-6
 
 
 def test_a_perfect_prediction_reaches_the_better_bound() -> None:
@@ -115,7 +115,9 @@ def test_a_perfect_prediction_reaches_the_better_bound() -> None:
     predictive = Categorical((torch.eye(4) * 1e4).log_softmax(-1))
     for key, value in measure_all(predictive, labels).items():
         metric = CLASSIFICATION_METRICS[key]
-        assert value == pytest.approx(metric.upper if metric.maximise else metric.lower, abs=1e-6)
+        assert value == pytest.approx(
+            metric.quantity.upper if metric.quantity.maximise else metric.quantity.lower, abs=1e-6
+        )
 
 
 def test_regression_metrics_are_their_definitions() -> None:

@@ -4,7 +4,6 @@ Classification metrics take a `Categorical` over (batch, class) and labels (batc
 regression metrics a `Gaussian` over (batch,) and targets (batch,). All return a float.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sae.objectives import CLASSIFICATION, REGRESSION, Quantity
 from sae.predictive import Categorical, Gaussian, Predictive, gaussian_nll
 
 NUM_BINS = 15
@@ -87,31 +87,20 @@ class Metric:
 
     Attributes:
         compute: From a predictive distribution and targets to a number.
-        maximise: Whether more is better.
-        lower: Smallest possible value.
-        upper: Largest possible value.
+        quantity: Its direction and bounds.
     """
 
     compute: Callable[[Any, Tensor], float]
-    maximise: bool = False
-    lower: float = 0.0
-    upper: float = math.inf
+    quantity: Quantity
 
 
 CLASSIFICATION_METRICS: dict[str, Metric] = {
-    "nll": Metric(nll),
-    "accuracy": Metric(accuracy, maximise=True, upper=1.0),
-    "error": Metric(error, upper=1.0),
-    "f1": Metric(f1, maximise=True, upper=1.0),
-    "ece": Metric(ece, upper=1.0),
-    "cc_ece": Metric(cc_ece, upper=1.0),
-    "cc_ece_uniform": Metric(cc_ece_uniform, upper=1.0),
-    "brier": Metric(brier, upper=2.0),
+    compute.__name__: Metric(compute, CLASSIFICATION[compute.__name__])
+    for compute in (nll, accuracy, error, f1, ece, cc_ece, cc_ece_uniform, brier)
 }
-
 REGRESSION_METRICS: dict[str, Metric] = {
-    "nll": Metric(regression_nll, lower=-math.inf),
-    "mse": Metric(mse),
+    "nll": Metric(regression_nll, REGRESSION["nll"]),
+    "mse": Metric(mse, REGRESSION["mse"]),
 }
 
 

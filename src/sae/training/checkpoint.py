@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from sae.errors import RecordError
-from sae.record import Arrays, RunRecord
+from sae.folder import Arrays
+from sae.record import RunRecord
 from sae.training.trainer import Progress, Trainer
 
 

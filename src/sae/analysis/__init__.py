@@ -1,0 +1,1 @@
+"""Numbers from records, without torch: Pareto sets, hypervolume, the one to pick."""

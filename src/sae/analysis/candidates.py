@@ -1,0 +1,146 @@
+"""What a study has to offer: every finished trial at every number of exits, and the best of these."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sae.analysis.pareto import Losses, non_dominated
+from sae.config import McDropoutConfig, RunConfig, SaeConfig, VggConfig
+from sae.objectives import COSTS, SHIFTED, Limit, Objective
+from sae.record import RunRecord
+from sae.study_record import StudyRecord, Trial
+
+SHIFTED_VALIDATION = "shift-val.json"
+"""Metrics of a trial on the corrupted validation sets that objectives may use, at every number of exits."""
+
+LETTERS = {"N": "inputs", "K": "exits", "M": "members"}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained network at K′ exits.
+
+    Attributes:
+        trial: Where it comes from.
+        config: How it was trained.
+        exits: K, exits per input that it was trained for.
+        eval_exits: K′, exits per input that it is to predict with.
+        active: How many inputs use each exit then.
+        values: All validation metrics and costs, by the names of objectives.
+        ended: When the trial ended, in seconds since 1970.
+    """
+
+    trial: Trial
+    config: RunConfig
+    exits: int
+    eval_exits: int
+    active: tuple[int, ...]
+    values: dict[str, float]
+    ended: float
+
+    @property
+    def kind(self) -> str:
+        """The class of method it belongs to, by its trained N and K."""
+        return kind_of(self.config)
+
+    def losses(self, objectives: Sequence[Objective]) -> list[float]:
+        """On the scale on which differences are weighed."""
+        return [objective.scaled_loss(self.values[objective.name]) for objective in objectives]
+
+    def keeps(self, limits: Iterable[Limit]) -> bool:
+        """Whether no limit is broken."""
+        return all(limit.violation(self.values[limit.objective.name]) <= 0 for limit in limits)
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON; the run by its path."""
+        return {
+            "run": str(self.trial.run.path),
+            "method": self.trial.method,
+            "kind": self.kind,
+            "exits": self.exits,
+            "eval_exits": self.eval_exits,
+            "settings": summary(self.config),
+            "values": self.values,
+        }
+
+
+def candidates(study: StudyRecord) -> list[Candidate]:
+    """Every finished trial at every K′, in the order in which the trials ended; others are left out."""
+    found = [item for trial in study.trials() if trial.run.is_finished for item in candidates_of(trial)]
+    return sorted(found, key=lambda item: (item.ended, item.trial.method, item.trial.number))
+
+
+def candidates_of(trial: Trial) -> list[Candidate]:
+    """One finished trial at every K′, by what validation says."""
+    config, report = trial.run.config, trial.run.report("val")
+    ended = (trial.run.status or {}).get("ended", 0.0)
+    shifted = shifted_metrics(trial.run)
+    return [
+        Candidate(
+            trial,
+            config,
+            report["exits"],
+            item["exits"],
+            tuple(item["active"]),
+            {**item["metrics"], **{key: item[key] for key in COSTS}, **shifted.get(item["exits"], {})},
+            ended,
+        )
+        for item in report["by_exits"]
+    ]
+
+
+def shifted_metrics(run: RunRecord) -> dict[int, dict[str, float]]:
+    """By K′, the metrics on corrupted validation data, where the study asked for them."""
+    if not (run.path / SHIFTED_VALIDATION).exists():
+        return {}
+    return {
+        item["exits"]: {f"{key}{SHIFTED}": value for key, value in item["metrics"].items()}
+        for item in run.read_json(SHIFTED_VALIDATION)["by_exits"]
+    }
+
+
+def losses_of(found: Sequence[Candidate], objectives: Sequence[Objective]) -> Losses:
+    """(candidate, objective), less is better."""
+    return np.array([item.losses(objectives) for item in found], dtype=np.float64).reshape(-1, len(objectives))
+
+
+def front(found: Sequence[Candidate], objectives: Sequence[Objective], limits: Sequence[Limit] = ()) -> list[Candidate]:
+    """Those that keep all limits and that none beats, each point once.
+
+    Of candidates with equal values the first at its trained K is kept, else the first.
+    """
+    kept = [item for item in found if item.keeps(limits)]
+    best = [item for item, good in zip(kept, non_dominated(losses_of(kept, objectives)), strict=True) if good]
+    unique: dict[tuple[float, ...], Candidate] = {}
+    for item in sorted(best, key=lambda item: item.eval_exits != item.exits):
+        unique.setdefault(tuple(item.losses(objectives)), item)
+    return [item for item in best if any(item is other for other in unique.values())]
+
+
+def kind_of(config: RunConfig) -> str:
+    """The paper's classes: SE, EE, MIMO, MIMMO and I/B (in between) for an SAE, else the method's name."""
+    method = config.method
+    if not isinstance(method, SaeConfig):
+        return method.name
+    if method.inputs == 1:
+        return "SE" if method.exits == 1 else "EE"
+    if method.exits == 1:
+        return "MIMO"
+    return "MIMMO" if method.exits == config.backbone.depth else "I/B"
+
+
+def summary(config: RunConfig) -> str:
+    """The settings by which people tell configurations apart, `N=2 K=3 W=4`."""
+    method, backbone = config.method, config.backbone
+    parts = [
+        *(f"{letter}={getattr(method, key)}" for letter, key in LETTERS.items() if hasattr(method, key)),
+        f"W={backbone.width}",
+        *([] if isinstance(method, SaeConfig) else [f"D={backbone.depth}"]),
+    ]
+    if isinstance(method, McDropoutConfig):
+        parts.insert(0, f"rate={method.rate:.2g}")
+    if isinstance(backbone, VggConfig) and max(backbone.blocks) > 1:
+        parts.append(f"blocks={','.join(map(str, backbone.blocks))}")
+    return " ".join(parts)

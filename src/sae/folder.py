@@ -1,0 +1,125 @@
+"""A folder of ours: files that are whole or not there, and at most one process at work in it."""
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sae.errors import RecordError
+
+Arrays = dict[str, NDArray[Any]]
+
+LOCK = ".lock"
+
+
+class Folder:
+    """Reads and writes files of a folder; every file is written under a temporary name and renamed.
+
+    Attributes:
+        path: The folder.
+    """
+
+    ADVICE: ClassVar[str] = "start over with --force"
+    """What to do about a damaged file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes out for a while; the system lets go of it also if this process is killed."""
+        try:
+            import fcntl
+        except ImportError:  # Windows: nothing to be had that a killed process lets go of
+            yield
+            return
+        with (self.path / LOCK).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RecordError(
+                    f"one process at a time may work in {self.path}, however another is at it: wait for it, or end it"
+                ) from None
+            yield
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a text file as a whole or not at all."""
+        self._replace(name, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+    def write_json(self, name: str, values: Mapping[str, Any]) -> None:
+        """Write a mapping as JSON; NaN and infinity are refused, they are no JSON."""
+        self.write_text(name, json.dumps(values, indent=2, allow_nan=False) + "\n")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Read a mapping."""
+        try:
+            with self._reading(name) as path:
+                values = json.loads(path.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise RecordError(f"{self.path / name} is damaged ({error}): {self.ADVICE}") from None
+        if not isinstance(values, dict):
+            raise RecordError(
+                f"{self.path / name} must hold a JSON object, got a {type(values).__name__}: {self.ADVICE}"
+            )
+        return values
+
+    def write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows that share their keys as CSV."""
+
+        def write(temporary: Path) -> None:
+            with temporary.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
+                writer.writeheader()
+                writer.writerows(rows)
+
+        self._replace(name, write)
+
+    def write_arrays(self, name: str, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
+        """Write named arrays as safetensors."""
+        from safetensors.numpy import save
+
+        content = save(arrays, metadata)  # its save_file hides a full disk behind an error of its own
+        self._replace(name, lambda temporary: temporary.write_bytes(content))
+
+    def read_arrays(self, name: str) -> tuple[Arrays, dict[str, str]]:
+        """Read named arrays and the metadata beside them."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with self._reading(name) as path, safe_open(path, framework="np") as file:
+                return {key: np.array(file.get_tensor(key)) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+        except SafetensorError as error:
+            raise RecordError(f"{self.path / name} is damaged or cut short ({error}): {self.ADVICE}") from None
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[Path]:
+        """The path of a file of this run; that it is missing or cannot be read is said in our words."""
+        try:
+            yield self.path / name
+        except FileNotFoundError:
+            raise RecordError(f"{self.path} must hold {name}, however it is missing: {self.ADVICE}") from None
+        except OSError as error:
+            reason = error.strerror or error
+            raise RecordError(
+                f"{self.path / name} must be a readable file, however it is not ({reason}): {self.ADVICE}"
+            ) from None
+
+    def _replace(self, name: str, write: Callable[[Path], object]) -> None:
+        temporary = self.path / f".{name}.tmp"
+        try:
+            write(temporary)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(self.path / name)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise RecordError(
+                f"{self.path / name} could not be written ({error.strerror}): what was there before is untouched; "
+                f"make room or name another folder, then run the same command again"
+            ) from error

@@ -1,0 +1,1 @@
+"""The best configurations for a budget: space, samplers, stopping, study, executors."""

@@ -1,0 +1,102 @@
+"""Settings of a search, and of the study that it leaves."""
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from sae.objectives import DEFAULT_OBJECTIVES
+from sae.settings import Settings
+
+SAMPLERS = ("gp", "scalarized", "tpe", "nsga2", "random", "grid")
+Sampler = Literal["gp", "scalarized", "tpe", "nsga2", "random", "grid"]
+
+LARGEST_STARTUP = 50
+"""Random trials before the model, as in the paper; fewer for small budgets."""
+GP_OBJECTIVES = 3
+"""Up to so many the model of a front is affordable; above, random scalarisations are."""
+DEFAULT_TRIALS = 100
+
+
+class SearchConfig(Settings):
+    """What a search looks for and how; everything has a default."""
+
+    methods: tuple[str, ...] = Field(("sae",), min_length=1, description="methods to search")
+    objectives: tuple[str, ...] | None = Field(
+        None, description="validation metrics and costs; by default nll, cc_ece, flops (regression: nll, mse, flops)"
+    )
+    max: dict[str, float] = Field({}, description="what a configuration may have at most")
+    min: dict[str, float] = Field({}, description="what it must have at least")
+    trials: int | None = Field(None, ge=1, description=f"sampled trials per method; {DEFAULT_TRIALS} if nothing limits")
+    hours: float | None = Field(None, gt=0, description="time after which no trial is started")
+    sampler: Sampler | None = Field(None, description="by default gp, or scalarized above 3 objectives")
+    startup: int | None = Field(None, ge=1, description="random trials first; by default a quarter, at most 50")
+    grid: int = Field(100, ge=1, description="finite spaces of at most so many configurations are tried out in full")
+    k_free: bool = Field(False, description="with sampler grid: train the largest K only")
+    shift: bool = Field(False, description="evaluate every trial on the 95 corrupted test sets")
+    stop_early: bool = Field(False, description="stop trials that are dominated at rungs of epochs")
+    reduction: int = Field(3, ge=2, description="one of so many trials passes a rung")
+
+    @model_validator(mode="after")
+    def _methods_differ(self) -> Self:
+        if len(set(self.methods)) < len(self.methods):
+            raise ValueError(f"methods must differ, got {', '.join(self.methods)}")
+        return self
+
+    def objectives_for(self, task: str) -> tuple[str, ...]:
+        """The names of what is optimised for a kind of task."""
+        return self.objectives or DEFAULT_OBJECTIVES[task]
+
+    def sampler_for(self, num_objectives: int) -> Sampler:
+        """The sampler that was asked for, or the one that suits the number of objectives."""
+        return self.sampler or ("gp" if num_objectives <= GP_OBJECTIVES else "scalarized")
+
+    @property
+    def budget(self) -> int | None:
+        """Sampled trials per method; None if time is the only limit."""
+        return self.trials or (None if self.hours else DEFAULT_TRIALS)
+
+    @property
+    def startup_trials(self) -> int:
+        """Random trials before the model.
+
+        Example:
+            >>> SearchConfig(trials=40).startup_trials, SearchConfig(trials=500).startup_trials
+            (10, 50)
+        """
+        if self.startup is not None:
+            return self.startup
+        return LARGEST_STARTUP if self.budget is None else min(LARGEST_STARTUP, max(4, self.budget // 4))
+
+
+class StudyConfig(Settings):
+    """All that the trials of a study depend on; what may change from one session to the next is not here.
+
+    Attributes:
+        id: Tells the study from others in the same storage.
+        task: What is predicted: `classification` or `regression`.
+        spaces: By method, the settings of its runs, with holes.
+        objectives: What is optimised.
+        max: What a configuration may have at most.
+        min: What it must have at least.
+        sampler: How sampled trials are chosen.
+        startup: Random trials before that.
+        grid: How many configurations a space may have to be tried out in full.
+        rungs: Epochs at which dominated trials are stopped; none if they are not.
+        reduction: One of so many trials passes a rung.
+        shift: Whether trials are evaluated on the 95 corrupted test sets.
+        seed: Of the search and of its runs.
+    """
+
+    id: str
+    task: Literal["classification", "regression"]
+    spaces: dict[str, dict[str, Any]]
+    objectives: tuple[str, ...]
+    max: dict[str, float]
+    min: dict[str, float]
+    sampler: Sampler
+    startup: int
+    grid: int
+    rungs: tuple[int, ...]
+    reduction: int
+    shift: bool
+    seed: int

@@ -1,0 +1,93 @@
+"""The folder a study leaves: its settings, Optuna's storage, and a run folder for every trial."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sae.config import RunConfig
+from sae.objectives import Limit, Objective, limits, objectives
+from sae.record import Record, RunRecord
+from sae.study_config import StudyConfig
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial that has begun.
+
+    Attributes:
+        method: What was trained.
+        number: Of the trial, among those of its method.
+        run: Its run folder.
+    """
+
+    method: str
+    number: int
+    run: RunRecord
+
+    @property
+    def name(self) -> str:
+        """As users see it, `sae/12`."""
+        return f"{self.method}/{self.number}"
+
+
+class StudyRecord(Record[StudyConfig]):
+    """One study folder."""
+
+    KIND, MAKER = "study", "sae search"
+    MARK = "# The resolved settings of a study of sae."
+    CONFIG, STORAGE, CLOCK, CONFIRMED = "study.yaml", "optuna.db", "clock.json", "confirmed.json"
+    TRIALS, CONFIRM = "trials", "confirm"
+    FILES = (CONFIG, STORAGE, f"{STORAGE}-journal", CLOCK, CONFIRMED, TRIALS, CONFIRM)
+
+    @classmethod
+    def open(cls, path: Path) -> "StudyRecord":
+        """The record of a study that was begun."""
+        record = cls(path)
+        _ = record.config
+        return record
+
+    @property
+    def config(self) -> StudyConfig:
+        """The settings that the study was begun with."""
+        return self._read_config(StudyConfig)
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """What is optimised."""
+        return objectives(self.config.objectives, self.config.task)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """What a configuration has to keep."""
+        return limits(self.config.max, self.config.min, self.config.task)
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on it so far, over all sessions."""
+        return float(self.read_json(self.CLOCK)["seconds"]) if (self.path / self.CLOCK).exists() else 0.0
+
+    def trial(self, method: str, number: int, config: RunConfig) -> Trial:
+        """The trial of this number and config; the same ones always have the same folder."""
+        folder = self.path / self.TRIALS / method / f"{number:05d}-{config_hash(config)}"
+        return Trial(method, number, RunRecord(folder))
+
+    def trials(self) -> Iterator[Trial]:
+        """All trials that have begun, whatever became of them, by method and number."""
+        for folder in sorted((self.path / self.TRIALS).glob("*/*-*")):
+            if (folder / RunRecord.CONFIG).exists():
+                yield Trial(folder.parent.name, int(folder.name.split("-")[0]), RunRecord(folder))
+
+    def clear(self) -> None:
+        """Delete the study, its settings last so that no half of it looks strange."""
+        for name in reversed(self.FILES):
+            path = self.path / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def config_hash(config: RunConfig) -> str:
+    """Eight digits that tell one config from another."""
+    text = json.dumps(config.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
