@@ -1,5 +1,6 @@
 """What a study has to offer: every finished trial at every number of exits, and the best of these."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,12 +47,12 @@ class Candidate:
         return kind_of(self.config)
 
     def losses(self, objectives: Sequence[Objective]) -> list[float]:
-        """On the scale on which differences are weighed."""
-        return [objective.scaled_loss(self.values[objective.name]) for objective in objectives]
+        """On the scale on which differences are weighed; NaN for what has not been measured."""
+        return [objective.scaled_loss(self.values.get(objective.name, math.nan)) for objective in objectives]
 
     def keeps(self, limits: Iterable[Limit]) -> bool:
         """Whether no limit is broken."""
-        return all(limit.violation(self.values[limit.objective.name]) <= 0 for limit in limits)
+        return all(limit.violation(self.values.get(limit.objective.name, math.nan)) <= 0 for limit in limits)
 
     def describe(self) -> dict[str, Any]:
         """As JSON; the run by its path."""

@@ -28,6 +28,8 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default whe
 Processes = Annotated[
     int | None, typer.Option(min=1, help="processes for the members of an ensemble; by default one for each core")
 ]
+Maximum = Annotated[list[str] | None, typer.Option("--max", help="a limit, e.g. flops=2e6; may be given several times")]
+Minimum = Annotated[list[str] | None, typer.Option("--min", help="a limit, e.g. f1=0.8; may be given several times")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 
@@ -47,6 +49,32 @@ def integers(flag: str, text: str | None) -> list[int] | None:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ConfigError(f"{flag} takes whole numbers separated by commas, got {text!r}") from None
+
+
+def names(flag: str, text: str | None) -> list[str] | None:
+    """Read `nll,f1` as names."""
+    from sae.errors import ConfigError
+
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise ConfigError(f"{flag} takes names separated by commas, got {text!r}")
+    return parts
+
+
+def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
+    """Read `flops=2e6` and its like as numbers by name."""
+    from sae.errors import ConfigError
+
+    pairs = {}
+    for text in texts or []:
+        name, _, number = text.partition("=")
+        try:
+            pairs[name.strip()] = float(number)
+        except ValueError:
+            raise ConfigError(f"{flag} takes name=number, e.g. flops=2e6, got {text!r}") from None
+    return pairs
 
 
 def section(**values: Any) -> dict[str, Any]:
