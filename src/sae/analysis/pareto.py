@@ -55,6 +55,9 @@ def spread_order(losses: Losses) -> NDArray[np.int64]:
     order: list[int] = []
     for value in np.unique(rank):
         members = np.flatnonzero(rank == value).tolist()
+        if not np.isfinite(scaled[members]).all():  # the last rank, if some are not finite: nothing to spread over
+            order += members
+            continue
         chosen = [members.pop(int(np.argmin(np.linalg.norm(scaled[members], axis=1))))]
         while members:
             gaps = np.linalg.norm(scaled[members][:, None] - scaled[chosen][None], axis=2).min(axis=1)
