@@ -56,7 +56,9 @@ def test_exits_cannot_follow_a_depth_that_is_searched() -> None:
 
 
 def test_a_range_to_the_depth_cannot_start_above_it() -> None:
-    with pytest.raises(ConfigError, match="method.inputs: a range up to the depth of the backbone, 5, cannot start at 9"):
+    with pytest.raises(
+        ConfigError, match="method.inputs: a range up to the depth of the backbone, 5, cannot start at 9"
+    ):
         space(method={"inputs": {"int": [9, "depth"]}})
 
 

@@ -1,5 +1,6 @@
 """How the next configuration is chosen."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from sae.search.scalarized import ScalarizedSampler
 from sae.seeds import derive_seed
 
 LARGEST_SEED = 2**32
+CHOSEN_BY_GP = "gp:relative_params:0"
+"""Where Optuna's GPSampler notes what it has chosen for a trial, so that others avoid it; asked again it would too."""
 
 
 def make_sampler(name: str, seed: int, startup: int) -> BaseSampler:
@@ -58,8 +61,9 @@ class ByNameSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """As the other."""
-        return self.together.sample_relative(study, trial, search_space)
+        """As the other, unless it has chosen already and the trial was then cut short in being asked."""
+        chosen = trial.system_attrs.get(CHOSEN_BY_GP)
+        return json.loads(chosen) if chosen else self.together.sample_relative(study, trial, search_space)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution

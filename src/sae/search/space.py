@@ -149,7 +149,9 @@ def _check_names(given: Layer) -> None:
     """A space is of one data set, one backbone and one method."""
     for path, hole in find_holes(given):
         if path.removesuffix(".name") in ("data", "backbone", "method"):
-            raise ConfigError(f"{path.removesuffix('.name')}.name must be one value, not a hole, got {hole.as_setting()}")
+            raise ConfigError(
+                f"{path.removesuffix('.name')}.name must be one value, not a hole, got {hole.as_setting()}"
+            )
 
 
 def _with_depth(template: dict[str, Any]) -> dict[str, Any]:
