@@ -25,6 +25,12 @@ SMALL = (
 )
 """A network that is trained in a fraction of a second; N and K and the schedules of SAE are searched."""
 
+FINISHED = (
+    *("--method", "sae,ensemble,standard", "--sampler", "random", "--trials", "3"),
+    *("--set", "spaces.ensemble.method={name: ensemble, members: {int: [1, 2]}}"),
+)
+"""Flags of the study that many tests look at."""
+
 
 class InlineExecutor:
     """Trains in this process, one job at a time: for tests of what is asked and told, not of how it runs."""
