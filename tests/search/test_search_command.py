@@ -218,13 +218,14 @@ def test_a_folder_at_work_is_left_alone(
     finished_study: Path, inline: InlineExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sae.folder.LOCK_PATIENCE", 0.1)
-    before = footprint(finished_study)
+    before = footprint(finished_study / "trials")
     with StudyRecord(finished_study).lock():
         for force in ((), ("--force",)):
             code, _, error = search(finished_study, *FINISHED, *force)
             assert code == 2
             assert "one process at a time may work in" in error
-    assert footprint(finished_study) == before
+    assert footprint(finished_study / "trials") == before
+    assert StudyRecord.open(finished_study).seconds > 0
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_a_folder_at_work_is_left_alone(
         (("--objectives", "nll,nll"), "objectives must be one or more different ones"),
         (("--method", "sae,foo"), "method must be one of"),
         (("--method", "sae,sae"), "methods must differ"),
-        (("--sampler", "foo"), "search.sampler"),
+        (("--sampler", "foo"), "sampler must be 'gp', 'scalarized'"),
         (("--max", "flops"), "--max takes name=number"),
         (("--max", "foo=3"), "an objective of classification must be one of"),
         (("--set", "spaces.ensemble.backbone.width=1"), "spaces are for methods that are searched (sae)"),

@@ -71,6 +71,8 @@ class Driver:
 
     def run(self, on_change: Callable[[], None] = lambda: None) -> None:
         """Bring the study to the end of its budget, or to a stop; what runs by then is finished first."""
+        for study in self.studies.values():
+            self._check_hope(study)
         self._resume()
         while True:
             if self.is_stopping:
