@@ -28,6 +28,7 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default whe
 Processes = Annotated[
     int | None, typer.Option(min=1, help="processes for the members of an ensemble; by default one for each core")
 ]
+Workers = Annotated[int | None, typer.Option(min=1, help="trials at once; by default one for each core")]
 Maximum = Annotated[list[str] | None, typer.Option("--max", help="a limit, e.g. flops=2e6; may be given several times")]
 Minimum = Annotated[list[str] | None, typer.Option("--min", help="a limit, e.g. f1=0.8; may be given several times")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]

@@ -1,5 +1,6 @@
 """`sae search`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -42,7 +43,7 @@ def search(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="any setting or hole, e.g. 'backbone.width={choice: [1, 4]}'")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="trials at once; by default one for each core")] = None,
+    workers: options.Workers = None,
     executor: Annotated[Literal["local", "ray"], typer.Option(help="where trials run")] = "local",
     address: Annotated[str | None, typer.Option(help="of a Ray cluster; by default one is started here")] = None,
     cpus_per_trial: Annotated[float, typer.Option(help="with --executor ray")] = 1.0,
@@ -79,10 +80,7 @@ def search(
     )
     settings, study = resolve_search(config, flags, set_ or [])
     place = make_executor(executor, workers, address, cpus_per_trial, gpus_per_trial)
-    try:
-        run(out, settings, study, place, storage, confirm, confirm_most, force=force)
-    finally:
-        place.close()
+    run_study(out, settings, study, place, storage, Confirming(confirm, confirm_most), force=force)
     print_results(out, json=json)
 
 
@@ -122,28 +120,43 @@ def make_executor(
     return LocalExecutor(workers or options.num_cores())
 
 
-def run(
+@dataclass(frozen=True)
+class Confirming:
+    """What is to be trained again.
+
+    Attributes:
+        seeds: On so many other seeds; 0 for not at all.
+        most: At most so many of the front.
+    """
+
+    seeds: int = 0
+    most: int | None = None
+
+
+def run_study(
     out: Path,
     settings: "SearchConfig",
     config: "StudyConfig",
     executor: "Executor",
-    storage: str | None,
-    confirm: int,
-    confirm_most: int | None,
+    storage: str | None = None,
+    confirming: Confirming | None = None,
     *,
-    force: bool,
+    force: bool = False,
 ) -> None:
-    """Search, then confirm if asked to; says what it is about to do."""
+    """Search, then confirm if asked to; says what it is about to do, and ends the workers whatever happens."""
     from sae.cli.output import print_message
     from sae.search.driver import Budget
     from sae.search.run import open_study, run_confirmation, run_search
 
-    record = open_study(out, config, force=force, keep_startup=settings.startup is None)
-    print_message(announcement(settings, record.config))
-    with record.lock():
-        run_search(record, executor, Budget(settings.budget, settings.hours), storage, print_message)
-        if confirm:
-            run_confirmation(record, executor, confirm, confirm_most, print_message)
+    try:
+        record = open_study(out, config, force=force, keep_startup=settings.startup is None)
+        print_message(announcement(settings, record.config))
+        with record.lock():
+            run_search(record, executor, Budget(settings.budget, settings.hours), storage, print_message)
+            if confirming and confirming.seeds:
+                run_confirmation(record, executor, confirming.seeds, confirming.most, print_message)
+    finally:
+        executor.close()
 
 
 def announcement(settings: "SearchConfig", config: "StudyConfig") -> str:
