@@ -16,6 +16,7 @@ from sae.analysis.pareto import (
     normalised,
     ranks,
     spread_order,
+    usual_worst,
 )
 
 NAN, INF = np.nan, np.inf
@@ -182,6 +183,26 @@ def test_the_knee_does_not_depend_on_units() -> None:
     points = np.array([[0.0, 1.0], [0.3, 0.3], [1.0, 0.0], [0.9, 0.05]])
     assert knee(points) == 1
     assert knee(points * [1e6, 1e-6] + [5.0, -3.0]) == 1
+
+
+def test_an_outlier_does_not_hide_the_differences_of_the_others() -> None:
+    points = np.array([[0.10, 0.5], [0.12, 0.2], [0.20, 0.15], [0.30, 0.10], [0.40, 0.05]])
+    with_outlier = np.vstack([points, [50.0, 0.049]])
+    assert knee(points) == knee(with_outlier) == 1
+    assert np.argmin(np.linalg.norm(normalised(with_outlier), axis=1)) == 4  # what it would be by the whole range
+
+
+@given(losses(ANY, most=9))
+def test_the_knee_of_any_points_is_one_of_them(points: Losses) -> None:
+    if len(points):
+        usable = [bool(np.isfinite(point).all()) for point in points]
+        assert usable[knee(points)] or not any(usable)
+
+
+def test_the_usual_worst_leaves_out_what_is_far_off() -> None:
+    points = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [4.0, 0.0], [99.0, 7.0], [NAN, 1.0]])
+    assert usual_worst(points).tolist() == [4.0, 7.0]
+    assert usual_worst(points[:1]).tolist() == [1.0, 0.0]
 
 
 def test_of_equally_near_points_the_first_is_the_knee() -> None:

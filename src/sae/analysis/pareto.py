@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 Losses = NDArray[np.float64]
 
+FAR_OUT = 3.0
+"""Ranges between the quartiles beyond which a loss is an outlier."""
+
 
 def non_dominated(losses: Losses) -> NDArray[np.bool_]:
     """Which points no other beats: none is at least as good in all objectives and better in one.
@@ -144,15 +147,39 @@ def _worth_keeping(points: Losses) -> Losses:
     return np.array(kept[::-1])
 
 
+def usual_worst(losses: Losses) -> NDArray[np.float64]:
+    """Per objective, the worst of finite points that is no outlier.
+
+    An outlier is what Tukey calls far out: more than 3 times the range between the quartiles above the
+    third quartile; the ends of a common front are not. Where only points equal to the best would be
+    left, the worst of all is taken. There must be a finite point.
+
+    Example:
+        >>> usual_worst(np.array([[1.0], [2.0], [3.0], [4.0], [90.0]])).tolist()
+        [4.0]
+    """
+    finite = losses[np.isfinite(losses).all(axis=1)]
+    first, third = np.quantile(finite, (0.25, 0.75), axis=0)
+    usual = np.where(finite <= third + FAR_OUT * (third - first), finite, -np.inf).max(axis=0)
+    worst: NDArray[np.float64] = np.where(usual > finite.min(axis=0), usual, finite.max(axis=0))
+    return worst
+
+
 def knee(losses: Losses) -> int:
     """The index of the point nearest to the ideal one, all objectives scaled to the range of the points.
 
     The ideal is the best of every objective at once, which no point reaches: the nearest
-    gives up least. Of points that are equally near the first is taken. There must be a point.
+    gives up least. Outliers do not stretch the range: one point that is far worse in an objective,
+    as a network read at a K it was not trained for may be, would make all others look alike in it.
+    Of points that are equally near the first is taken. There must be a point.
 
     Example:
         >>> knee(np.array([[0.0, 1.0], [0.2, 0.2], [1.0, 0.0]]))
         1
     """
     assert len(losses), "the knee of no points was asked for"
-    return int(np.argmin(np.linalg.norm(normalised(losses), axis=1)))
+    usable = np.isfinite(losses).all(axis=1)
+    if not usable.any():
+        return 0
+    usual = np.minimum(losses[usable], usual_worst(losses))
+    return int(np.argmin(np.linalg.norm(normalised(losses, among=usual), axis=1)))
