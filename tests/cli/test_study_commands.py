@@ -2,12 +2,14 @@
 
 import csv
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sae.analysis.candidates import candidates
+from tests.builders import run_config
 from tests.cli.test_cli import sae
 from tests.studies import StudyBuilder, point, small_study
 from tests.studies import sae as sae_settings
@@ -229,3 +231,19 @@ def test_reading_a_study_loads_no_torch(study: Path) -> None:
         f"app(['pareto', {str(study)!r}, '--json'], standalone_mode=False); assert 'torch' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_the_commands_of_a_pick_work_and_give_its_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sae.training.run import train
+
+    monkeypatch.chdir(tmp_path)
+    study = StudyBuilder(Path("my study")).record
+    for number, exits in enumerate((1, 3)):
+        config = run_config(method=sae_settings(2, exits), backbone={"name": "fc", "depth": 3})
+        train(config, study.trial("sae", number, config).run.path)
+    report = read("pick", "my study", "--prefer", "flops")
+    evaluated = read(*shlex.split(report["commands"]["evaluate"])[1:])
+    assert evaluated["metrics"] == report["test"]
+    again = read(*shlex.split(report["commands"]["train"])[1:])
+    metrics = next(item["metrics"] for item in again["by_exits"] if item["exits"] == report["eval_exits"])
+    assert metrics == report["test"]
