@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from sae.errors import RecordError
 Arrays = dict[str, NDArray[Any]]
 
 LOCK = ".lock"
+LOCK_PATIENCE = 5.0
+"""Seconds to wait for another process, which may be on its way out."""
 
 
 class Folder:
@@ -39,13 +42,19 @@ class Folder:
         except ImportError:  # Windows: nothing to be had that a killed process lets go of
             yield
             return
+        give_up = time.monotonic() + LOCK_PATIENCE
         with (self.path / LOCK).open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RecordError(
-                    f"one process at a time may work in {self.path}, however another is at it: wait for it, or end it"
-                ) from None
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > give_up:
+                        raise RecordError(
+                            f"one process at a time may work in {self.path}, however another is at it: "
+                            f"wait for it, or end it"
+                        ) from None
+                    time.sleep(0.05)
             yield
 
     def write_text(self, name: str, text: str) -> None:

@@ -4,6 +4,7 @@ Every file is written under a temporary name and renamed, and a run's `status.js
 last, so that a folder is either unfinished work, which is resumed, or a whole result.
 """
 
+import time
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
 
@@ -152,6 +153,12 @@ class RunRecord(Record[RunConfig]):
         """Whether the run ended well."""
         status = self.status
         return status is not None and status["state"] == "finished"
+
+    def end(self, state: str, **facts: Any) -> None:
+        """Say how the run ended, and when; from then on it stays so."""
+        self.write_json(self.STATUS, {"state": state, "ended": round(time.time(), 3), **facts})
+        for name in (self.CHECKPOINT, self.INTERIM):
+            (self.path / name).unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Delete the files of a run, the status first so that no half of it looks whole."""

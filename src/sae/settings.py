@@ -114,7 +114,7 @@ def from_assignments(assignments: list[str]) -> dict[str, Any]:
 
 def differences(one: Settings, other: Settings) -> list[str]:
     """The keys in which two configs of the same kind differ, each with both values."""
-    left, right = (dict(_flatten(config.model_dump(mode="json"))) for config in (one, other))
+    left, right = (dict(flatten(config.model_dump(mode="json"))) for config in (one, other))
     keys = [*left, *(key for key in right if key not in left)]
     return [f"{key} {left.get(key)} → {right.get(key)}" for key in keys if left.get(key) != right.get(key)]
 
@@ -143,10 +143,11 @@ def _read_value(text: str) -> Any:
     return value
 
 
-def _flatten(values: Layer, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(values: Layer, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting by its path, `train.lr`."""
     for key, value in values.items():
         if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 

@@ -30,7 +30,7 @@ class SearchConfig(Settings):
     hours: float | None = Field(None, gt=0, description="time after which no trial is started")
     sampler: Sampler | None = Field(None, description="by default gp, or scalarized above 3 objectives")
     startup: int | None = Field(None, ge=1, description="random trials first; by default a quarter, at most 50")
-    grid: int = Field(100, ge=1, description="finite spaces of at most so many configurations are tried out in full")
+    grid: int = Field(200, ge=1, description="finite spaces of at most so many configurations are tried out in full")
     k_free: bool = Field(False, description="with sampler grid: train the largest K only")
     shift: bool = Field(False, description="evaluate every trial on the 95 corrupted test sets")
     stop_early: bool = Field(False, description="stop trials that are dominated at rungs of epochs")

@@ -12,6 +12,8 @@ UsageError: Any = typer.BadParameter.__base__
 
 EXTRA_OF = {
     "torch": "train",
+    "optuna": "train",
+    "ray": "ray",
     "sklearn": "train",
     "safetensors": "train",
     "pooch": "train",
@@ -65,10 +67,11 @@ def main() -> None:
     app()
 
 
-from sae.cli import cost, data, demo, evaluate, pareto, pick, train  # noqa: E402
+from sae.cli import cost, data, demo, evaluate, pareto, pick, search, train  # noqa: E402
 
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
+app.command("search")(search.search)
 app.command("cost")(cost.cost)
 app.add_typer(data.app, name="data")
 app.command("pareto")(pareto.pareto)

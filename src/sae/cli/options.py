@@ -29,18 +29,13 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default whe
 Processes = Annotated[
     int | None, typer.Option(min=1, help="processes for the members of an ensemble; by default one for each core")
 ]
+Maximum = Annotated[list[str] | None, typer.Option("--max", help="a limit, e.g. flops=2e6; may be given several times")]
+Minimum = Annotated[list[str] | None, typer.Option("--min", help="a limit, e.g. f1=0.8; may be given several times")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 Study = Annotated[Path, typer.Argument(help="folder of a study")]
 Objectives = Annotated[
     str | None, typer.Option(help="what to compare by, e.g. nll,f1,flops; by default the study's objectives")
-]
-Max = Annotated[
-    list[str] | None,
-    typer.Option("--max", help="what a configuration may have at most, e.g. flops=2e6; may be repeated"),
-]
-Min = Annotated[
-    list[str] | None, typer.Option("--min", help="what it must have at least, e.g. f1=0.8; may be repeated")
 ]
 Methods = Annotated[str | None, typer.Option("--method", help="only these methods, e.g. sae,ensemble; by default all")]
 

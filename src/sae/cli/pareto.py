@@ -20,8 +20,8 @@ WIDEST = 40
 def pareto(
     study: options.Study,
     objectives: options.Objectives = None,
-    max_: options.Max = None,
-    min_: options.Min = None,
+    max_: options.Maximum = None,
+    min_: options.Minimum = None,
     method: options.Methods = None,
     csv: Annotated[Path | None, typer.Option(help="also write the front, with every metric, to this file")] = None,
     figure: Annotated[Path | None, typer.Option(help="also draw all configurations, a .png or .svg file")] = None,

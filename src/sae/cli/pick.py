@@ -17,8 +17,8 @@ def pick(
         str | None, typer.Option(help="take the best in this metric or cost; by default the knee of the front")
     ] = None,
     objectives: options.Objectives = None,
-    max_: options.Max = None,
-    min_: options.Min = None,
+    max_: options.Maximum = None,
+    min_: options.Minimum = None,
     method: options.Methods = None,
     json: options.Json = False,
 ) -> None:

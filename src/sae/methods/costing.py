@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from sae.config import BackboneConfig, MethodConfig
+from sae.config import BackboneConfig, MethodConfig, NetworkConfig, SaeConfig
 from sae.errors import ConfigError
 from sae.measure.cost import Cost, measure_cost
 from sae.methods import METHODS
@@ -37,3 +37,19 @@ def cost_of(
     if active is not None:
         raise ConfigError(f"--active is for methods with exits, however {method.name} has one exit, the last")
     return measure_cost(built.pruned(), shape)
+
+
+def cost_bounds(config: NetworkConfig, spec: DataSpec) -> Cost:
+    """The least that a configuration may cost, known before it is trained.
+
+    Which exits an SAE will use is learnt, and it may be evaluated at fewer than it was trained
+    for: the cheapest outcome is that all inputs use one exit, the cheapest. Parameters and
+    FLOPs are bounded apart, for another exit may have the fewest of each.
+    """
+    method, backbone = config.method, config.backbone
+    num_outputs = spec.task.num_outputs
+    if not isinstance(method, SaeConfig):
+        return cost_of(method, backbone, spec.shape, num_outputs)
+    ways = ([0] * j + [method.inputs] + [0] * (backbone.depth - j - 1) for j in range(backbone.depth))
+    costs = [cost_of(method, backbone, spec.shape, num_outputs, active) for active in ways]
+    return Cost(params=min(cost.params for cost in costs), flops=min(cost.flops for cost in costs), by_part={})

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from sae.errors import RecordError
 from sae.folder import Arrays
+from sae.methods import Method
 from sae.record import RunRecord
 from sae.training.trainer import Progress, Trainer
 
@@ -20,6 +21,15 @@ def load_model(record: RunRecord, model: nn.Module) -> None:
     """Read the weights of a trained method into one of the same config."""
     arrays, _ = record.read_arrays(record.MODEL)
     _load_state(model, arrays, f"{record.path / record.MODEL}")
+
+
+def load_first_streams(record: RunRecord, method: Method) -> None:
+    """Read the weights of the first members of a larger ensemble."""
+    arrays, _ = record.read_arrays(record.MODEL)
+    names = {module: name for name, module in method.named_modules()}
+    for stream in range(method.num_streams):
+        member = method.stream_module(stream)
+        _load_state(member, _below(arrays, f"{names[member]}."), f"{record.path / record.MODEL}")
 
 
 def save_checkpoint(record: RunRecord, trainer: Trainer, progress: Progress) -> None:

@@ -3,7 +3,7 @@
 import math
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -11,24 +11,43 @@ from typing import Any
 
 import torch
 
-from sae.config import RunConfig
+from sae.config import EnsembleConfig, RunConfig
 from sae.data.batches import Preparation
 from sae.data.catalogue import load, load_others
 from sae.data.dataset import Dataset
-from sae.errors import DivergedError
+from sae.errors import ConfigError, DivergedError
 from sae.methods import Method, build_method
 from sae.record import RunRecord
-from sae.training.checkpoint import load_checkpoint, load_model, save_checkpoint, save_model
+from sae.training.checkpoint import (
+    load_checkpoint,
+    load_first_streams,
+    load_model,
+    save_checkpoint,
+    save_model,
+)
 from sae.training.evaluator import curves, evaluate_calibrated, evaluate_split, metrics_at, validation_metrics
 from sae.training.memory import keep_freed_memory
 from sae.training.parallel import training
 from sae.training.progress import SILENT, ProgressDisplay
-from sae.training.shift import check_images, check_same_shape, evaluate_ood, evaluate_shift
+from sae.training.shift import (
+    ALL_SETS,
+    CorruptedSet,
+    check_images,
+    check_same_shape,
+    evaluate_ood,
+    evaluate_shift,
+)
 from sae.training.trainer import Progress, Trainer, pick_device
 
 
 def train(
-    config: RunConfig, out: Path, *, force: bool = False, processes: int = 1, display: ProgressDisplay = SILENT
+    config: RunConfig,
+    out: Path,
+    *,
+    force: bool = False,
+    processes: int = 1,
+    until: int | None = None,
+    display: ProgressDisplay = SILENT,
 ) -> RunRecord:
     """Train, evaluate and record a run; continue it if it was interrupted, return it if it is there.
 
@@ -37,6 +56,7 @@ def train(
         out: The run folder.
         force: Start over, whatever the folder holds of an earlier run.
         processes: How many may train the members of an ensemble at once; changes no number.
+        until: Pause after this epoch, if the run is not further yet; what it is worth by then is in `interim.json`.
         display: Where progress is shown.
     """
     keep_freed_memory()
@@ -45,12 +65,37 @@ def train(
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
         with training(method, dataset, config, processes) as trainer:
             record = RunRecord.create(out, config, force=force)
-            status = record.status
-            if status and status["state"] == "failed":
-                reason = status.get("error", "the reason was not recorded")
-                raise DivergedError(f"{out} holds a failed run, start over with --force: {reason}")
-            if status is None:
-                _train_and_record(trainer, record, display)
+            with record.lock():
+                if not _has_ended(record):
+                    _train_and_record(trainer, record, until or config.train.epochs, display)
+    return record
+
+
+def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
+    """Record an ensemble whose members are the first of a larger one that is trained already.
+
+    A member is the same in ensembles of any size, so that this is what `train` would record, but
+    for the history of the epochs.
+
+    Args:
+        config: Of the smaller ensemble, or of the standard network.
+        out: Its run folder.
+        source: The run folder of the larger ensemble; all but the number of members must be the same.
+    """
+    larger = RunRecord.open(source)
+    if not isinstance(larger.config.method, EnsembleConfig):
+        raise ConfigError(f"members can be taken from an ensemble, however {source} holds {larger.config.method.name}")
+    share = getattr(config.method, "members", 1) / larger.config.method.members
+    with torch_threads(config.train.threads):
+        dataset = load(config.data, config.seed)
+        method = build_method(config.method, config.backbone, dataset.spec, config.seed)
+        record = RunRecord.create(out, config)
+        with record.lock():
+            if not _has_ended(record):
+                load_first_streams(larger, method.to(pick_device(config.train.device)))
+                _record_results(method, dataset, _preparation(dataset, config.train.device), record)
+                seconds = (larger.status or {}).get("seconds", 0.0) * share
+                record.end("finished", seconds=round(seconds, 3), derived_from=source.name, **_versions())
     return record
 
 
@@ -97,6 +142,17 @@ def evaluate(
     return report
 
 
+def measure_shift(
+    run: Path, split: str, sets: Sequence[CorruptedSet] = ALL_SETS, display: ProgressDisplay = SILENT
+) -> dict[str, Any]:
+    """Evaluate a finished run on corrupted versions of a split alone; see `evaluate_shift`."""
+    record = RunRecord.open(run)
+    with torch_threads(record.config.train.threads):
+        method, dataset = restore(record)
+        prepare = _preparation(dataset, record.config.train.device)
+        return evaluate_shift(method, dataset, split, prepare, method.max_exits, display, sets)
+
+
 def restore(record: RunRecord, device: str | None = None) -> tuple[Method, Dataset]:
     """The trained method of a finished run, and the data it was trained on.
 
@@ -122,28 +178,38 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _train_and_record(trainer: Trainer, record: RunRecord, display: ProgressDisplay) -> None:
+def _has_ended(record: RunRecord) -> bool:
+    """Whether there is nothing left to do; a run that failed stays failed."""
+    status = record.status
+    if status and status["state"] != "finished":
+        reason = status.get("error", "the reason was not recorded")
+        raise DivergedError(f"{record.path} holds a {status['state']} run, start over with --force: {reason}")
+    return status is not None
+
+
+def _train_and_record(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay) -> None:
     try:
-        progress = _train(trainer, record, display)
+        progress = _train(trainer, record, until, display)
     except DivergedError as error:
-        record.write_json(record.STATUS, {"state": "failed", "error": str(error), **_versions()})
+        record.end("failed", error=str(error), **_versions())
         raise
+    if progress.epoch < trainer.config.train.epochs:
+        return
     trainer.method.progress = 1.0  # also after a run of one step, which ends where it starts
-    _record_results(trainer, record)
-    record.write_json(record.STATUS, {"state": "finished", "seconds": round(progress.seconds, 3), **_versions()})
-    (record.path / record.CHECKPOINT).unlink(missing_ok=True)
+    _record_results(trainer.method, trainer.dataset, trainer.prepare, record)
+    record.end("finished", seconds=round(progress.seconds, 3), **_versions())
 
 
-def _train(trainer: Trainer, record: RunRecord, display: ProgressDisplay) -> Progress:
+def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay) -> Progress:
     """All epochs that are not done yet, with a checkpoint after each."""
-    method, epochs = trainer.method, trainer.config.train.epochs
+    method, dataset, prepare = trainer.method, trainer.dataset, trainer.prepare
     progress = load_checkpoint(record, trainer)
     done = progress.epoch * trainer.steps_per_epoch
     with display.steps(record.path.name, trainer.num_steps, done) as on_step:
-        for epoch in range(progress.epoch, epochs):
+        for epoch in range(progress.epoch, until):
             start = time.perf_counter()
             terms = trainer.train_epoch(epoch, on_step)
-            metrics = validation_metrics(method, trainer.dataset, trainer.prepare)
+            metrics = validation_metrics(method, dataset, prepare)
             if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
                 raise trainer.diverged(f"predictions must stay finite, however they are not after epoch {epoch + 1}")
             validation = {f"val_{key}": value for key, value in metrics.items()}
@@ -152,11 +218,13 @@ def _train(trainer: Trainer, record: RunRecord, display: ProgressDisplay) -> Pro
             progress.seconds += time.perf_counter() - start
             record.write_rows(record.HISTORY, progress.history)
             save_checkpoint(record, trainer, progress)
+    if progress.epoch < trainer.config.train.epochs:
+        report = evaluate_split(method, dataset, "val", prepare)
+        record.write_json(record.INTERIM, {"epoch": progress.epoch, "seconds": progress.seconds, "val": report})
     return progress
 
 
-def _record_results(trainer: Trainer, record: RunRecord) -> None:
-    method, dataset, prepare = trainer.method, trainer.dataset, trainer.prepare
+def _record_results(method: Method, dataset: Dataset, prepare: Preparation, record: RunRecord) -> None:
     save_model(record, method)
     splits = ("val", "test")
     record.write_json(record.METRICS, {name: evaluate_split(method, dataset, name, prepare) for name in splits})

@@ -1,0 +1,1 @@
+"""YAML of the paper's spaces and experiments."""

@@ -1,0 +1,99 @@
+"""The configurations of the front, trained again on other seeds than the one they were chosen by."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sae.analysis.candidates import Candidate, candidates, front, losses_of
+from sae.analysis.confirmation import summarise
+from sae.analysis.pareto import spread_order
+from sae.config import EnsembleConfig, StandardConfig
+from sae.errors import SaeError
+from sae.record import RunRecord
+from sae.search.dispatch import Dispatcher
+from sae.search.driver import POLL, num_members
+from sae.search.executors import Executor
+from sae.search.job import Job
+from sae.study_record import StudyRecord
+
+
+class Confirmation:
+    """One session of confirming.
+
+    Attributes:
+        chosen: Members of the front that are confirmed.
+        jobs: All trainings, for every configuration and seed.
+        is_stopping: Set it, and no training is started any more.
+    """
+
+    def __init__(self, record: StudyRecord, executor: Executor, seeds: int, most: int | None) -> None:
+        self.record, self.dispatcher = record, Dispatcher(executor)
+        self.chosen = choose(record, most)
+        self.seeds = [record.config.seed + number for number in range(1, seeds + 1)]
+        self.jobs = with_sources(self._job(item, seed) for item in self._configurations() for seed in self.seeds)
+        self.num_done = 0
+        self.is_stopping = False
+
+    def run(self, on_change: Callable[[], None] = lambda: None) -> dict[str, Any]:
+        """Train what is not trained yet, and summarise; the summary stays in the study folder."""
+        waiting = list(self.jobs)
+        while True:
+            while waiting and self.dispatcher.has_room and not self.is_stopping:
+                self.dispatcher.add(waiting.pop(0))
+            on_change()
+            if self.dispatcher.is_idle:
+                break
+            for _, outcome in self.dispatcher.wait(POLL):
+                if outcome.state == "blocked":
+                    raise SaeError(f"{outcome.error}; the same command continues")
+                self.num_done += 1
+        if self.is_stopping:
+            return {}
+        items = [
+            summarise(item, [self._run(item, seed) for seed in self.seeds], item.eval_exits) for item in self.chosen
+        ]
+        confirmed = {"objectives": list(self.record.config.objectives), "seeds": self.seeds, "front": items}
+        self.record.write_json(self.record.CONFIRMED, confirmed)
+        return confirmed
+
+    def _configurations(self) -> list[Candidate]:
+        """One candidate for each trial: a network trained again can be evaluated at every K′."""
+        return list({item.trial.name: item for item in self.chosen}.values())
+
+    def _folder(self, item: Candidate, seed: int) -> Path:
+        return (
+            self.record.path
+            / self.record.CONFIRM
+            / item.trial.run.path.parent.name
+            / item.trial.run.path.name
+            / f"seed-{seed}"
+        )
+
+    def _run(self, item: Candidate, seed: int) -> RunRecord:
+        return RunRecord(self._folder(item, seed))
+
+    def _job(self, item: Candidate, seed: int) -> Job:
+        config = item.config.model_copy(update={"seed": seed})
+        return Job(f"{item.trial.name} seed {seed}", config, self._folder(item, seed), shift=self.record.config.shift)
+
+
+def choose(record: StudyRecord, most: int | None) -> list[Candidate]:
+    """The front of a study, or so many of it, spread over it from the one nearest to the ideal."""
+    objectives = record.objectives
+    best = front(candidates(record), objectives, record.limits)
+    return [best[index] for index in spread_order(losses_of(best, objectives))[:most]]
+
+
+def with_sources(jobs: Iterable[Job]) -> list[Job]:
+    """Ensembles of most members first; smaller ones of the same networks take their members from them."""
+    ordered = sorted(jobs, key=lambda job: -num_members(job.config))
+    return [Job(**{**vars(job), "source": _source(job, ordered)}) for job in ordered]
+
+
+def _source(job: Job, jobs: Sequence[Job]) -> Path | None:
+    method = job.config.method
+    if not isinstance(method, EnsembleConfig | StandardConfig):
+        return None
+    larger = (other for other in jobs if num_members(other.config) > num_members(job.config))
+    alike = (other for other in larger if other.config.model_copy(update={"method": method}) == job.config)
+    return next((other.folder for other in alike), None)

@@ -1,0 +1,74 @@
+"""Jobs on their way to an executor: which has to wait for another, and which is tried again."""
+
+from sae.record import RunRecord
+from sae.search.executors import Executor
+from sae.search.job import Job, Outcome
+
+MOST_LOSSES = 3
+"""A job that is lost with its worker so many times without finishing an epoch in between has failed."""
+
+
+class Dispatcher:
+    """Hands jobs to an executor as it has room, and hands back what became of them for good.
+
+    Attributes:
+        waiting: Jobs that have not been handed over yet.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.waiting: list[Job] = []
+        self._losses: dict[str, tuple[int, int]] = {}  # by job: losses in a row, epochs done at the last
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a job that is added now would be started."""
+        return len(self.executor.running) < self.executor.capacity and not any(map(self._is_ready, self.waiting))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs or waits."""
+        return not self.waiting and not self.executor.running
+
+    def add(self, job: Job) -> None:
+        """Start a job as soon as there is room, and its source is not being trained any more."""
+        self.waiting.append(job)
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """Start what can be started."""
+        while len(self.executor.running) < self.executor.capacity:
+            job = next((job for job in self.waiting if self._is_ready(job)), None)
+            if job is None:
+                return
+            self.waiting.remove(job)
+            self.executor.submit(job)
+
+    def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
+        """What became of jobs; one that is lost is started again."""
+        settled = []
+        for job, outcome in self.executor.wait(timeout):
+            if outcome.state == "lost" and not self._is_hopeless(job):
+                self.waiting.insert(0, job)
+            elif outcome.state == "lost":
+                settled.append((job, _give_up(job, outcome)))
+            else:
+                settled.append((job, outcome))
+        self.hand_over()
+        return settled
+
+    def _is_ready(self, job: Job) -> bool:
+        busy = (other.folder for other in (*self.executor.running, *self.waiting) if other is not job)
+        return job.source is None or job.source not in busy
+
+    def _is_hopeless(self, job: Job) -> bool:
+        losses, epochs_then = self._losses.get(job.name, (0, 0))
+        done = job.epochs_done
+        self._losses[job.name] = (1 if done > epochs_then else losses + 1, done)
+        return self._losses[job.name][0] >= MOST_LOSSES
+
+
+def _give_up(job: Job, outcome: Outcome) -> Outcome:
+    error = f"its worker was lost {MOST_LOSSES} times, {outcome.error}: does it fit into memory?"
+    RunRecord.create(job.folder, job.config).end("failed", error=error)
+    return Outcome("failed", error)

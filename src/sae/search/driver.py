@@ -1,0 +1,227 @@
+"""The one driver of a search: asks for trials, has them done, tells what they came to.
+
+Everything that it knows is in the storage and the run folders by the time it matters, so that it
+may be killed at any moment and started again with the same command.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from optuna.trial import TrialState
+
+from sae.analysis.candidates import candidates_of
+from sae.config import EnsembleConfig, RunConfig, StandardConfig
+from sae.errors import ConfigError, SaeError
+from sae.methods.costing import cost_bounds
+from sae.search.dispatch import Dispatcher
+from sae.search.executors import Executor
+from sae.search.job import Job, Outcome
+from sae.search.method_study import Asked, MethodStudy
+from sae.search.stopping import passes
+from sae.study_record import StudyRecord, Trial
+from sae.task import DataSpec
+
+POLL = 0.5
+"""Seconds between looks at the clock while nothing happens."""
+MOST_REFUSED = 200
+"""Trials of a method refused in a row before the search says that its limits leave nothing to sample."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much may be tried.
+
+    Attributes:
+        trials: Sampled trials per method, or None.
+        hours: Time after which no trial is started, over all sessions, or None.
+    """
+
+    trials: int | None
+    hours: float | None
+
+
+class Driver:
+    """One session of a search.
+
+    Attributes:
+        studies: By method.
+        dispatcher: Jobs on their way.
+        is_stopping: Set it, and no trial is started any more.
+    """
+
+    def __init__(
+        self, record: StudyRecord, studies: Sequence[MethodStudy], spec: DataSpec, executor: Executor, budget: Budget
+    ) -> None:
+        self.record, self.spec, self.budget = record, spec, budget
+        self.config, self.objectives, self.limits = record.config, record.objectives, record.limits
+        self.studies = {study.method: study for study in studies}
+        self.dispatcher = Dispatcher(executor)
+        self.is_stopping = False
+        self._asked: dict[str, Asked] = {}  # by the name of the job
+        self._began, self._spent = time.monotonic(), record.seconds
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on the study, over all sessions."""
+        return self._spent + time.monotonic() - self._began
+
+    def run(self, on_change: Callable[[], None] = lambda: None) -> None:
+        """Bring the study to the end of its budget, or to a stop; what runs by then is finished first."""
+        for study in self.studies.values():
+            for asked in study.unfinished():
+                if study.is_stopped(asked.number):
+                    self._stop(study, asked)
+                else:
+                    self._start(asked)
+        while True:
+            self._fill()
+            on_change()
+            if self.dispatcher.is_idle:
+                break
+            for job, outcome in self.dispatcher.wait(POLL):
+                self._settle(job, outcome)
+        self._keep_time()
+
+    def is_over(self) -> bool:
+        """Whether time is up, or someone said to stop."""
+        return self.is_stopping or (self.budget.hours is not None and self.seconds >= self.budget.hours * 3600)
+
+    def _fill(self) -> None:
+        """Ask for as many trials as there is room for."""
+        while not self.is_over() and self.dispatcher.has_room:
+            study = self._next_study()
+            if study is None:
+                return
+            asked = study.ask()
+            broken = self._broken_limit(asked.config)
+            if broken is None:
+                self._start(asked)
+            else:
+                study.refuse(asked, broken)
+                self._check_hope(study, broken)
+
+    def _next_study(self) -> MethodStudy | None:
+        """The method that has had the smallest share of its trials; standard networks wait for their ensembles."""
+        shares = []
+        for study in self.studies.values():
+            budget, asked = study.budget(self.budget.trials), study.num_asked()
+            if budget is None or asked < budget:
+                shares.append((asked / budget if budget else float(asked), study))
+        methods = {study.method for _, study in shares}
+        ready = [pair for pair in shares if not (pair[1].method == "standard" and "ensemble" in methods)]
+        return min(ready, key=lambda pair: pair[0])[1] if ready else None
+
+    def _start(self, asked: Asked) -> None:
+        job = self._job(asked)
+        self._asked[job.name] = asked
+        self.dispatcher.add(job)
+
+    def _job(self, asked: Asked) -> Job:
+        study, trial = self.studies[asked.method], self._trial(asked)
+        needed = [*self.objectives, *(limit.objective for limit in self.limits)]
+        return Job(
+            name=trial.name,
+            config=asked.config,
+            folder=trial.run.path,
+            until=next((epoch for epoch in self._rungs(study) if not study.rung(asked.number, epoch)), None),
+            source=self._source(asked),
+            shift=self.config.shift,
+            shift_objective=any(objective.is_shifted for objective in needed),
+        )
+
+    def _trial(self, asked: Asked) -> Trial:
+        return self.record.trial(asked.method, asked.number, asked.config)
+
+    def _rungs(self, study: MethodStudy) -> tuple[int, ...]:
+        return () if study.is_enumerated else self.config.rungs
+
+    def _source(self, asked: Asked) -> Path | None:
+        """The run of a larger ensemble of the same networks, whatever its state: one that fails is no source."""
+        ensembles = self.studies.get("ensemble")
+        if ensembles is None or not isinstance(asked.config.method, EnsembleConfig | StandardConfig):
+            return None
+        own = num_members(asked.config)
+        for trial in ensembles.trials():
+            if trial.state == TrialState.FAIL or len(trial.params) < len(ensembles.space.holes):
+                continue
+            config = ensembles.config_of(trial)
+            is_larger = num_members(config) > own or (asked.method == "standard" and num_members(config) == own)
+            if is_larger and config.model_copy(update={"method": asked.config.method}) == asked.config:
+                return self.record.trial("ensemble", trial.number, config).run.path
+        return None
+
+    def _settle(self, job: Job, outcome: Outcome) -> None:
+        """Tell what a job came to; one that passes a rung goes on."""
+        asked = self._asked.pop(job.name)
+        study = self.studies[asked.method]
+        if outcome.state == "blocked":
+            raise SaeError(f"{outcome.error}; the same command continues the search")
+        if outcome.state == "failed":
+            study.tell_failed(asked.number, outcome.error)
+        elif outcome.state == "paused":
+            self._judge(study, asked, job)
+        else:
+            self._tell_values(study, asked)
+        self._keep_time()
+
+    def _tell_values(self, study: MethodStudy, asked: Asked) -> None:
+        """What validation says at the trained K; other K′ are for the front, not for the sampler."""
+        trial = self._trial(asked)
+        candidate = next(item for item in candidates_of(trial) if item.eval_exits == item.exits)
+        values = [candidate.values[objective.name] for objective in self.objectives]
+        violations = {str(limit): limit.violation(candidate.values[limit.objective.name]) for limit in self.limits}
+        study.tell_finished(asked.number, values, violations, str(trial.run.path.relative_to(self.record.path)))
+
+    def _judge(self, study: MethodStudy, asked: Asked, job: Job) -> None:
+        """Let a trial that paused at a rung go on, or stop it."""
+        assert job.until is not None, "only a job with a rung pauses"
+        report = job.run.read_json(job.run.INTERIM)["val"]
+        at_trained = next(item for item in report["by_exits"] if item["exits"] == report["exits"])
+        values = {**at_trained, **at_trained["metrics"]}
+        losses = [objective.scaled_loss(values[objective.key]) for objective in self.objectives]
+        goes_on = passes(np.array([*study.losses_at(job.until), losses]), self.config.reduction)
+        study.note_rung(asked.number, job.until, losses, goes_on)
+        if goes_on:
+            self._start(asked)
+        else:
+            self._stop(study, asked)
+
+    def _stop(self, study: MethodStudy, asked: Asked) -> None:
+        """Stop a trial that did not pass a rung."""
+        run = self._trial(asked).run
+        if run.status is None:
+            epochs, seconds = (run.read_json(run.INTERIM)[key] for key in ("epoch", "seconds"))
+            run.end("stopped", error=f"stopped early after {epochs} epochs", epochs=epochs, seconds=seconds)
+        study.tell_stopped(asked.number)
+
+    def _broken_limit(self, config: RunConfig) -> str | None:
+        """The limit that a configuration breaks whatever exits it learns to use, or None."""
+        on_costs = [limit for limit in self.limits if limit.objective.is_cost and limit.is_maximum]
+        if not on_costs:
+            return None
+        bounds = cost_bounds(config, self.spec)
+        for limit in on_costs:
+            least = getattr(bounds, limit.objective.key)
+            if limit.violation(least) > 0:
+                return f"{limit} cannot be kept, the least it may come to is {least:,}"
+        return None
+
+    def _check_hope(self, study: MethodStudy, reason: str) -> None:
+        """Say so if a method's space seems to hold nothing within the limits."""
+        latest = study.trials()[-MOST_REFUSED:]
+        if not study.is_enumerated and len(latest) == MOST_REFUSED and all("refused" in t.user_attrs for t in latest):
+            raise ConfigError(
+                f"limits must leave something to try, however {MOST_REFUSED} configurations of {study.method} in a row "
+                f"had to be refused ({reason}): raise the limit, or search smaller widths or fewer inputs"
+            )
+
+    def _keep_time(self) -> None:
+        self.record.write_json(self.record.CLOCK, {"seconds": round(self.seconds, 3)})
+
+
+def num_members(config: RunConfig) -> int:
+    """Networks in an ensemble; 1 for a standard network."""
+    return config.method.members if isinstance(config.method, EnsembleConfig) else 1

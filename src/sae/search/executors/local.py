@@ -1,0 +1,99 @@
+"""Jobs in processes of this machine, spawned once and used again."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+from sae.search.job import Job, Outcome, run_job
+
+
+@dataclass
+class Worker:
+    """A process, and what it is at."""
+
+    process: BaseProcess
+    pipe: Connection
+    job: Job | None = None
+
+
+class LocalExecutor:
+    """So many processes of one thread each."""
+
+    def __init__(self, workers: int) -> None:
+        self.capacity = workers
+        self.workers: list[Worker] = []
+
+    @property
+    def running(self) -> list[Job]:
+        """Jobs without an outcome."""
+        return [worker.job for worker in self.workers if worker.job is not None]
+
+    def submit(self, job: Job) -> None:
+        """Give a job to an idle worker, or to a new one."""
+        worker = next((worker for worker in self.workers if worker.job is None), None) or self._start()
+        worker.job = job
+        with suppress(OSError):  # it may have died idle, which `wait` finds out
+            worker.pipe.send(job)
+
+    def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
+        """What ended; workers that are gone are replaced when they are needed."""
+        ready = connection.wait([worker.pipe for worker in self.workers], timeout)
+        ended = []
+        for worker in [worker for worker in self.workers if worker.pipe in ready]:
+            outcome = self._receive(worker)
+            if worker.job is not None:
+                ended.append((worker.job, outcome))
+            worker.job = None
+        return ended
+
+    def close(self) -> None:
+        """End all workers at once."""
+        for worker in self.workers:
+            worker.process.kill()
+            worker.process.join()
+            worker.pipe.close()
+        self.workers = []
+
+    def _receive(self, worker: Worker) -> Outcome:
+        try:
+            outcome: Outcome = worker.pipe.recv()
+        except (EOFError, OSError):
+            worker.process.join()
+            worker.pipe.close()
+            self.workers.remove(worker)
+            return Outcome("lost", f"its process ended with code {worker.process.exitcode}")
+        return outcome
+
+    def _start(self) -> Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs,), daemon=True)
+        process.start()
+        theirs.close()  # so that the end of the worker is the end of the pipe
+        self.workers.append(Worker(process, ours))
+        return self.workers[-1]
+
+
+def _work(pipe: Connection) -> None:
+    """Do jobs until the parent goes away."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which decides what to do with us
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    while True:
+        try:
+            pipe.send(run_job(pipe.recv()))
+        except (EOFError, OSError):
+            return
+
+
+def _follow_parent() -> None:
+    """End this process as soon as its parent is gone, however it went: nobody is left to tell the outcome to."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+    connection.wait([parent.sentinel])
+    os._exit(1)

@@ -1,0 +1,218 @@
+"""The trials of one method, in an Optuna study: asked one at a time, told once each."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
+
+from sae.analysis.pareto import Losses
+from sae.config import RunConfig
+from sae.errors import ConfigError
+from sae.objectives import Objective
+from sae.search.samplers import FixedSampler, make_sampler
+from sae.search.space import Space
+from sae.seeds import derive_seed
+from sae.study_config import StudyConfig
+
+REFUSED, ERROR, RUN, RUNG = "refused", "error", "run", "rung"
+"""Names of what is kept beside a trial."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A trial to be done.
+
+    Attributes:
+        method: What to train.
+        number: Of the trial, among those of its method.
+        config: How.
+    """
+
+    method: str
+    number: int
+    config: RunConfig
+
+
+class MethodStudy:
+    """Ask and tell for one method.
+
+    Every trial is asked with a sampler of its own, seeded by the study's seed and the trial's
+    number: which configuration comes next depends on the trials so far and on nothing else, so
+    that a study that was killed goes on as it would have.
+
+    Attributes:
+        space: What may be tried.
+        is_enumerated: Whether all of it is tried, in order.
+    """
+
+    def __init__(self, space: Space, study: StudyConfig, optuna_study: optuna.Study) -> None:
+        self.space, self.config, self.optuna = space, study, optuna_study
+        self.is_enumerated = space.size <= study.grid or study.sampler == "grid"
+        self._points = list(space.points()) if self.is_enumerated else []
+        self._configs: dict[int, RunConfig] = {}
+        self._open: dict[int, optuna.trial.Trial] = {}  # asked and not told yet
+
+    @property
+    def method(self) -> str:
+        """Its name."""
+        return self.space.method
+
+    def trials(self) -> list[FrozenTrial]:
+        """All that were asked."""
+        return self.optuna.get_trials(deepcopy=False)
+
+    def num_asked(self) -> int:
+        """Trials that count against the budget: those that were refused cost nothing."""
+        return sum(REFUSED not in trial.user_attrs for trial in self.trials())
+
+    def count(self, state: TrialState) -> int:
+        """Trials in this state, without those that were refused."""
+        return sum(trial.state == state and REFUSED not in trial.user_attrs for trial in self.trials())
+
+    def num_refused(self) -> int:
+        """Trials that were refused before training."""
+        return sum(REFUSED in trial.user_attrs for trial in self.trials())
+
+    def budget(self, trials: int | None) -> int | None:
+        """How many trials there are to be, refused ones apart; None if time alone limits them."""
+        return len(self._points) - self.num_refused() if self.is_enumerated else trials
+
+    def ask(self) -> Asked:
+        """The next configuration to try."""
+        number = len(self.trials())
+        self.optuna.sampler = self._sampler(number)
+        return self._asked(self.optuna.ask(self.space.distributions))
+
+    def unfinished(self) -> list[Asked]:
+        """Trials that an earlier session asked and did not tell; one that was being asked is asked to its end."""
+        found = []
+        for trial in self.trials():
+            if trial.state == TrialState.RUNNING:
+                self.optuna.sampler = self._sampler(trial.number)
+                resumed = optuna.trial.Trial(self.optuna, trial._trial_id)
+                for name, distribution in self.space.distributions.items():
+                    suggest(resumed, name, distribution)
+                found.append(self._asked(resumed))
+        return found
+
+    def config_of(self, trial: FrozenTrial) -> RunConfig:
+        """The config of a trial."""
+        if trial.number not in self._configs:
+            self._configs[trial.number] = self.space.fill(trial.params)
+        return self._configs[trial.number]
+
+    def refuse(self, asked: Asked, reason: str) -> None:
+        """Say that a trial cannot keep the limits, whatever it would learn."""
+        self._note(asked.number, REFUSED, reason)
+        self.optuna.tell(self._open.pop(asked.number), state=TrialState.FAIL)
+
+    def tell_finished(self, number: int, values: Sequence[float], violations: Mapping[str, float], run: str) -> None:
+        """Say what a trial came to."""
+        known = self._trial(number).system_attrs
+        for name, violation in violations.items():
+            if f"constraints:{name}" not in known:  # an earlier session may have ended between here and `tell`
+                self._open[number].set_constraint(name, violation)
+        self._note(number, RUN, run)
+        self.optuna.tell(self._open.pop(number), list(values))
+
+    def tell_failed(self, number: int, error: str) -> None:
+        """Say that a trial gave nothing."""
+        self._note(number, ERROR, error)
+        self.optuna.tell(self._open.pop(number), state=TrialState.FAIL)
+
+    def tell_stopped(self, number: int) -> None:
+        """Say that a trial was stopped early."""
+        self.optuna.tell(self._open.pop(number), state=TrialState.PRUNED)
+
+    def rung(self, number: int, epoch: int) -> bool | None:
+        """Whether a trial passed a rung; None if it has not been there."""
+        note = self._trial(number).user_attrs.get(f"{RUNG} {epoch}")
+        return None if note is None else bool(note["passes"])
+
+    def is_stopped(self, number: int) -> bool:
+        """Whether a trial did not pass a rung."""
+        notes = self._trial(number).user_attrs
+        return any(name.startswith(RUNG) and not note["passes"] for name, note in notes.items())
+
+    def losses_at(self, epoch: int) -> Losses:
+        """Of all trials that have been at a rung, (trial, objective)."""
+        notes = (trial.user_attrs.get(f"{RUNG} {epoch}") for trial in self.trials())
+        return np.array([note["losses"] for note in notes if note], dtype=np.float64).reshape(
+            -1, len(self.config.objectives)
+        )
+
+    def note_rung(self, number: int, epoch: int, losses: Sequence[float], passes: bool) -> None:
+        """Remember what a trial came to at a rung, and whether it goes on."""
+        self._note(number, f"{RUNG} {epoch}", {"losses": list(losses), "passes": passes})
+
+    def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
+        """Of one trial; random after one that failed, for a model that learns nothing from it might repeat it."""
+        if self.is_enumerated:
+            return FixedSampler(self._points[number])
+        earlier = [trial for trial in self.trials() if trial.number < number and trial.state.is_finished()]
+        has_failed = bool(earlier) and earlier[-1].state == TrialState.FAIL
+        name = "random" if has_failed else self.config.sampler
+        return make_sampler(name, derive_seed(self.config.seed, "search", self.method, number), self.config.startup)
+
+    def _asked(self, trial: optuna.trial.Trial) -> Asked:
+        self._open[trial.number] = trial
+        return Asked(self.method, trial.number, self.space.fill(trial.params))
+
+    def _trial(self, number: int) -> FrozenTrial:
+        return self.trials()[number]
+
+    def _note(self, number: int, name: str, value: Any) -> None:
+        self._open[number].set_user_attr(name, value)
+
+
+def suggest(trial: optuna.trial.Trial, name: str, distribution: BaseDistribution) -> Any:
+    """The value of a parameter: the one that is stored, or what the sampler says."""
+    if isinstance(distribution, IntDistribution):
+        return trial.suggest_int(name, distribution.low, distribution.high)
+    if isinstance(distribution, FloatDistribution):
+        return trial.suggest_float(name, distribution.low, distribution.high, log=distribution.log)
+    assert isinstance(distribution, CategoricalDistribution), f"a hole is of three kinds, got {distribution}"
+    return trial.suggest_categorical(name, distribution.choices)
+
+
+def open_studies(
+    storage: str, config: StudyConfig, spaces: Sequence[Space], objectives: Sequence[Objective]
+) -> list[MethodStudy]:
+    """The Optuna study of each method, new or as an earlier session left it.
+
+    Args:
+        storage: URL of a database.
+        config: The settings of the study.
+        spaces: By method.
+        objectives: What is optimised.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        backend = optuna.storages.RDBStorage(storage)
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"--storage takes the URL of a database that can be reached, e.g. sqlite:///study.db: {reason}"
+        ) from None
+    names = [objective.name for objective in objectives]
+    ways = StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE
+    directions = [ways[objective.quantity.maximise] for objective in objectives]
+    studies = []
+    for space in spaces:
+        study = optuna.create_study(
+            storage=backend, study_name=f"{space.method} {config.id}", directions=directions, load_if_exists=True
+        )
+        if study.metric_names != names:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                study.set_metric_names(names)
+        studies.append(MethodStudy(space, config, study))
+    return studies

@@ -1,0 +1,137 @@
+"""What a person sees of a search while it runs: a line for each worker, counts, the front, time left."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from optuna.trial import TrialState
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sae.analysis.candidates import Candidate, candidates_of, front, summary
+from sae.search.confirm import Confirmation
+from sae.search.driver import Driver
+from sae.search.job import Job
+from sae.study_record import StudyRecord
+
+MOST_ROWS = 8
+"""Members of the front that are shown."""
+REFRESH = 0.5
+
+
+class SearchView:
+    """A live picture on standard error; nothing if that is not a terminal.
+
+    Args:
+        driver: The search to look at.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver, self.began = driver, time.monotonic()
+        self.counted_before = self._num_ended()
+        self.seen: dict[str, list[Candidate]] = {}
+
+    @contextmanager
+    def shown(self) -> Iterator["Live | None"]:
+        """Show it for a while; what the context gives is to be updated."""
+        with showing() as live:
+            yield live
+
+    def render(self) -> Group:
+        """The picture of the moment."""
+        return Group(Text(self.headline()), worker_table(self.driver.dispatcher.executor.running), self._front_table())
+
+    def headline(self) -> str:
+        """Counts and time left, in one line."""
+        studies = self.driver.studies.values()
+        counts = {
+            "finished": sum(study.count(TrialState.COMPLETE) for study in studies),
+            "stopped": sum(study.count(TrialState.PRUNED) for study in studies),
+            "failed": sum(study.count(TrialState.FAIL) for study in studies),
+            "refused": sum(study.num_refused() for study in studies),
+        }
+        told = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "finished")
+        total = self._total()
+        return f"trials: {told}{f' of {total}' if total else ''}; {self.time_left()}"
+
+    def time_left(self) -> str:
+        """From the pace of this session and the hours that are left, whichever ends first."""
+        if self.driver.is_stopping:
+            return "stopping when the running ones are done"
+        hours, total = self.driver.budget.hours, self._total()
+        estimates = [] if hours is None else [hours * 3600 - self.driver.seconds]
+        done = self._num_ended() - self.counted_before
+        if total and done:
+            estimates.append((total - self._num_ended()) * (time.monotonic() - self.began) / done)
+        return f"about {format_seconds(max(0.0, min(estimates)))} left" if estimates else "time left not known yet"
+
+    def _total(self) -> int | None:
+        budgets = [study.budget(self.driver.budget.trials) for study in self.driver.studies.values()]
+        return None if any(budget is None for budget in budgets) else sum(budget or 0 for budget in budgets)
+
+    def _num_ended(self) -> int:
+        ended = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+        return sum(study.count(state) for study in self.driver.studies.values() for state in ended)
+
+    def _front_table(self) -> Table:
+        best = self._front()
+        objectives = self.driver.objectives
+        table = Table(title=f"front: {len(best)} configurations", title_justify="left", expand=False)
+        for name in ("trial", "kind", "settings", "K′", *(objective.name for objective in objectives)):
+            table.add_column(name)
+        for item in best[:MOST_ROWS]:
+            values = (f"{item.values[objective.name]:.4g}" for objective in objectives)
+            table.add_row(item.trial.name, item.kind, summary(item.config), str(item.eval_exits), *values)
+        return table
+
+    def _front(self) -> list[Candidate]:
+        record: StudyRecord = self.driver.record
+        for trial in record.trials():
+            if trial.name not in self.seen and trial.run.is_finished:
+                self.seen[trial.name] = candidates_of(trial)
+        found = [item for items in self.seen.values() for item in items]
+        best = front(found, self.driver.objectives, self.driver.limits)
+        return sorted(best, key=lambda item: item.losses(self.driver.objectives)[0])
+
+
+@contextmanager
+def showing() -> Iterator["Live | None"]:
+    """A live picture on standard error, or None if that is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        yield live
+
+
+def render_confirmation(confirmation: Confirmation) -> Group:
+    """How far confirming has come."""
+    total = len(confirmation.jobs)
+    text = f"confirming {len(confirmation.chosen)} of the front: {confirmation.num_done} of {total} trainings done"
+    return Group(Text(text), worker_table(confirmation.dispatcher.executor.running))
+
+
+def worker_table(jobs: Sequence[Job]) -> Table:
+    """A line for each job that runs."""
+    table = Table(show_header=False, box=None)
+    for job in jobs:
+        done, epochs = job.epochs_done, job.config.train.epochs
+        bar = "━" * round(20 * done / epochs)
+        table.add_row(job.name, summary(job.config), f"[green]{bar:<20}[/]", f"epoch {done} of {epochs}")
+    return table
+
+
+def format_seconds(seconds: float) -> str:
+    """For people.
+
+    Example:
+        >>> format_seconds(59), format_seconds(200), format_seconds(7300)
+        ('59 s', '3 min', '2 h 2 min')
+    """
+    minutes = round(seconds / 60)
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
