@@ -1,5 +1,6 @@
 """`sae search`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -7,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sae.cli import options
+
+HEADLINES = ("accuracy", "f1", "nll", "cc_ece", "mse")
+"""Metrics that are shown of what was confirmed, beside the objectives."""
 
 if TYPE_CHECKING:
     from sae.search.executors import Executor
@@ -170,7 +174,46 @@ def announcement(settings: "SearchConfig", config: "StudyConfig") -> str:
 
 
 def print_results(out: Path, *, json: bool) -> None:
-    """The front, the pick, and what was confirmed."""
+    """The front, what was confirmed of it, and the pick."""
+    from sae.analysis.selection import select
     from sae.cli.output import print_json
+    from sae.cli.pareto import print_front
+    from sae.cli.pick import describe, print_pick
+    from sae.study_record import StudyRecord
 
-    print_json({"study": str(out), "json": json})
+    record = StudyRecord.open(out)
+    selection = select(record)
+    chosen, why = selection.pick()
+    confirmed = record.read_json(record.CONFIRMED) if (record.path / record.CONFIRMED).exists() else None
+    if json:
+        print_json({"study": str(out), **selection.describe(), "pick": describe(chosen, why), "confirmed": confirmed})
+        return
+    print_front(out, selection)
+    if confirmed:
+        print_confirmed(confirmed)
+    print_pick(chosen, why)
+
+
+def print_confirmed(confirmed: Mapping[str, Any]) -> None:
+    """What other seeds say of the front, on the test set and under shift."""
+    from sae.cli.output import print_table
+
+    items = confirmed["front"]
+    metrics = dict.fromkeys([*HEADLINES, *confirmed["objectives"]])
+    splits = [split for split in ("test", "shift") if all(item[split] for item in items)]
+    columns = [(split, key) for split in splits for key in metrics if all(key in item[split] for item in items)]
+    names = [f"{key} (shift)" if split == "shift" else key for split, key in columns]
+    rows = [
+        [
+            item["trial"],
+            item["kind"],
+            item["settings"],
+            str(item["eval_exits"]) if item["method"] == "sae" else "-",
+            *(f"{item[split][key]['mean']:.3f} ± {item[split][key]['std']:.3f}" for split, key in columns),
+            f"{item['costs']['flops']['mean']:,.0f}",
+        ]
+        for item in items
+        if item["seeds"]
+    ]
+    title = f"trained again on {len(confirmed['seeds'])} other seeds: mean ± std on the test set"
+    print_table(title, ["trial", "kind", "settings", "K′", *names, "flops"], rows)
