@@ -1,0 +1,1 @@
+"""Looking for good configurations: Bayesian optimisation of several objectives at once."""
