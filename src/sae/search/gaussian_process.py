@@ -79,18 +79,17 @@ def fit(points: Floats, values: Floats) -> GaussianProcess:
     if not scale > 1e-12 * max(1.0, abs(offset)):
         scale = 1.0
     standardised = (values - offset) / scale
-    return _condition(
-        points, standardised, offset, scale, *_fit_hyper(points[-MAX_FITTED:], standardised[-MAX_FITTED:])
-    )
+    hyper = _fit_hyper(points[-MAX_FITTED:], standardised[-MAX_FITTED:])
+    return _condition(points, standardised, offset, scale, *hyper)
 
 
 def _fit_hyper(points: Floats, values: Floats) -> tuple[Floats, float, float]:
     num_columns = points.shape[1]
     squared = np.square(points[:, None] - points).reshape(-1, num_columns)
-    start = np.array([_usual_log_lengthscale(num_columns)] * num_columns + [0.0, np.log(1e-2)])
     bounds = np.log([LENGTHSCALE_BOUNDS] * num_columns + [SIGNAL_BOUNDS, NOISE_BOUNDS])
+    options = {"maxiter": MAX_ITERATIONS}
     found = minimize(
-        _loss, start, (squared, values), "L-BFGS-B", True, bounds=bounds, options={"maxiter": MAX_ITERATIONS}
+        _loss, _prior(num_columns)[0], (squared, values), "L-BFGS-B", jac=True, bounds=bounds, options=options
     )
     lengthscales, (signal, noise) = np.exp(found.x[:-2]), np.exp(found.x[-2:])
     return lengthscales, float(signal), float(noise)
@@ -116,11 +115,6 @@ def _matern(distance: Floats) -> Floats:
     return np.asarray((1 + scaled + np.square(scaled) / 3) * np.exp(-scaled))
 
 
-def _usual_log_lengthscale(num_columns: int) -> float:
-    """Where the prior of log lengthscales is centred: longer in more columns, as distances are."""
-    return 0.5 * float(np.log(num_columns))
-
-
 def _loss(log_hyper: Floats, squared: Floats, values: Floats) -> tuple[float, Floats]:
     """Negative log posterior density of the hyperparameters, and its gradient.
 
@@ -133,19 +127,25 @@ def _loss(log_hyper: Floats, squared: Floats, values: Floats) -> tuple[float, Fl
     inverse_squares = np.exp(-2 * log_hyper[:num_columns])
     signal, noise = np.exp(log_hyper[num_columns:])
     distance = np.sqrt(squared @ inverse_squares)
-    decay = np.exp(-SQRT5 * distance)
-    kernel = signal * (1 + SQRT5 * distance + 5 / 3 * np.square(distance)) * decay
+    kernel = signal * _matern(distance)
     factor = np.linalg.cholesky(kernel.reshape(num_points, num_points) + noise * np.eye(num_points))
     inverse = cho_solve((factor, True), np.eye(num_points))
     weights = inverse @ values
     loss = 0.5 * float(values @ weights) + float(np.log(np.diag(factor)).sum())
     slope = 0.5 * (inverse - np.outer(weights, weights))  # of the loss by the covariance
-    by_distance = slope.ravel() * (signal * 5 / 3 * (1 + SQRT5 * distance) * decay)
+    steepness = signal * 5 / 3 * (1 + SQRT5 * distance) * np.exp(-SQRT5 * distance)
     gradient = np.empty_like(log_hyper)
-    gradient[:num_columns] = (by_distance @ squared) * inverse_squares
-    gradient[num_columns] = slope.ravel() @ kernel
-    gradient[num_columns + 1] = noise * np.trace(slope)
-    centre = np.array([_usual_log_lengthscale(num_columns)] * num_columns + [0.0, np.log(1e-3)])
-    spread = np.array([1.0] * num_columns + [1.0, 2.0])
+    gradient[:num_columns] = ((slope.ravel() * steepness) @ squared) * inverse_squares
+    gradient[num_columns:] = slope.ravel() @ kernel, noise * np.trace(slope)
+    centre, spread = _prior(num_columns)
     residual = (log_hyper - centre) / spread
     return loss + 0.5 * float(residual @ residual), gradient + residual / spread
+
+
+def _prior(num_columns: int) -> tuple[Floats, Floats]:
+    """Mean and spread of what log hyperparameters are before anything is seen, (column + 2,) each.
+
+    Lengthscales are longer in more columns, as distances are (Hvarfner et al., 2024).
+    """
+    centre = np.array([0.5 * np.log(num_columns)] * num_columns + [0.0, np.log(1e-3)])
+    return centre, np.array([1.0] * num_columns + [1.0, 2.0])

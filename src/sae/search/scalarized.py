@@ -165,5 +165,5 @@ def _most_promising(
 
 def _are_among(points: Floats, taken: Floats) -> Bools:
     """Which points are taken, (point,)."""
-    keys = {row.tobytes() for row in taken.round(9)}
-    return np.array([row.tobytes() in keys for row in points.round(9)])
+    keys = set(map(tuple, taken.round(9).tolist()))
+    return np.array([tuple(row) in keys for row in points.round(9).tolist()])
