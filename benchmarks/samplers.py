@@ -1,12 +1,13 @@
 """How much of the front each sampler of the search finds with the same number of trials, and what it costs.
 
-Run: python -m benchmarks.samplers [--seeds 5]
+Run: python -m benchmarks.samplers [--seeds 5] [--samplers gp,tpe,scalarized,nsga2,random]
 
-10 random trials, then the sampler's own up to 40, of three objectives, on three problems:
+10 random trials, then the sampler's own up to 40, of three objectives, on four problems:
 
 sphere: mixed DTLZ2. The front is an eighth of a sphere; seven parameters: where on it (a float
     and an int), and how far from it (floats, two of them logarithmic, and a choice of three).
 plane: the same parameters with a flat front and a distance that grows exponentially.
+minima: the same parameters; each loss is the squared distance to a configuration of its own.
 digits: a surrogate of real runs, see benchmarks/surrogate; the paper's nine parameters.
 
 Hypervolume is that of all trials between the ideal and the reference point of the problem, as
@@ -32,6 +33,7 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler
 from benchmarks.surrogate.digits import SPACE as DIGITS_SPACE
 from benchmarks.surrogate.digits import DigitsSurrogate
 from sae.search.scalarized import ScalarizedSampler
+from sae.search.unit_cube import UnitCube
 
 Floats = NDArray[np.float64]
 Params = Mapping[str, Any]
@@ -84,6 +86,24 @@ def plane(params: Params, num_objectives: int = 3) -> list[float]:
     return [float(loss) for loss in squares / squares.sum() * np.exp(3 * _distance(params))]
 
 
+MIXED_CUBE = UnitCube(MIXED_SPACE)
+CENTRES = MIXED_CUBE.encode(
+    [
+        {"where": 0.2, "level": 2, "more": 0.5, "near": 0.8, "rate": 1e-3, "decay": 0.5, "kind": "first"},
+        {"where": 0.7, "level": 2, "more": 0.9, "near": 0.3, "rate": 1e-3, "decay": 0.1, "kind": "second"},
+        {"where": 0.2, "level": 6, "more": 0.5, "near": 0.3, "rate": 1e-1, "decay": 0.1, "kind": "first"},
+    ]
+)
+"""Where the losses of `minima` are 0, (objective, parameter)."""
+
+
+def minima(params: Params) -> list[float]:
+    """Squared distances to three configurations in the unit cube, where two kinds are one apart."""
+    at = MIXED_CUBE.columns(MIXED_CUBE.encode([params]))
+    distances: list[float] = np.square(MIXED_CUBE.columns(CENTRES) - at).sum(axis=1).tolist()
+    return distances
+
+
 def _distance(params: Params) -> float:
     """How far a configuration is from the front, 0 on it."""
     kind = {"first": 0.0, "second": 0.1, "third": 0.3}[params["kind"]]
@@ -99,6 +119,7 @@ def problems() -> dict[str, Problem]:
     return {
         "sphere": Problem(MIXED_SPACE, sphere, np.zeros(3), np.full(3, 1.5)),
         "plane": Problem(MIXED_SPACE, plane, np.zeros(3), np.full(3, 1.5)),
+        "minima": Problem(MIXED_SPACE, minima, np.zeros(3), np.full(3, 1.5)),
         "digits": Problem(DIGITS_SPACE, surrogate, surrogate.ideal, surrogate.reference),
     }
 
@@ -145,13 +166,15 @@ def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    seeds = range(parser.parse_args().seeds)
+    parser.add_argument("--samplers", default=",".join(SAMPLERS), help="names, joined by commas")
+    args = parser.parse_args()
+    seeds, names = range(args.seeds), args.samplers.split(",")
     torch.set_num_threads(1)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     cases = problems()
     rows = []
-    for name, make in SAMPLERS.items():
-        found = [[search(problem, make(seed)) for seed in seeds] for problem in cases.values()]
+    for name in names:
+        found = [[search(problem, SAMPLERS[name](seed)) for seed in seeds] for problem in cases.values()]
         volumes = [[volume for volume, _ in runs] for runs in found]
         seconds = [second for runs in found for _, second in runs]
         spread = [f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}" for values in volumes]
@@ -161,7 +184,8 @@ def main() -> None:
     sizes = [(3, 40), (4, 40), (4, 100)]
     rows = [
         [name, *(f"{seconds_of_a_suggestion(SAMPLERS[name](0), *size):.2f}" for size in sizes)]
-        for name in ("gp", "scalarized")
+        for name in names
+        if name in ("gp", "scalarized")
     ]
     print_table(["s per suggestion", *(f"{m} objectives, {n} trials" for m, n in sizes)], rows)
 
