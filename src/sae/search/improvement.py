@@ -19,6 +19,7 @@ from sae.analysis.pareto import non_dominated
 from sae.search.gaussian_process import GaussianProcess
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 AUGMENTATION = 0.05
 """Weight of the sum beside the maximum, as in ParEGO: of two points with one maximum the better is preferred."""
