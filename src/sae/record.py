@@ -67,7 +67,8 @@ class Record(Folder, Generic[Model]):
         ):
             raise RecordError(f"{config_file} was not written by a {self.KIND}, and is left alone: name another folder")
         elif force:
-            self.clear()
+            with self.lock():
+                self.clear()
         else:
             self._check_config(config)
 
