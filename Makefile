@@ -24,6 +24,7 @@ bench: $(READY)  ## ratios measured side by side; results are in docs/benchmarks
 	$(BIN)/python -m benchmarks.training_step
 	$(BIN)/python -m benchmarks.corruptions
 	$(BIN)/python -m benchmarks.ensemble_training
+	$(BIN)/python -m benchmarks.samplers
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv

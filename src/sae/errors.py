@@ -50,6 +50,12 @@ class DivergedError(SaeError):
     exit_code = 3
 
 
+class NothingFoundError(SaeError):
+    """A study has nothing to offer, or nothing of what was asked for."""
+
+    exit_code = 3
+
+
 class CostError(SaeError):
     """An operation has no cost rule, so that a total would be a lie."""
 

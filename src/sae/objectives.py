@@ -81,6 +81,18 @@ class Objective:
         """The loss on the scale on which differences are weighed: costs by their ratio, so by their logarithm."""
         return math.log(value) if self.is_cost and value > 0 else self.loss(value)
 
+    def show(self, value: float) -> str:
+        """The value as people read it.
+
+        Example:
+            >>> objective("flops", "classification").show(210944), objective("nll", "classification").show(0.10123)
+            ('210,944', '0.1012')
+        """
+        return f"{value:,.0f}" if self.is_cost else f"{value:.4g}"
+
+
+COST_OBJECTIVES = tuple(Objective(name, quantity) for name, quantity in COSTS.items())
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -101,7 +113,7 @@ class Limit:
         return excess / (abs(self.bound) or 1.0)
 
     def __str__(self) -> str:
-        return f"{self.objective.name} {'≤' if self.is_maximum else '≥'} {self.bound:g}"
+        return f"{self.objective.name} {'≤' if self.is_maximum else '≥'} {self.objective.show(self.bound)}"
 
 
 def objective(name: str, task: str) -> Objective:
@@ -110,8 +122,9 @@ def objective(name: str, task: str) -> Objective:
     key = name.removesuffix(SHIFTED)
     known = {**metrics, **COSTS}
     if key not in known or (name.endswith(SHIFTED) and key in COSTS):
-        listed = ", ".join([*known, *(f"{metric}{SHIFTED}" for metric in metrics)])
-        raise ConfigError(f"an objective of {task} must be one of {listed}; got {name!r}{did_you_mean(name, known)}")
+        names = [*known, *(f"{metric}{SHIFTED}" for metric in metrics)]
+        near = did_you_mean(name, [key] if key in known else names)
+        raise ConfigError(f"an objective of {task} must be one of {', '.join(names)}; got {name!r}{near}")
     return Objective(name, known[key])
 
 
@@ -124,9 +137,23 @@ def objectives(names: Iterable[str], task: str) -> tuple[Objective, ...]:
 
 
 def limits(maximum: Mapping[str, float], minimum: Mapping[str, float], task: str) -> tuple[Limit, ...]:
-    """All limits that a configuration has to keep."""
+    """All limits that a configuration has to keep; such as none could keep are refused."""
+    for name in set(maximum) & set(minimum):
+        if maximum[name] < minimum[name]:
+            raise ConfigError(
+                f"{name} must be allowed some value, got at most {maximum[name]:g} and at least {minimum[name]:g}"
+            )
     return tuple(
-        Limit(objective(name, task), bound, is_maximum)
+        _limit(objective(name, task), bound, is_maximum)
         for bounds, is_maximum in ((maximum, True), (minimum, False))
         for name, bound in bounds.items()
     )
+
+
+def _limit(limited: Objective, bound: float, is_maximum: bool) -> Limit:
+    quantity = limited.quantity
+    if bound < quantity.lower if is_maximum else bound > quantity.upper:
+        side = f"at least {quantity.lower:g}" if is_maximum else f"at most {quantity.upper:g}"
+        word = "at most" if is_maximum else "at least"
+        raise ConfigError(f"a limit must be within reach, however {limited.name} is {side}, got {word} {bound:g}")
+    return Limit(limited, bound, is_maximum)

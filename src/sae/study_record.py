@@ -12,6 +12,8 @@ from sae.objectives import Limit, Objective, limits, objectives
 from sae.record import Record, RunRecord
 from sae.study_config import StudyConfig
 
+UNFINISHED = "unfinished"
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -31,6 +33,12 @@ class Trial:
     def name(self) -> str:
         """As users see it, `sae/12`."""
         return f"{self.method}/{self.number}"
+
+    @property
+    def state(self) -> str:
+        """How it ended, `finished`, `stopped` or `failed`; `unfinished` until then."""
+        status = self.run.status
+        return str(status["state"]) if status else UNFINISHED
 
 
 class StudyRecord(Record[StudyConfig]):
@@ -76,7 +84,7 @@ class StudyRecord(Record[StudyConfig]):
 
     def trials(self) -> Iterator[Trial]:
         """All trials that have begun, whatever became of them, by method and number."""
-        for folder in sorted((self.path / self.TRIALS).glob("*/*-*")):
+        for folder in sorted((self.path / self.TRIALS).glob("*/[0-9]*-*")):
             if (folder / RunRecord.CONFIG).exists():
                 yield Trial(folder.parent.name, int(folder.name.split("-")[0]), RunRecord(folder))
 

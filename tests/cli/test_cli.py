@@ -340,13 +340,21 @@ def test_evaluation_fits_a_narrow_terminal(run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_compares_over_seeds(tmp_path: Path) -> None:
-    code, out, error = sae("demo", "--epochs", "2", "--out", tmp_path, "--json")
+def test_the_demo_searches_confirms_and_picks(tmp_path: Path) -> None:
+    arguments = ("demo", "--epochs", "2", "--trials", "4", "--out", tmp_path / "demo", "--json")
+    code, out, error = sae(*arguments)
     assert code == 0, error
-    for summary in json.loads(out).values():
-        assert summary["accuracy"]["mean"] > 0.5
-        assert summary["flops"]["mean"] > 0
-    assert sae("demo", "--epochs", "2", "--out", tmp_path)[0] == 0
+    result = json.loads(out)
+    assert {method: states["finished"] for method, states in result["trials"].items()} == {
+        "sae": 4,
+        "ensemble": 2,
+        "standard": 2,
+        "mc_dropout": 2,
+        "batch_ensemble": 2,
+    }
+    assert result["pick"]["run"] in [item["run"] for item in result["front"]]
+    assert all(item["seeds"] == 2 and item["test"]["accuracy"]["mean"] > 0.3 for item in result["confirmed"]["front"])
+    assert json.loads(sae(*arguments)[1]) == result
 
 
 @pytest.mark.slow

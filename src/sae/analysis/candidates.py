@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sae.analysis.pareto import Losses, non_dominated
-from sae.config import McDropoutConfig, RunConfig, SaeConfig, VggConfig
+from sae.config import BackboneConfig, McDropoutConfig, RunConfig, SaeConfig, VggConfig
 from sae.objectives import COSTS, SHIFTED, Limit, Objective
 from sae.record import RunRecord
 from sae.study_record import StudyRecord, Trial
@@ -47,21 +47,23 @@ class Candidate:
         return kind_of(self.config)
 
     def losses(self, objectives: Sequence[Objective]) -> list[float]:
-        """On the scale on which differences are weighed; NaN for what has not been measured."""
+        """On the scale on which differences are weighed; NaN for what was not recorded of it."""
         return [objective.scaled_loss(self.values.get(objective.name, math.nan)) for objective in objectives]
 
     def keeps(self, limits: Iterable[Limit]) -> bool:
-        """Whether no limit is broken."""
+        """Whether every limit is known to hold."""
         return all(limit.violation(self.values.get(limit.objective.name, math.nan)) <= 0 for limit in limits)
 
     def describe(self) -> dict[str, Any]:
         """As JSON; the run by its path."""
         return {
+            "trial": self.trial.name,
             "run": str(self.trial.run.path),
             "method": self.trial.method,
             "kind": self.kind,
             "exits": self.exits,
             "eval_exits": self.eval_exits,
+            "active": list(self.active),
             "settings": summary(self.config),
             "values": self.values,
         }
@@ -138,10 +140,15 @@ def summary(config: RunConfig) -> str:
     parts = [
         *(f"{letter}={getattr(method, key)}" for letter, key in LETTERS.items() if hasattr(method, key)),
         f"W={backbone.width}",
-        *([] if isinstance(method, SaeConfig) else [f"D={backbone.depth}"]),
+        *([f"D={backbone.depth}"] if not isinstance(method, SaeConfig) or not _is_whole(backbone) else []),
     ]
     if isinstance(method, McDropoutConfig):
         parts.insert(0, f"rate={method.rate:.2g}")
     if isinstance(backbone, VggConfig) and max(backbone.blocks) > 1:
         parts.append(f"blocks={','.join(map(str, backbone.blocks))}")
     return " ".join(parts)
+
+
+def _is_whole(backbone: BackboneConfig) -> bool:
+    """Whether it has all stages that it can have; an SAE chooses among them itself."""
+    return bool(backbone.depth == type(backbone).model_fields["depth"].default)

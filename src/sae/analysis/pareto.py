@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 Losses = NDArray[np.float64]
 
+FAR_OUT = 3.0
+"""Ranges between the quartiles beyond which a loss is an outlier."""
+
 
 def non_dominated(losses: Losses) -> NDArray[np.bool_]:
     """Which points no other beats: none is at least as good in all objectives and better in one.
@@ -18,12 +21,16 @@ def non_dominated(losses: Losses) -> NDArray[np.bool_]:
         >>> non_dominated(np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 3.0], [np.nan, 0.0]])).tolist()
         [True, True, False, False]
     """
-    usable = np.isfinite(losses).all(axis=1)
     kept = np.zeros(len(losses), dtype=bool)
-    points = losses[usable]
-    no_worse = (points[:, None] <= points[None]).all(axis=2)  # (one, other): one is no worse than the other
-    better = (points[:, None] < points[None]).any(axis=2)
-    kept[usable] = ~(no_worse & better).any(axis=0)
+    left = np.flatnonzero(np.isfinite(losses).all(axis=1))
+    left = left[
+        np.lexsort(losses[left].T[::-1])
+    ]  # by the first objective, then the next: none is beaten by a later one
+    while len(left):
+        best = losses[left[0]]
+        others = losses[left]
+        kept[left[(others == best).all(axis=1)]] = True
+        left = left[(others < best).any(axis=1)]
     return kept
 
 
@@ -49,21 +56,30 @@ def ranks(losses: Losses) -> NDArray[np.int64]:
 def spread_order(losses: Losses) -> NDArray[np.int64]:
     """Indices of the points from the best rank to the worst; within a rank, each as far as can be from those before.
 
-    So every beginning of the order covers the front as evenly as so few points can.
+    So every beginning of the order covers the front as evenly as so few points can. The first of
+    a rank is its nearest to the ideal. Points with a number that is not finite come last, as they are.
+
+    Example:
+        >>> spread_order(np.array([[0.0, 1.0], [0.1, 0.8], [0.4, 0.4], [1.0, 0.0], [1.0, 1.0]])).tolist()
+        [2, 0, 3, 1, 4]
     """
-    rank, scaled = ranks(losses), normalised(losses)
-    order: list[int] = []
-    for value in np.unique(rank):
-        members = np.flatnonzero(rank == value).tolist()
-        if not np.isfinite(scaled[members]).all():  # the last rank, if some are not finite: nothing to spread over
-            order += members
-            continue
-        chosen = [members.pop(int(np.argmin(np.linalg.norm(scaled[members], axis=1))))]
-        while members:
-            gaps = np.linalg.norm(scaled[members][:, None] - scaled[chosen][None], axis=2).min(axis=1)
-            chosen.append(members.pop(int(np.argmax(gaps))))
-        order += chosen
-    return np.array(order, dtype=np.int64)
+    rank = ranks(losses)
+    usable = np.isfinite(losses).all(axis=1)
+    scaled = normalised(losses)
+    order = [_spread(np.flatnonzero(rank == value), scaled) for value in np.unique(rank[usable])]
+    return np.concatenate([*order, np.flatnonzero(~usable)]).astype(np.int64)
+
+
+def _spread(members: NDArray[np.int64], scaled: Losses) -> NDArray[np.int64]:
+    """The members of one rank, the nearest to the ideal first, then always the one farthest from those taken."""
+    points = scaled[members]
+    order = [int(np.argmin(np.linalg.norm(points, axis=1)))]
+    gaps = np.full(len(points), np.inf)
+    while len(order) < len(points):
+        gaps = np.minimum(gaps, np.linalg.norm(points - points[order[-1]], axis=1))
+        gaps[order] = -np.inf  # taken, also where another lies at the same place
+        order.append(int(np.argmax(gaps)))
+    return members[order]
 
 
 def normalised(losses: Losses, among: Losses | None = None) -> Losses:
@@ -81,44 +97,89 @@ def normalised(losses: Losses, among: Losses | None = None) -> Losses:
 def hypervolume(losses: Losses, reference: NDArray[np.float64]) -> float:
     """The volume of what the points beat, up to a reference point.
 
-    Exact, by slices along the last objective; meant for fronts of up to some hundred points.
+    Exact, by what each point adds to those after it (While et al., A fast way of calculating exact
+    hypervolumes, 2012). Points that are not below the reference in every objective, or not finite,
+    add nothing.
 
     Example:
         >>> hypervolume(np.array([[0.0, 0.5], [0.5, 0.0]]), np.ones(2))
         0.75
     """
-    inside = losses[(losses < reference).all(axis=1)]
-    if not len(inside):
+    inside = losses[((losses < reference) & np.isfinite(losses)).all(axis=1)]
+    return _volume(_worth_keeping(inside), reference)
+
+
+def added_volume(point: Losses, losses: Losses, reference: NDArray[np.float64]) -> float:
+    """By how much a point (objective,) enlarges the hypervolume of others.
+
+    Example:
+        >>> added_volume(np.array([0.5, 0.0]), np.array([[0.0, 0.5]]), np.ones(2))
+        0.25
+    """
+    if not (np.isfinite(point) & (point < reference)).all():
         return 0.0
-    if inside.shape[1] == 1:
-        return float(reference[0] - inside.min())
-    front = np.unique(inside[non_dominated(inside)], axis=0)
-    return _sliced_volume(front, reference)
+    others = losses[np.isfinite(losses).all(axis=1)]
+    return float(np.prod(reference - point)) - hypervolume(np.maximum(others, point), reference)
 
 
-def _sliced_volume(front: Losses, reference: NDArray[np.float64]) -> float:
+def _volume(front: Losses, reference: NDArray[np.float64]) -> float:
+    """The hypervolume of points that differ and do not beat each other, the worst in the first objective first."""
+    if not len(front):
+        return 0.0
     if front.shape[1] == 2:
-        by_first = front[np.argsort(front[:, 0])]
-        heights = np.concatenate([reference[1:], np.minimum.accumulate(by_first[:, 1])])
-        return float(((reference[0] - by_first[:, 0]) * np.maximum(heights[:-1] - by_first[:, 1], 0)).sum())
-    by_last = front[np.argsort(front[:, -1], kind="stable")]
-    edges = np.append(by_last[:, -1], reference[-1])
-    volume = 0.0
-    for index in np.flatnonzero(np.diff(edges) > 0):
-        below = by_last[: index + 1, :-1]
-        slice_area = _sliced_volume(below[non_dominated(below)], reference[:-1])
-        volume += slice_area * float(edges[index + 1] - edges[index])
-    return volume
+        widths = reference[0] - front[:, 0]
+        floors = np.append(front[1:, 1], reference[1])  # the second objective gets better along the front
+        return float((widths * (floors - front[:, 1])).sum())
+    alone = np.prod(reference - front, axis=1)
+    shared = (_volume(_worth_keeping(np.maximum(front[i + 1 :], front[i])), reference) for i in range(len(front)))
+    return float(alone.sum()) - sum(shared)
+
+
+def _worth_keeping(points: Losses) -> Losses:
+    """Points that no other beats, each once, the worst in the first objective first."""
+    if len(points) <= 1:
+        return points
+    left = points[np.lexsort(points.T[::-1])]
+    kept = []
+    while len(left):
+        kept.append(left[0])
+        left = left[(left < left[0]).any(axis=1)]
+    return np.array(kept[::-1])
+
+
+def usual_worst(losses: Losses) -> NDArray[np.float64]:
+    """Per objective, the worst of finite points that is no outlier.
+
+    An outlier is what Tukey calls far out: more than 3 times the range between the quartiles above the
+    third quartile; the ends of a common front are not. Where only points equal to the best would be
+    left, the worst of all is taken. There must be a finite point.
+
+    Example:
+        >>> usual_worst(np.array([[1.0], [2.0], [3.0], [4.0], [90.0]])).tolist()
+        [4.0]
+    """
+    finite = losses[np.isfinite(losses).all(axis=1)]
+    first, third = np.quantile(finite, (0.25, 0.75), axis=0)
+    usual = np.where(finite <= third + FAR_OUT * (third - first), finite, -np.inf).max(axis=0)
+    worst: NDArray[np.float64] = np.where(usual > finite.min(axis=0), usual, finite.max(axis=0))
+    return worst
 
 
 def knee(losses: Losses) -> int:
     """The index of the point nearest to the ideal one, all objectives scaled to the range of the points.
 
     The ideal is the best of every objective at once, which no point reaches: the nearest
-    gives up least. Of points that are equally near the first is taken.
+    gives up least. Outliers do not stretch the range: one point that is far worse in an objective,
+    as a network read at a K it was not trained for may be, would make all others look alike in it.
+    Of points that are equally near the first is taken. There must be a point.
 
     Example:
         >>> knee(np.array([[0.0, 1.0], [0.2, 0.2], [1.0, 0.0]]))
         1
     """
-    return int(np.argmin(np.linalg.norm(normalised(losses), axis=1)))
+    assert len(losses), "the knee of no points was asked for"
+    usable = np.isfinite(losses).all(axis=1)
+    if not usable.any():
+        return 0
+    usual = np.minimum(losses[usable], usual_worst(losses))
+    return int(np.argmin(np.linalg.norm(normalised(losses, among=usual), axis=1)))

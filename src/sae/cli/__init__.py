@@ -18,6 +18,7 @@ EXTRA_OF = {
     "safetensors": "train",
     "pooch": "train",
     "pyarrow": "tables",
+    "altair": "train",
 }
 """Which extra brings which package."""
 
@@ -66,11 +67,13 @@ def main() -> None:
     app()
 
 
-from sae.cli import cost, data, demo, evaluate, search, train  # noqa: E402
+from sae.cli import cost, data, demo, evaluate, pareto, pick, search, train  # noqa: E402
 
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("search")(search.search)
 app.command("cost")(cost.cost)
 app.add_typer(data.app, name="data")
+app.command("pareto")(pareto.pareto)
+app.command("pick")(pick.pick)
 app.command("demo")(demo.demo)

@@ -1,5 +1,6 @@
 """Flags that several commands share, and how they become layers of settings."""
 
+import math
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,10 +29,16 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default whe
 Processes = Annotated[
     int | None, typer.Option(min=1, help="processes for the members of an ensemble; by default one for each core")
 ]
+Workers = Annotated[int | None, typer.Option(min=1, help="trials at once; by default one for each core")]
 Maximum = Annotated[list[str] | None, typer.Option("--max", help="a limit, e.g. flops=2e6; may be given several times")]
 Minimum = Annotated[list[str] | None, typer.Option("--min", help="a limit, e.g. f1=0.8; may be given several times")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
+Study = Annotated[Path, typer.Argument(help="folder of a study")]
+Objectives = Annotated[
+    str | None, typer.Option(help="what to compare by, e.g. nll,f1,flops; by default the study's objectives")
+]
+Methods = Annotated[str | None, typer.Option("--method", help="only these methods, e.g. sae,ensemble; by default all")]
 
 
 def num_cores() -> int:
@@ -52,29 +59,34 @@ def integers(flag: str, text: str | None) -> list[int] | None:
 
 
 def names(flag: str, text: str | None) -> list[str] | None:
-    """Read `nll,f1` as names."""
+    """Read `nll,f1` as names, each another."""
     from sae.errors import ConfigError
 
     if text is None:
         return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise ConfigError(f"{flag} takes names separated by commas, got {text!r}")
-    return parts
+    found = [part.strip() for part in text.split(",")]
+    if not all(found) or len(set(found)) < len(found):
+        raise ConfigError(f"{flag} takes different names separated by commas, got {text!r}")
+    return found
 
 
 def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
-    """Read `flops=2e6` and its like as numbers by name."""
+    """Read `flops=2e6` and its like as bounds by name."""
     from sae.errors import ConfigError
 
-    pairs = {}
+    found: dict[str, float] = {}
     for text in texts or []:
-        name, _, number = text.partition("=")
+        name, _, number = (part.strip() for part in text.partition("="))
         try:
-            pairs[name.strip()] = float(number)
+            value = float(number)
         except ValueError:
-            raise ConfigError(f"{flag} takes name=number, e.g. flops=2e6, got {text!r}") from None
-    return pairs
+            value = math.nan
+        if not name or not math.isfinite(value):
+            raise ConfigError(f"{flag} takes name=number, e.g. flops=2e6, got {text!r}")
+        if name in found:
+            raise ConfigError(f"{flag} takes each name once, got {name} twice")
+        found[name] = value
+    return found
 
 
 def section(**values: Any) -> dict[str, Any]:

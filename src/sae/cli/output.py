@@ -39,6 +39,11 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     console.print(table)
 
 
+def print_line(line: str) -> None:
+    """A line of a result on standard output, as it is: never broken, so that a command in it can be copied."""
+    sys.stdout.write(f"{line}\n")
+
+
 def print_message(message: str) -> None:
     """A line for the person at the terminal, on standard error."""
     Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)

@@ -1,11 +1,16 @@
 """`sae search`."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from sae.cli import options
+
+HEADLINES = ("accuracy", "f1", "nll", "cc_ece", "mse")
+"""Metrics that are shown of what was confirmed, beside the objectives."""
 
 if TYPE_CHECKING:
     from sae.search.executors import Executor
@@ -42,7 +47,7 @@ def search(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="any setting or hole, e.g. 'backbone.width={choice: [1, 4]}'")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="trials at once; by default one for each core")] = None,
+    workers: options.Workers = None,
     executor: Annotated[Literal["local", "ray"], typer.Option(help="where trials run")] = "local",
     address: Annotated[str | None, typer.Option(help="of a Ray cluster; by default one is started here")] = None,
     cpus_per_trial: Annotated[float, typer.Option(help="with --executor ray")] = 1.0,
@@ -79,10 +84,7 @@ def search(
     )
     settings, study = resolve_search(config, flags, set_ or [])
     place = make_executor(executor, workers, address, cpus_per_trial, gpus_per_trial)
-    try:
-        run(out, settings, study, place, storage, confirm, confirm_most, force=force)
-    finally:
-        place.close()
+    run_study(out, settings, study, place, storage, Confirming(confirm, confirm_most), force=force)
     print_results(out, json=json)
 
 
@@ -122,28 +124,43 @@ def make_executor(
     return LocalExecutor(workers or options.num_cores())
 
 
-def run(
+@dataclass(frozen=True)
+class Confirming:
+    """What is to be trained again.
+
+    Attributes:
+        seeds: On so many other seeds; 0 for not at all.
+        most: At most so many of the front.
+    """
+
+    seeds: int = 0
+    most: int | None = None
+
+
+def run_study(
     out: Path,
     settings: "SearchConfig",
     config: "StudyConfig",
     executor: "Executor",
-    storage: str | None,
-    confirm: int,
-    confirm_most: int | None,
+    storage: str | None = None,
+    confirming: Confirming | None = None,
     *,
-    force: bool,
+    force: bool = False,
 ) -> None:
-    """Search, then confirm if asked to; says what it is about to do."""
+    """Search, then confirm if asked to; says what it is about to do, and ends the workers whatever happens."""
     from sae.cli.output import print_message
     from sae.search.driver import Budget
     from sae.search.run import open_study, run_confirmation, run_search
 
-    record = open_study(out, config, force=force, keep_startup=settings.startup is None)
-    print_message(announcement(settings, record.config))
-    with record.lock():
-        run_search(record, executor, Budget(settings.budget, settings.hours), storage, print_message)
-        if confirm:
-            run_confirmation(record, executor, confirm, confirm_most, print_message)
+    try:
+        record = open_study(out, config, force=force, keep_startup=settings.startup is None)
+        print_message(announcement(settings, record.config))
+        with record.lock():
+            run_search(record, executor, Budget(settings.budget, settings.hours), storage, print_message)
+            if confirming and confirming.seeds:
+                run_confirmation(record, executor, confirming.seeds, confirming.most, print_message)
+    finally:
+        executor.close()
 
 
 def announcement(settings: "SearchConfig", config: "StudyConfig") -> str:
@@ -157,7 +174,46 @@ def announcement(settings: "SearchConfig", config: "StudyConfig") -> str:
 
 
 def print_results(out: Path, *, json: bool) -> None:
-    """The front, the pick, and what was confirmed."""
+    """The front, what was confirmed of it, and the pick."""
+    from sae.analysis.selection import select
     from sae.cli.output import print_json
+    from sae.cli.pareto import print_front
+    from sae.cli.pick import describe, print_pick
+    from sae.study_record import StudyRecord
 
-    print_json({"study": str(out), "json": json})
+    record = StudyRecord.open(out)
+    selection = select(record)
+    chosen, why = selection.pick()
+    confirmed = record.read_json(record.CONFIRMED) if (record.path / record.CONFIRMED).exists() else None
+    if json:
+        print_json({"study": str(out), **selection.describe(), "pick": describe(chosen, why), "confirmed": confirmed})
+        return
+    print_front(out, selection)
+    if confirmed:
+        print_confirmed(confirmed)
+    print_pick(chosen, why)
+
+
+def print_confirmed(confirmed: Mapping[str, Any]) -> None:
+    """What other seeds say of the front, on the test set and under shift."""
+    from sae.cli.output import print_table
+
+    items = confirmed["front"]
+    metrics = dict.fromkeys([*HEADLINES, *confirmed["objectives"]])
+    splits = [split for split in ("test", "shift") if all(item[split] for item in items)]
+    columns = [(split, key) for split in splits for key in metrics if all(key in item[split] for item in items)]
+    names = [f"{key} (shift)" if split == "shift" else key for split, key in columns]
+    rows = [
+        [
+            item["trial"],
+            item["kind"],
+            item["settings"],
+            str(item["eval_exits"]) if item["method"] == "sae" else "-",
+            *(f"{item[split][key]['mean']:.3f} ± {item[split][key]['std']:.3f}" for split, key in columns),
+            f"{item['costs']['flops']['mean']:,.0f}",
+        ]
+        for item in items
+        if item["seeds"]
+    ]
+    title = f"trained again on {len(confirmed['seeds'])} other seeds: mean ± std on the test set"
+    print_table(title, ["trial", "kind", "settings", "K′", *names, "flops"], rows)

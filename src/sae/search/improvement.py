@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from sae.analysis.pareto import non_dominated
 from sae.search.gaussian_process import GaussianProcess
 
 Floats = NDArray[np.float64]
@@ -57,7 +58,7 @@ def normalise(losses: Floats, is_feasible: Bools) -> Floats:
     """
     losses = clip_infinite(losses)
     eligible = losses[is_feasible] if is_feasible.any() else losses
-    front = eligible[is_on_front(eligible)]
+    front = eligible[non_dominated(eligible)]
     extent, span = np.ptp(front, axis=0), np.ptp(losses, axis=0)
     extent = np.where(extent > 0, extent, np.where(span > 0, span, 1.0))  # a front may be a single point
     units = (losses - front.min(axis=0)) / extent
@@ -71,18 +72,6 @@ def clip_infinite(values: Floats) -> Floats:
     low = np.where(is_finite, values, np.inf).min(axis=0)
     high = np.where(is_finite, values, -np.inf).max(axis=0)
     return np.where(is_finite.any(axis=0), np.clip(values, low, high), 0.0)
-
-
-def is_on_front(losses: Floats) -> Bools:
-    """Which trials no other dominates, (trial,).
-
-    Example:
-        >>> is_on_front(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])).tolist()
-        [True, True, False]
-    """
-    others = losses[:, None]
-    dominates = (others <= losses).all(axis=-1) & (others < losses).any(axis=-1)
-    return np.asarray(~dominates.any(axis=0))
 
 
 @dataclass(frozen=True)

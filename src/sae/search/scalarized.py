@@ -1,7 +1,7 @@
-"""A sampler of Optuna for many objectives, at the cost of some hundredths of a second per objective.
+"""A sampler of Optuna for many objectives that takes some hundredths of a second for each.
 
-Optuna's own Gaussian process sampler is the better choice for two or three objectives; beyond
-that its exact hypervolumes cost more than training a small network does.
+Beyond three objectives the exact hypervolumes of Optuna's own Gaussian process sampler take
+longer than training a small network does; see docs/benchmarks.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,8 +41,8 @@ class ScalarizedSampler(BaseSampler):
 
     Parameters that trials have in common are suggested together. Constraints set by
     `Trial.set_constraint` steer; points of running trials count as seen to be what they are
-    believed to be; failed and pruned trials are ignored. No point is suggested twice while
-    others are left.
+    believed to be; failed and pruned trials are ignored. Points of complete and running trials
+    are not suggested again while there is another candidate.
 
     Nothing is kept between suggestions: each depends on the seed, the number of the trial and
     the history of the study alone.

@@ -94,9 +94,14 @@ class Space:
         return write_holes(self.template)
 
     def restricted_to_grid(self, k_free: bool) -> "Space":
-        """N and K only, everything else at its default; with `k_free` only the largest K is trained."""
+        """N and K only, everything else at its default; with `k_free` only the largest K is trained.
+
+        Of a method that has neither, only what is continuous is fixed.
+        """
         holes, defaults = self.holes, dict(flatten(_defaults(self.template)))
-        fixed = {path: defaults[path] for path in holes if path not in GRID}
+        has_grid = any(path in holes for path in GRID)
+        free = [path for path, hole in holes.items() if (path in GRID if has_grid else hole.points() is not None)]
+        fixed = {path: defaults[path] for path in holes if path not in free}
         if k_free and GRID[1] in holes:
             fixed[GRID[1]] = holes[GRID[1]].values[-1]
         return Space(self.method, _with_values(self.template, fixed))

@@ -78,11 +78,11 @@ class SearchView:
     def _front_table(self) -> Table:
         best = self._front()
         objectives = self.driver.objectives
-        table = Table(title=f"front: {len(best)} configurations", title_justify="left", expand=False)
+        table = Table(title=f"front: {len(best)} so far", title_justify="left", expand=False)
         for name in ("trial", "kind", "settings", "K′", *(objective.name for objective in objectives)):
             table.add_column(name)
         for item in best[:MOST_ROWS]:
-            values = (f"{item.values[objective.name]:.4g}" for objective in objectives)
+            values = (objective.show(item.values[objective.name]) for objective in objectives)
             table.add_row(item.trial.name, item.kind, summary(item.config), str(item.eval_exits), *values)
         return table
 

@@ -1,0 +1,85 @@
+"""What stopping early saves: the same random search with and without it, by training time and hypervolume.
+
+    python -m benchmarks.stop_early [--seeds 3] [--trials 40] [--epochs 30] [--out runs/stop-early]
+
+Both searches of a seed draw the same configurations. Time is what the trials spent in training,
+summed, so that neither the number of workers nor the driver counts. Hypervolumes of a seed are
+on a common scale, that of all candidates of both searches.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sae.analysis.candidates import Candidate, candidates_of, losses_of
+from sae.analysis.pareto import hypervolume, normalised
+from sae.cli.search import resolve_search, run_study
+from sae.search.executors.local import LocalExecutor
+from sae.study_record import StudyRecord
+
+REFERENCE = 1.1
+
+
+def search(out: Path, seed: int, trials: int, epochs: int, *, stop_early: bool) -> StudyRecord:
+    """One random search of SAE on digits."""
+    flags = {
+        "data": {"name": "digits"},
+        "train": {"epochs": epochs},
+        "seed": seed,
+        "search": {"trials": trials, "sampler": "random", "stop_early": stop_early},
+    }
+    settings, study = resolve_search(None, flags, [])
+    run_study(out, settings, study, LocalExecutor(2))
+    return StudyRecord.open(out)
+
+
+def course(record: StudyRecord, among: Sequence[Candidate]) -> tuple[list[float], list[float]]:
+    """Training seconds and hypervolume after each trial that ended."""
+    objectives = record.objectives
+    ended = sorted(record.trials(), key=lambda trial: (trial.run.status or {})["ended"])
+    points, seconds, volumes = np.empty((0, len(objectives))), [0.0], [0.0]
+    for trial in ended:
+        status = trial.run.status or {}
+        if status["state"] == "finished":
+            points = np.concatenate([points, losses_of(candidates_of(trial), objectives)])
+        scaled = normalised(points, losses_of(among, objectives)) if len(points) else points
+        reference = np.full(len(objectives), REFERENCE)
+        seconds.append(seconds[-1] + status.get("seconds", 0.0))
+        volumes.append(hypervolume(scaled, reference) / REFERENCE ** len(objectives))
+    return seconds, volumes
+
+
+def time_to(volume: float, seconds: Sequence[float], volumes: Sequence[float]) -> float:
+    """Training time until a hypervolume is reached; infinite if it never is."""
+    return next((s for s, v in zip(seconds, volumes, strict=True) if v >= volume), float("inf"))
+
+
+def main() -> None:
+    """Print a row for each seed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--out", type=Path, default=Path("runs/stop-early"))
+    given = parser.parse_args()
+    print("| seed | full: s, hypervolume | stopped early: s, hypervolume | stopped trials | time to 99 % of full |")
+    print("|---|---|---|---|---|")
+    for seed in range(given.seeds):
+        full = search(given.out / f"full-{seed}", seed, given.trials, given.epochs, stop_early=False)
+        early = search(given.out / f"early-{seed}", seed, 2 * given.trials, given.epochs, stop_early=True)
+        both = [item for r in (full, early) for t in r.trials() if t.run.is_finished for item in candidates_of(t)]
+        full_seconds, full_volumes = course(full, both)
+        early_seconds, early_volumes = course(early, both)
+        target = 0.99 * full_volumes[-1]
+        ratio = time_to(target, early_seconds, early_volumes) / time_to(target, full_seconds, full_volumes)
+        stopped = sum((t.run.status or {}).get("state") == "stopped" for t in early.trials())
+        print(
+            f"| {seed} | {full_seconds[-1]:.0f}, {full_volumes[-1]:.3f} | {early_seconds[-1]:.0f}, "
+            f"{early_volumes[-1]:.3f} | {stopped} of {2 * given.trials} | {ratio:.2f} × |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""`sae pick`."""
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.analysis.candidates import Candidate
+
+
+def pick(
+    study: options.Study,
+    prefer: Annotated[
+        str | None, typer.Option(help="take the best in this metric or cost; by default the knee of the front")
+    ] = None,
+    objectives: options.Objectives = None,
+    max_: options.Maximum = None,
+    min_: options.Minimum = None,
+    method: options.Methods = None,
+    json: options.Json = False,
+) -> None:
+    """One configuration of a study, by what validation says, and why this one."""
+    from sae.analysis.selection import preferred, select
+    from sae.cli.output import print_json
+    from sae.study_record import StudyRecord
+
+    record = StudyRecord.open(study)
+    selection = select(
+        record,
+        names=options.names("--objectives", objectives),
+        prefer=prefer,
+        maximum=options.bounds("--max", max_),
+        minimum=options.bounds("--min", min_),
+        methods=options.names("--method", method),
+    )
+    chosen, why = selection.pick(preferred(record, prefer))
+    print_json(describe(chosen, why)) if json else print_pick(chosen, why)
+
+
+def describe(chosen: "Candidate", why: str) -> dict[str, Any]:
+    """As JSON; `test` was not used for choosing."""
+    return {**chosen.describe(), "why": why, "test": metrics_on_test(chosen), "commands": commands(chosen)}
+
+
+def metrics_on_test(chosen: "Candidate") -> dict[str, float]:
+    """What the test split says of a configuration that was chosen without it."""
+    report = chosen.trial.run.report("test")
+    return next(dict(item["metrics"]) for item in report["by_exits"] if item["exits"] == chosen.eval_exits)
+
+
+def commands(chosen: "Candidate") -> dict[str, str]:
+    """How to train the configuration again, and how to look at it closer."""
+    run = chosen.trial.run
+    exits = f" --eval-exits {chosen.eval_exits}" if chosen.trial.method == "sae" else ""
+    return {
+        "train": f"sae train --config {shlex.quote(str(run.path / run.CONFIG))} --out runs/picked",
+        "evaluate": f"sae evaluate {shlex.quote(str(run.path))}{exits}",
+    }
+
+
+def print_pick(chosen: "Candidate", why: str) -> None:
+    """What was chosen and why, its numbers, where it is, and what to do with it."""
+    from sae.analysis.candidates import summary
+    from sae.cli.output import COSTS, METRIC_ROWS, SHORT_NAMES, print_line, print_table
+
+    print_line(f"{chosen.trial.name}: {chosen.kind}, {summary(chosen.config)}{exits_used(chosen)}")
+    print_line(f"why: {why}")
+    test = metrics_on_test(chosen)
+    rows = [
+        [SHORT_NAMES.get(key, key), f"{chosen.values[key]:.4f}", f"{test[key]:.4f}"]
+        for key in METRIC_ROWS
+        if key in chosen.values and key in test
+    ]
+    rows += [[name, f"{chosen.values[key]:,}", f"{chosen.values[key]:,}"] for name, key in COSTS.items()]
+    print_table("what was measured of it", ["", "validation", "test (not used for choosing)"], rows)
+    print_line(f"run folder:     {chosen.trial.run.path}")
+    print_line(f"train it again: {commands(chosen)['train']}")
+    print_line(f"look closer:    {commands(chosen)['evaluate']}")
+
+
+def exits_used(chosen: "Candidate") -> str:
+    """K′ of an SAE and the exits that its inputs use together, which its cost follows."""
+    if chosen.trial.method != "sae":
+        return ""
+    used = [str(number) for number, inputs in enumerate(chosen.active, start=1) if inputs]
+    trained = "as trained" if chosen.eval_exits == chosen.exits else f"trained with K={chosen.exits}"
+    noun = "exit" if len(used) == 1 else "exits"
+    return f", read at K′={chosen.eval_exits} ({trained}), using {noun} {', '.join(used)} of {len(chosen.active)}"

@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sae.analysis.candidates import candidates, losses_of
+from sae.analysis.pareto import hypervolume, normalised
+from sae.analysis.progress import REFERENCE, grid_counts, hypervolume_history, trial_counts
+from sae.objectives import limits, objectives
+from sae.study_record import StudyRecord
+from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
+
+TASK = "classification"
+THREE = objectives(OBJECTIVES, TASK)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> StudyRecord:
+    return small_study(tmp_path_factory.mktemp("progress") / "study").record
+
+
+def test_each_row_is_the_hypervolume_of_all_candidates_until_then(study: StudyRecord) -> None:
+    found = candidates(study)
+    scaled = normalised(losses_of(found, THREE))
+    rows = hypervolume_history(study.trials(), found, THREE)
+    assert [row["trial"] for row in rows] == ["sae/0", "sae/1", "standard/0", "sae/2", "sae/3"]
+    assert [row["trials"] for row in rows] == [1, 2, 3, 4, 5]
+    for row in rows:
+        until = scaled[[item.ended <= row["ended"] for item in found]]
+        share = hypervolume(until, np.full(3, REFERENCE)) / REFERENCE**3
+        assert row["hypervolume"] == pytest.approx(share)
+        assert 0 < row["hypervolume"] <= 1
+
+
+def test_candidates_beyond_a_limit_add_nothing(study: StudyRecord) -> None:
+    found = candidates(study)
+    cheap = [item for item in found if item.values["flops"] <= 1000]
+    rows = hypervolume_history(study.trials(), found, THREE, limits({"flops": 1000}, {}, TASK))
+    expected = hypervolume_history(study.trials(), cheap, THREE, among=found)
+    assert [row["hypervolume"] for row in rows] == [row["hypervolume"] for row in expected]
+    assert rows[-1]["hypervolume"] < hypervolume_history(study.trials(), found, THREE)[-1]["hypervolume"]
+
+
+def test_a_single_point_covers_everything(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    study.finish({"name": "standard"}, [point(0.5, 0.1, 100)])
+    rows = hypervolume_history(study.record.trials(), candidates(study.record), THREE)
+    assert [row["hypervolume"] for row in rows] == [1.0]
+
+
+def test_a_study_without_finished_trials_covers_nothing(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    study.end(sae(1, 1), "failed", error="nan")
+    study.begin(sae(1, 1))
+    rows = hypervolume_history(study.record.trials(), [], THREE)
+    assert [(row["trial"], row["hypervolume"]) for row in rows] == [("sae/0", 0.0)]
+
+
+def test_trials_are_counted_by_method_and_state(study: StudyRecord) -> None:
+    assert trial_counts(study.trials()) == {
+        "sae": {"finished": 2, "stopped": 1, "failed": 1, "unfinished": 1},
+        "standard": {"finished": 1, "stopped": 0, "failed": 0, "unfinished": 0},
+    }
+
+
+def test_sae_trials_are_counted_by_n_and_k(study: StudyRecord) -> None:
+    assert grid_counts(study.trials()) == [
+        {"inputs": 1, "exits": 1, "trials": 1, "finished": 0},
+        {"inputs": 2, "exits": 2, "trials": 2, "finished": 1},
+        {"inputs": 2, "exits": 3, "trials": 1, "finished": 0},
+        {"inputs": 3, "exits": 3, "trials": 1, "finished": 1},
+    ]

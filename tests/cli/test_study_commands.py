@@ -1,0 +1,249 @@
+"""`sae pareto` and `sae pick` on study folders, without training."""
+
+import csv
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sae.analysis.candidates import candidates
+from tests.builders import run_config
+from tests.cli.test_cli import sae
+from tests.studies import StudyBuilder, point, small_study
+from tests.studies import sae as sae_settings
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_study(tmp_path_factory.mktemp("study") / "my study").record.path
+
+
+def read(*arguments: str | Path) -> dict[str, Any]:
+    code, out, error = sae(*arguments, "--json")
+    assert code == 0, error
+    report: dict[str, Any] = json.loads(out)
+    return report
+
+
+def test_pareto_prints_the_front_by_the_first_objective(study: Path) -> None:
+    code, out, error = sae("pareto", study)
+    assert (code, error) == (0, "")
+    rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in row][:4] for row in rows] == [
+        ["sae/2", "MIMMO", "N=3 K=3 W=1 D=3", "3"],
+        ["sae/0", "I/B", "N=2 K=2 W=1 D=3", "2"],
+        ["sae/0", "I/B", "N=2 K=2 W=1 D=3", "1*"],
+        ["standard/0", "standard", "W=1 D=3", "-"],
+    ]
+    assert "on validation" in out
+    assert "* read at another K" in out
+    assert "front: 4 of 7 configurations" in out
+    assert "trials: sae 2 finished, 1 stopped, 1 failed, 1 unfinished; standard 1 finished" in out
+    assert "after 5 trials" in out
+
+
+def test_the_json_of_pareto_has_front_history_and_counts(study: Path) -> None:
+    report = read("pareto", study)
+    assert report["objectives"] == ["nll", "cc_ece", "flops"]
+    assert {"run", "method", "kind", "exits", "eval_exits", "active", "values"} <= set(report["front"][0])
+    assert Path(report["front"][0]["run"], "metrics.json").exists()
+    assert report["hypervolume"] == report["history"][-1]["hypervolume"]
+    assert set(report["history"][0]) == {"trial", "ended", "trials", "hypervolume"}
+    assert report["trials"]["sae"]["failed"] == 1
+    assert report["grid"][1] == {"inputs": 2, "exits": 2, "trials": 2, "finished": 1}
+
+
+def test_objectives_limits_and_methods_can_be_asked_for(study: Path) -> None:
+    assert [item["trial"] for item in read("pareto", study, "--objectives", "f1")["front"]] == ["sae/2"]
+    limited = read("pareto", study, "--max", "flops=3e3", "--min", "f1=0.72")
+    assert [item["values"]["flops"] for item in limited["front"]] == [2000, 1000]
+    assert (limited["max"], limited["min"]) == ({"flops": 3000.0}, {"f1": 0.72})
+    only = read("pareto", study, "--method", "standard")
+    assert [item["trial"] for item in only["front"]] == ["standard/0"]
+    assert [row["trial"] for row in only["history"]] == ["standard/0"]
+    assert only["hypervolume"] < read("pareto", study)["hypervolume"]
+
+
+def test_the_limits_of_the_study_hold_unless_others_are_given(tmp_path: Path) -> None:
+    small_study(tmp_path / "s", max={"flops": 1500})
+    code, out, _ = sae("pareto", tmp_path / "s")
+    assert code == 0
+    assert "within flops ≤ 1,500" in out
+    assert len(read("pareto", tmp_path / "s")["front"]) == 2
+    assert len(read("pareto", tmp_path / "s", "--max", "flops=1e9")["front"]) == 4
+    assert len(read("pareto", tmp_path / "s", "--min", "f1=0.72")["front"]) == 1
+
+
+def test_the_front_is_written_as_a_table_with_every_metric(study: Path, tmp_path: Path) -> None:
+    code, _, error = sae("pareto", study, "--csv", tmp_path / "front.csv")
+    assert code == 0
+    assert "front.csv" in error
+    with (tmp_path / "front.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["trial"] for row in rows] == ["sae/2", "sae/0", "sae/0", "standard/0"]
+    assert (rows[0]["active"], rows[0]["f1"], rows[0]["flops"]) == ("1 1 1", "0.9", "4000")
+
+
+@pytest.mark.parametrize("name", ["front.png", "front.svg"])
+def test_the_front_is_drawn(name: str, study: Path, tmp_path: Path) -> None:
+    code, _, error = sae("pareto", study, "--figure", tmp_path / name)
+    assert code == 0, error
+    assert (tmp_path / name).stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--objectives nll,flosp", "did you mean flops?"),
+        ("--objectives nll,nll", "--objectives takes different names"),
+        ("--objectives nll,", "--objectives takes different names"),
+        ("--objectives nll@shift", "no finished trial has it: search with --objectives …,nll@shift"),
+        ("--max nll@shift=1", "no finished trial has it"),
+        ("--max flops", "--max takes name=number, e.g. flops=2e6, got 'flops'"),
+        ("--max flops=much", "--max takes name=number"),
+        ("--max flops=nan", "--max takes name=number"),
+        ("--max =3", "--max takes name=number"),
+        ("--min f1=0.1 --min f1=0.2", "--min takes each name once, got f1 twice"),
+        ("--min f1=80", "f1 is at most 1, got at least 80"),
+        (
+            "--method seae",
+            "a method must be one of this study's, sae, standard, ensemble; got 'seae', did you mean sae?",
+        ),
+        ("--figure front.pdf", "--figure must name a .png or .svg file, got front.pdf"),
+        ("--figure /absent/front.png", "--figure must name a file that can be written"),
+        ("--csv /absent/front.csv", "could not be written"),
+    ],
+)
+def test_a_mistake_costs_one_sentence(arguments: str, message: str, study: Path) -> None:
+    code, _, error = sae("pareto", study, *arguments.split())
+    assert code == 2
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["pareto", "pick"])
+def test_a_folder_that_is_no_study_is_named(command: str, tmp_path: Path) -> None:
+    code, _, error = sae(command, tmp_path)
+    assert code == 2
+    assert "was it made by `sae search`?" in error
+
+
+@pytest.mark.parametrize("command", ["pareto", "pick"])
+def test_a_study_in_which_nothing_finished_has_nothing_to_offer(command: str, tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    code, _, error = sae(command, tmp_path / "s")
+    assert code == 3
+    assert "nothing finished yet" in error
+    assert "no trial has begun" in error
+    study.end(sae_settings(1, 1), "failed", error="nan")
+    study.begin(sae_settings(1, 1))
+    code, _, error = sae(command, tmp_path / "s")
+    assert code == 3
+    assert "1 failed, 1 unfinished" in error
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ("--max flops=10", "no configuration keeps flops ≤ 10; the nearest has flops 900 (standard/0 at 1 exit)"),
+        ("--min f1=0.95", "no configuration keeps f1 ≥ 0.95; the nearest has f1 0.9 (sae/2 at 3 exits)"),
+        ("--max flops=1000 --min f1=0.8", "keeps flops ≤ 1,000 and f1 ≥ 0.8 at once; the nearest has flops 1,000"),
+    ],
+)
+def test_where_nothing_is_within_the_limits_the_nearest_is_named(limits: str, message: str, study: Path) -> None:
+    code, _, error = sae("pareto", study, *limits.split())
+    assert code == 3
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_a_method_without_finished_trials_has_nothing_to_offer(study: Path) -> None:
+    code, _, error = sae("pick", study, "--method", "ensemble")
+    assert code == 3
+    assert "nothing finished" in error
+
+
+def test_pick_prints_one_configuration_with_its_reason_and_what_to_do(study: Path) -> None:
+    code, out, _ = sae("pick", study)
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "sae/0: I/B, N=2 K=2 W=1 D=3, read at K′=2 (as trained), using exits 2, 3 of 3"
+    assert lines[1].startswith("why: nearest to the ideal of nll, cc_ece and flops among 4 configurations of the front")
+    assert "test (not used for choosing)" in out
+    run = read("pick", study)["run"]
+    assert f"run folder:     {run}" in lines
+    assert f"train it again: sae train --config '{run}/config.yaml' --out runs/picked" in lines
+    assert f"look closer:    sae evaluate '{run}' --eval-exits 2" in lines
+
+
+def test_the_json_of_pick_is_an_item_of_the_front_with_its_reason(study: Path) -> None:
+    report = read("pick", study)
+    item = {key: report[key] for key in report if key not in ("why", "test", "commands")}
+    assert item in read("pareto", study)["front"]
+    assert report["test"]["nll"] == 1.3
+    assert report["commands"]["evaluate"].endswith("--eval-exits 2")
+
+
+def test_pick_follows_what_is_preferred_and_the_limits(study: Path) -> None:
+    assert read("pick", study, "--prefer", "nll")["trial"] == "sae/2"
+    assert read("pick", study, "--prefer", "nll", "--max", "flops=2000")["trial"] == "sae/0"
+    cheap = read("pick", study, "--prefer", "params", "--method", "sae")
+    assert (cheap["trial"], cheap["eval_exits"]) == ("sae/0", 1)
+    code, out, _ = sae("pick", study, "--prefer", "flops")
+    assert out.startswith("standard/0: standard, W=1 D=3\nwhy: lowest flops")
+    assert "--eval-exits" not in out
+    code, _, error = sae("pick", study, "--prefer", "nl")
+    assert code == 2
+    assert "did you mean nll?" in error
+
+
+def test_a_network_read_at_another_k_is_told_with_the_trained_one(study: Path) -> None:
+    out = sae("pick", study, "--max", "flops=1000", "--method", "sae")[1]
+    assert "read at K′=1 (trained with K=2), using exit 3 of 3" in out
+
+
+def test_the_test_split_changes_no_choice(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "s").record
+    before = {command: read(command, study.path) for command in ("pareto", "pick")}
+    for trial in {item.trial.run.path: item.trial for item in candidates(study)}.values():
+        metrics = trial.run.read_json(trial.run.METRICS)
+        for item in metrics["test"]["by_exits"]:
+            item["metrics"] = dict.fromkeys(item["metrics"], 5.0)
+        trial.run.write_json(trial.run.METRICS, metrics)
+    assert read("pareto", study.path) == before["pareto"]
+    assert {**read("pick", study.path), "test": None} == {**before["pick"], "test": None}
+
+
+def test_shifted_objectives_are_read_where_they_were_recorded(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s", objectives=("nll@shift", "flops"))
+    study.finish(sae_settings(2, 1), [point(0.1, 0.1, 100)], shift=True)
+    assert read("pick", tmp_path / "s")["values"]["nll@shift"] == pytest.approx(1.1)
+
+
+def test_reading_a_study_loads_no_torch(study: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from sae.cli import app; "
+        f"app(['pareto', {str(study)!r}, '--json'], standalone_mode=False); assert 'torch' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_the_commands_of_a_pick_work_and_give_its_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sae.training.run import train
+
+    monkeypatch.chdir(tmp_path)
+    study = StudyBuilder(Path("my study")).record
+    for number, exits in enumerate((1, 3)):
+        config = run_config(method=sae_settings(2, exits), backbone={"name": "fc", "depth": 3})
+        train(config, study.trial("sae", number, config).run.path)
+    report = read("pick", "my study", "--prefer", "flops")
+    evaluated = read(*shlex.split(report["commands"]["evaluate"])[1:])
+    assert evaluated["metrics"] == report["test"]
+    again = read(*shlex.split(report["commands"]["train"])[1:])
+    metrics = next(item["metrics"] for item in again["by_exits"] if item["exits"] == report["eval_exits"])
+    assert metrics == report["test"]

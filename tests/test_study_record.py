@@ -1,0 +1,97 @@
+from pathlib import Path
+
+import pytest
+
+from sae.errors import RecordError
+from sae.study_record import StudyRecord, config_hash
+from tests.builders import run_config
+from tests.studies import StudyBuilder, sae, small_study, study_config
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> StudyRecord:
+    return small_study(tmp_path / "study").record
+
+
+def test_a_study_is_read_as_it_was_begun(tmp_path: Path) -> None:
+    config = study_config(max={"flops": 2e6}, min={"f1": 0.8}, objectives=("nll@shift", "params"), rungs=(3, 9))
+    StudyRecord.create(tmp_path / "s", config)
+    record = StudyRecord.open(tmp_path / "s")
+    assert record.config == config
+    assert [item.name for item in record.objectives] == ["nll@shift", "params"]
+    assert [str(limit) for limit in record.limits] == ["flops ≤ 2,000,000", "f1 ≥ 0.8"]
+
+
+def test_a_study_with_other_settings_is_refused_and_the_difference_named(study: StudyRecord) -> None:
+    with pytest.raises(RecordError, match=r"holds a study with another config .seed 0 → 1"):
+        StudyRecord.create(study.path, study_config(seed=1))
+
+
+@pytest.mark.parametrize("name", ["absent", "."])
+def test_a_folder_that_is_no_study_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"has a study.yaml, however .* has none: was it made by `sae search`"):
+        StudyRecord.open(tmp_path / name)
+
+
+def test_a_run_is_no_study(study: StudyRecord) -> None:
+    with pytest.raises(RecordError, match="study folder"):
+        StudyRecord.open(next(study.trials()).run.path)
+
+
+def test_damaged_settings_are_named(study: StudyRecord) -> None:
+    (study.path / study.CONFIG).write_text("seed: x")
+    with pytest.raises(RecordError, match=r"study.yaml cannot be used"):
+        StudyRecord.open(study.path)
+
+
+def test_trials_come_by_method_and_number_with_what_became_of_them(study: StudyRecord) -> None:
+    assert [(trial.name, trial.state) for trial in study.trials()] == [
+        ("sae/0", "finished"),
+        ("sae/1", "failed"),
+        ("sae/2", "finished"),
+        ("sae/3", "stopped"),
+        ("sae/4", "unfinished"),
+        ("standard/0", "finished"),
+    ]
+
+
+def test_ten_trials_come_in_order(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    for _ in range(11):
+        study.begin(sae(1, 1))
+    assert [trial.number for trial in study.record.trials()] == list(range(11))
+
+
+def test_a_study_without_trials_has_none(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s").record
+    assert list(study.trials()) == []
+    assert study.seconds == 0.0
+
+
+def test_folders_that_hold_no_run_are_no_trials(study: StudyRecord) -> None:
+    before = list(study.trials())
+    for name in ("00009-abc", "my-notes"):
+        (study.path / study.TRIALS / "sae" / name).mkdir()
+    (study.path / study.TRIALS / "sae" / "my-notes" / "config.yaml").write_text("")
+    assert list(study.trials()) != []
+    assert [trial.name for trial in study.trials()] == [trial.name for trial in before]
+
+
+def test_the_folder_of_a_trial_follows_from_its_number_and_config(study: StudyRecord) -> None:
+    one, same, other = run_config(), run_config(), run_config(seed=1)
+    assert study.trial("sae", 3, one).run.path == study.trial("sae", 3, same).run.path
+    assert len({study.trial("sae", n, c).run.path for n in (3, 4) for c in (one, other)}) == 4
+    assert config_hash(one) == config_hash(same) != config_hash(other)
+
+
+def test_force_deletes_the_study_and_nothing_else(study: StudyRecord) -> None:
+    (study.path / "notes.txt").write_text("mine")
+    StudyRecord.create(study.path, study_config(seed=1), force=True)
+    assert study.config.seed == 1
+    assert list(study.trials()) == []
+    assert (study.path / "notes.txt").read_text() == "mine"
+
+
+def test_the_time_spent_is_remembered(study: StudyRecord) -> None:
+    study.write_json(study.CLOCK, {"seconds": 12.5})
+    assert study.seconds == 12.5
