@@ -184,7 +184,9 @@ def test_k_is_free_only_in_a_grid(tmp_path: Path) -> None:
     assert "--k-free goes with --sampler grid" in error
 
 
-@pytest.mark.parametrize("sampler", ["gp", "scalarized", "tpe", "nsga2"])
+@pytest.mark.parametrize(
+    "sampler", ["gp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("scalarized", "tpe", "nsga2"))]
+)
 def test_every_sampler_searches(sampler: str, tmp_path: Path, inline: InlineExecutor) -> None:
     flags = ("--sampler", sampler, "--trials", "3", "--startup", "2", "--objectives", "nll,flops")
     assert search(tmp_path / "x", *flags)[0] == 0
