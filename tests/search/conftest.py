@@ -24,5 +24,3 @@ def finished_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
         code, _, error = search(out, *FINISHED)
     assert code == 0, error
     return out
-
-

@@ -44,7 +44,8 @@ class RayExecutor:
         except (OSError, ValueError, RuntimeError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ConfigError(
-                f"--address takes the address of a running Ray cluster, got {address!r}: {reason}"
+                f"--address takes the address of a running Ray cluster, got {address!r}: {reason} "
+                f"(if the cluster asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN here too)"
             ) from None
         if address is None:
             _check_room(cpus, gpus)

@@ -1,0 +1,142 @@
+"""What the driver of a search costs per trial: asking, telling and keeping books, without any training.
+
+Jobs end at once: their run folders are written by hand, as a worker would have left them. So what is
+timed is the driver alone, on an SQLite file, at the length that a search has in practice.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from sae.config import RunConfig
+from sae.data.catalogue import load
+from sae.objectives import objectives
+from sae.record import RunRecord
+from sae.search.driver import Budget, Driver
+from sae.search.job import Job, Outcome
+from sae.search.method_study import MethodStudy, open_studies
+from sae.search.space import Space, build_space
+from sae.study_config import Sampler, StudyConfig
+from sae.study_record import StudyRecord
+
+TRIALS, STARTUP, LATE = 45, 10, 10
+"""Trials of a search, random ones at its start, and those at its end that are timed."""
+NAMES = ("nll", "cc_ece", "flops")
+SAMPLERS: tuple[Sampler, ...] = ("random", "tpe", "scalarized", "gp")
+
+
+class InstantExecutor:
+    """Has every job done at once."""
+
+    capacity = 1
+
+    def __init__(self) -> None:
+        self.running: list[Job] = []
+        self.seconds = 0.0  # spent here, and not by the driver
+
+    def submit(self, job: Job) -> None:
+        """Remember it."""
+        self.running.append(job)
+
+    def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
+        """All of them."""
+        del timeout
+        start = time.perf_counter()
+        ended = [(job, Outcome("finished")) for job in self.running]
+        for job, _ in ended:
+            _make_up_results(job)
+        self.running = []
+        self.seconds += time.perf_counter() - start
+        return ended
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def _make_up_results(job: Job) -> None:
+    record = RunRecord.create(job.folder, job.config)
+    rng = np.random.default_rng(int(job.name.split("/")[1]))
+    depth = job.config.backbone.depth
+    metrics = dict(zip(("nll", "cc_ece"), rng.random(2).tolist(), strict=True))
+    report = {
+        "exits": job.config.method.exits,  # type: ignore[union-attr]
+        "metrics": metrics,
+        "by_exits": [
+            {
+                "exits": k,
+                "active": [1] * depth,
+                "params": 1000 * k,
+                "flops": int(rng.integers(1e5, 1e6)),
+                "metrics": metrics,
+            }
+            for k in range(1, depth + 1)
+        ],
+    }
+    record.write_json(record.METRICS, {"val": report, "test": report})
+    record.end("finished", seconds=1.0)
+
+
+def open_driver(folder: Path, sampler: Sampler) -> tuple[Driver, InstantExecutor]:
+    """A search of SAE's whole space."""
+    base = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
+    space: Space = build_space("sae", base, {}, {})
+    config = StudyConfig(
+        id="overhead",
+        task="classification",
+        spaces={"sae": space.to_yaml()},
+        objectives=NAMES,
+        max={},
+        min={},
+        sampler=sampler,
+        startup=STARTUP,
+        grid=1,
+        rungs=(),
+        reduction=3,
+        shift=False,
+        seed=0,
+    )
+    record = StudyRecord.create(folder, config)
+    studies: list[MethodStudy] = open_studies(
+        f"sqlite:///{folder / record.STORAGE}", config, [space], objectives(NAMES, "classification")
+    )
+    run: RunConfig = space.fill(next(space.corners()))
+    executor = InstantExecutor()
+    return Driver(record, studies, load(run.data, run.seed).spec, executor, Budget(TRIALS, None)), executor
+
+
+def measure(sampler: Sampler) -> tuple[float, float]:
+    """Milliseconds of the driver per trial over the last ones: in asking, and in all else."""
+    with tempfile.TemporaryDirectory() as folder:
+        driver, executor = open_driver(Path(folder) / "study", sampler)
+        study = driver.studies["sae"]
+        asking, moments = [], []
+        ask = study.ask
+
+        def timed_ask() -> object:
+            start = time.perf_counter()
+            asked = ask()
+            asking.append(time.perf_counter() - start)
+            moments.append((start, executor.seconds))
+            return asked
+
+        study.ask = timed_ask  # type: ignore[assignment, method-assign]
+        driver.run()
+        moments.append((time.perf_counter(), executor.seconds))
+        (start, elsewhere), (end, elsewhere_then) = moments[-LATE - 1], moments[-1]
+        whole = (end - start) - (elsewhere_then - elsewhere)
+        return 1000 * float(np.median(asking[-LATE:])), 1000 * (whole - sum(asking[-LATE:])) / LATE
+
+
+def main() -> None:
+    """Print a table."""
+    print(f"milliseconds of the driver per trial, trials {TRIALS - LATE + 1} to {TRIALS}, {len(NAMES)} objectives\n")
+    print("| sampler | asking | all else | together |\n|---|---|---|---|")
+    for sampler in SAMPLERS:
+        asking, rest = measure(sampler)
+        print(f"| {sampler} | {asking:.0f} | {rest:.0f} | {asking + rest:.0f} |")
+
+
+if __name__ == "__main__":
+    main()
