@@ -77,6 +77,7 @@ def test_without_batch_norm_predicts_the_same(backbone: str) -> None:
     fused = without_batch_norm(network, SHAPE)
     assert not [module for module in fused.modules() if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d)]
     torch.testing.assert_close(fused(x), network(x), rtol=1e-4, atol=1e-5)
+    assert all(parameter.requires_grad for parameter in fused.parameters()), "a new bias is a parameter like others"
 
 
 @every_backbone

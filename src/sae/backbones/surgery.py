@@ -59,7 +59,7 @@ def without_batch_norm(network: Network, shape: Shape) -> Network:
         assert isinstance(layer, WeightLayer)
         assert isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d)
         fused = fuse_linear_bn_eval(layer, norm) if isinstance(layer, nn.Linear) else fuse_conv_bn_eval(layer, norm)
-        copied.set_submodule(layer_name, fused)
+        copied.set_submodule(layer_name, fused.requires_grad_())  # a bias that is new would not be counted else
         copied.set_submodule(norm_name, nn.Identity())
     return copied
 

@@ -10,7 +10,10 @@ from sae.errors import SaeError
 UsageError: Any = typer.BadParameter.__base__
 """What the parser raises; typer carries a parser of its own in some versions, click's in others."""
 
-EXTRA_OF = {"torch": "train", "sklearn": "train", "safetensors": "train", "pooch": "train", "pyarrow": "tables"}
+EXTRA_OF = {
+    **dict.fromkeys(("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript"), "train"),
+    "pyarrow": "tables",
+}
 """Which extra brings which package."""
 
 
@@ -58,10 +61,12 @@ def main() -> None:
     app()
 
 
-from sae.cli import cost, data, demo, evaluate, train  # noqa: E402
+from sae.cli import cost, data, demo, evaluate, export, predict, train  # noqa: E402
 
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("cost")(cost.cost)
+app.command("export")(export.export)
+app.command("predict")(predict.predict)
 app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)

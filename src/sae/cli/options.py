@@ -28,6 +28,7 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default whe
 Processes = Annotated[
     int | None, typer.Option(min=1, help="processes for the members of an ensemble; by default one for each core")
 ]
+EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 
