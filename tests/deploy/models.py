@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from sae.config import DataConfig
 from sae.data.catalogue import load
@@ -37,19 +38,25 @@ def digit_values() -> Dataset:
 def stirred_method(name: str, backbone: str, dataset: Dataset) -> Method:
     """A few steps on real samples, so that weights, statistics and exits are no longer those of the start."""
     method = build_method(method_settings(name), SMALL_BACKBONES[backbone], dataset.spec, seed=3).train()
-    optimizer = torch.optim.Adam(method.parameters(), lr=1e-2)
+    for module in method.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.momentum = 0.7  # statistics that fit after a few steps, as they do after training
+    optimizer = torch.optim.Adam(method.parameters(), lr=3e-3)
     generator = torch.Generator().manual_seed(0)
     x = torch.from_numpy(dataset.train.inputs[:32]).float() / 100
     targets = torch.from_numpy(dataset.train.targets[:32])
     if isinstance(dataset.spec.task, Regression):
         targets = (targets - dataset.spec.task.mean) / dataset.spec.task.std
-    for step in range(3):
+    for step in range(4):
         optimizer.zero_grad()
         for stream in range(method.num_streams):
-            method.training_loss(Batch(x, targets, stream), step / 2, generator).total.backward()
+            method.training_loss(Batch(x, targets, stream), step / 3, generator).total.backward()
         optimizer.step()
-    if isinstance(method, Sae):
-        with torch.no_grad():
+    with torch.no_grad():
+        for name, values in (*method.named_parameters(), *method.named_buffers()):
+            if values.is_floating_point() and not name.endswith("weights"):  # no two tensors alike, or a file holds one
+                values.add_(1e-3 * torch.rand(values.shape, generator=generator) * values.abs().clamp_min(1e-2))
+        if isinstance(method, Sae):
             method.exits.logits.copy_(torch.randn(method.exits.logits.shape, generator=generator) * 0.1)
     return method.eval()
 

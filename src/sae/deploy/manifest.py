@@ -103,7 +103,7 @@ class CostPart(_Part):
 
 
 class ParityPart(_Part):
-    """How far the graph is from the run's network: the largest difference, in the network's own units."""
+    """How far the graph is from the run's network: the largest difference, in standardised units, relative above 1."""
 
     samples: int
     largest_difference: float

@@ -5,9 +5,13 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+MARK = "shipped_"
+"""In front of an output's name while it might clash with another."""
 
 
 def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: Sequence[str]) -> bytes:
@@ -28,7 +32,7 @@ def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: S
             dynamo=True,
             dynamic_shapes=({0: "batch"},),
             input_names=[input_name],
-            output_names=list(output_names),
+            output_names=[MARK + name for name in output_names],
             external_data=False,
             verbose=False,
         )
@@ -37,11 +41,25 @@ def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: S
     model.producer_name = "sae"
     graph = model.graph
     graph.ClearField("value_info")
+    _name_outputs(graph, output_names)
     for described in (model, graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
         described.ClearField("doc_string")
         described.ClearField("metadata_props")  # where in whose source it came from
     content: bytes = model.SerializeToString()
     return content
+
+
+def _name_outputs(graph: Any, names: Sequence[str]) -> None:
+    """Call the outputs what they are; the exporter itself lets them clash with values of the same name inside.
+
+    A token mean, for one, is called `mean`.
+    """
+    renamed = {name: f"inner_{name}" for name in names} | {MARK + name: name for name in names}
+    for node in graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed.get(name, name) for name in node.output]
+    for value in (*graph.initializer, *graph.output):
+        value.name = renamed.get(value.name, value.name)
 
 
 @contextlib.contextmanager

@@ -37,7 +37,8 @@ def check_parity(session: Session, method: Method, dataset: Dataset, max_exits: 
     for how, (batch, wanted) in batches.items():
         found = session.run(batch)
         for name, values in wanted.items():
-            difference = float(np.abs(found[name].astype(np.float64) - values).max()) / _unit(dataset, name)
+            unit = np.maximum(_unit(dataset, name), np.abs(values))  # of large values, as many digits as of 1
+            difference = float((np.abs(found[name].astype(np.float64) - values) / unit).max())
             if not difference <= TOLERANCE:  # NaN is no match
                 raise ParityError(
                     f"the exported graph must predict what the run's network predicts to {TOLERANCE:g}, however "
