@@ -70,9 +70,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--out", type=Path, default=Path("runs/stop-early"))
     given = parser.parse_args()
-    print(
-        "| seed | full: s, epochs, hypervolume | stopped early: s, epochs, hypervolume | stopped | time to 99 % of full |"
-    )
+    print("| seed | full: s, epochs, hypervolume | stopped early: s, epochs, hypervolume | stopped | time to 99 % |")
     print("|---|---|---|---|---|")
     for seed in range(given.seeds):
         full = search(given.out / f"full-{seed}", seed, given.trials, given.epochs, stop_early=False)
