@@ -43,7 +43,7 @@ class Folder:
             yield
             return
         give_up = time.monotonic() + LOCK_PATIENCE
-        with (self.path / LOCK).open("w") as file:
+        with (self.path / LOCK).open("a") as file:
             while True:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

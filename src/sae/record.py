@@ -46,7 +46,11 @@ class Record(Folder, Generic[Model]):
                 f"a {cls.KIND} folder must be writable, however {path} is not: {error.strerror}"
             ) from None
         if not (path / cls.CONFIG).exists():
-            record.write_text(cls.CONFIG, f"{cls.MARK}\n{to_yaml(config)}")
+            with record.lock():  # of two processes that begin at once the second finds what the first has written
+                if (path / cls.CONFIG).exists():
+                    record._check_config(config)
+                else:
+                    record.write_text(cls.CONFIG, f"{cls.MARK}\n{to_yaml(config)}")
         return record
 
     def _make_room(self, config: Model, force: bool) -> None:
@@ -67,7 +71,7 @@ class Record(Folder, Generic[Model]):
         ):
             raise RecordError(f"{config_file} was not written by a {self.KIND}, and is left alone: name another folder")
         elif force:
-            with self.lock():
+            with self.lock():  # not under the hands of a process that works in it
                 self.clear()
         else:
             self._check_config(config)
@@ -158,6 +162,10 @@ class RunRecord(Record[RunConfig]):
     def end(self, state: str, **facts: Any) -> None:
         """Say how the run ended, and when; from then on it stays so."""
         self.write_json(self.STATUS, {"state": state, "ended": round(time.time(), 3), **facts})
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Delete what only an unfinished run needs; whoever ended it may have been killed before."""
         for name in (self.CHECKPOINT, self.INTERIM):
             (self.path / name).unlink(missing_ok=True)
 

@@ -100,7 +100,7 @@ def resolve_search(
     from sae.settings import from_assignments, merge, parse, read_yaml
     from sae.study_config import SearchConfig
 
-    layers = (read_yaml(config) if config else {}, flags, from_assignments(assignments))
+    layers = (read_yaml(config) if config else {}, flags, *(from_assignments([text]) for text in assignments))
     given: dict[str, Any] = {}
     for layer in layers:
         given = merge(given, read_holes(layer))

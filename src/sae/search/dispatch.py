@@ -30,9 +30,9 @@ class Dispatcher:
         """Whether nothing runs or waits."""
         return not self.waiting and not self.executor.running
 
-    def add(self, job: Job) -> None:
-        """Start a job as soon as there is room, and its source is not being trained any more."""
-        self.waiting.append(job)
+    def add(self, *jobs: Job) -> None:
+        """Start jobs as soon as there is room, and their sources are not being trained any more."""
+        self.waiting += jobs
         self.hand_over()
 
     def hand_over(self) -> None:

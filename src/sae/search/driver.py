@@ -16,10 +16,11 @@ from sae.analysis.candidates import candidates_of
 from sae.config import EnsembleConfig, RunConfig, StandardConfig
 from sae.errors import ConfigError, SaeError
 from sae.methods.costing import cost_bounds
+from sae.objectives import Limit
 from sae.search.dispatch import Dispatcher
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
-from sae.search.method_study import Asked, MethodStudy
+from sae.search.method_study import REFUSED, Asked, MethodStudy
 from sae.search.stopping import passes
 from sae.study_record import StudyRecord, Trial
 from sae.task import DataSpec
@@ -71,12 +72,11 @@ class Driver:
     def run(self, on_change: Callable[[], None] = lambda: None) -> None:
         """Bring the study to the end of its budget, or to a stop; what runs by then is finished first."""
         for study in self.studies.values():
-            for asked in study.unfinished():
-                if study.is_stopped(asked.number):
-                    self._stop(study, asked)
-                else:
-                    self._start(asked)
+            self._check_hope(study)
+        self._resume()
         while True:
+            if self.is_stopping:
+                self.dispatcher.waiting.clear()
             self._fill()
             on_change()
             if self.dispatcher.is_idle:
@@ -84,6 +84,17 @@ class Driver:
             for job, outcome in self.dispatcher.wait(POLL):
                 self._settle(job, outcome)
         self._keep_time()
+
+    def _resume(self) -> None:
+        """Go on with what an earlier session left; all of it is known before any of it starts, sources first."""
+        jobs = []
+        for study in self.studies.values():
+            for asked in study.unfinished():
+                if study.is_stopped(asked.number):
+                    self._stop(study, asked)
+                else:
+                    jobs.append(self._prepare(asked))
+        self.dispatcher.add(*jobs)
 
     def is_over(self) -> bool:
         """Whether time is up, or someone said to stop."""
@@ -101,7 +112,7 @@ class Driver:
                 self._start(asked)
             else:
                 study.refuse(asked, broken)
-                self._check_hope(study, broken)
+                self._check_hope(study)
 
     def _next_study(self) -> MethodStudy | None:
         """The method that has had the smallest share of its trials; standard networks wait for their ensembles."""
@@ -115,9 +126,12 @@ class Driver:
         return min(ready, key=lambda pair: pair[0])[1] if ready else None
 
     def _start(self, asked: Asked) -> None:
+        self.dispatcher.add(self._prepare(asked))
+
+    def _prepare(self, asked: Asked) -> Job:
         job = self._job(asked)
         self._asked[job.name] = asked
-        self.dispatcher.add(job)
+        return job
 
     def _job(self, asked: Asked) -> Job:
         study, trial = self.studies[asked.method], self._trial(asked)
@@ -195,11 +209,12 @@ class Driver:
         if run.status is None:
             epochs, seconds = (run.read_json(run.INTERIM)[key] for key in ("epoch", "seconds"))
             run.end("stopped", error=f"stopped early after {epochs} epochs", epochs=epochs, seconds=seconds)
+        run.tidy()
         study.tell_stopped(asked.number)
 
     def _broken_limit(self, config: RunConfig) -> str | None:
         """The limit that a configuration breaks whatever exits it learns to use, or None."""
-        on_costs = [limit for limit in self.limits if limit.objective.is_cost and limit.is_maximum]
+        on_costs = self._cost_limits()
         if not on_costs:
             return None
         bounds = cost_bounds(config, self.spec)
@@ -209,14 +224,23 @@ class Driver:
                 return f"{limit} cannot be kept, the least it may come to is {least:,}"
         return None
 
-    def _check_hope(self, study: MethodStudy, reason: str) -> None:
-        """Say so if a method's space seems to hold nothing within the limits."""
+    def _check_hope(self, study: MethodStudy) -> None:
+        """Say so if a sampled space seems to hold nothing within the limits, or if no enumerated one does."""
+        concerned = list(self.studies.values()) if study.is_enumerated else [study]
+        if not all(map(_is_hopeless, concerned)):
+            return
         latest = study.trials()[-MOST_REFUSED:]
-        if not study.is_enumerated and len(latest) == MOST_REFUSED and all("refused" in t.user_attrs for t in latest):
-            raise ConfigError(
-                f"limits must leave something to try, however {MOST_REFUSED} configurations of {study.method} in a row "
-                f"had to be refused ({reason}): raise the limit, or search smaller widths or fewer inputs"
-            )
+        bounds = [cost_bounds(study.config_of(trial), self.spec) for trial in latest]
+        cheapest = {limit: min(getattr(cost, limit.objective.key) for cost in bounds) for limit in self._cost_limits()}
+        told = ", ".join(f"{limit} where the cheapest comes to {least:,}" for limit, least in cheapest.items())
+        raise ConfigError(
+            f"limits must leave something to try, however {len(latest)} configurations of {study.method} in a row "
+            f"had to be refused ({told}): raise the limit, search smaller networks, or leave {study.method} out"
+        )
+
+    def _cost_limits(self) -> list[Limit]:
+        """Limits that can be broken before training."""
+        return [limit for limit in self.limits if limit.objective.is_cost and limit.is_maximum]
 
     def _keep_time(self) -> None:
         self.record.write_json(self.record.CLOCK, {"seconds": round(self.seconds, 3)})
@@ -225,3 +249,10 @@ class Driver:
 def num_members(config: RunConfig) -> int:
     """Networks in an ensemble; 1 for a standard network."""
     return config.method.members if isinstance(config.method, EnsembleConfig) else 1
+
+
+def _is_hopeless(study: MethodStudy) -> bool:
+    """Whether all of a finite space, or so many in a row of another one, had to be refused."""
+    enough = int(study.space.size) if study.is_enumerated else MOST_REFUSED
+    latest = study.trials()[-enough:]
+    return len(latest) == enough and all(REFUSED in trial.user_attrs for trial in latest)

@@ -111,9 +111,9 @@ def _hole(kind: str, values: Any, path: str) -> Hole:
         if len({_choice_name(value) for value in values}) < len(values):
             raise ConfigError(f"{path}: choices must differ, got {list(values)}")
         return Hole(kind, tuple(values))
-    if len(values) != 2 or not all(_is_end(end, kind) for end in values):
-        whole = "whole numbers" if kind == "int" else "numbers"
-        raise ConfigError(f"{path}: {kind} takes both ends of a range as {whole}, got {list(values)}")
+    if len(values) != 2 or not (_is_number(values[0], kind) and _is_upper_end(values[1], kind)):
+        ends = f"whole numbers, or {DEPTH} for the upper one" if kind == "int" else "numbers"
+        raise ConfigError(f"{path}: {kind} takes both ends of a range as {ends}, got {list(values)}")
     low, high = values
     if high != DEPTH and not low <= high:
         raise ConfigError(f"{path}: the lower end of a range must not be above the upper one, got {list(values)}")
@@ -122,11 +122,15 @@ def _hole(kind: str, values: Any, path: str) -> Hole:
     return Hole(kind, (low, high))
 
 
-def _is_end(value: Any, kind: str) -> bool:
-    if kind == "int":
-        return value == DEPTH or (isinstance(value, int) and not isinstance(value, bool))
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_upper_end(value: Any, kind: str) -> bool:
+    return _is_number(value, kind) or (kind == "int" and value == DEPTH)
+
+
+def _is_number(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (kind != "int" and isinstance(value, float))
 
 
 def _choice_name(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str) or value is None else json.dumps(value)
+    return value if isinstance(value, bool | int | float | str) or value is None else json.dumps(value, default=str)

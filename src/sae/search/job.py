@@ -69,8 +69,8 @@ def run_job(job: Job) -> Outcome:
         if not record.is_finished:
             return Outcome("paused")
         _measure_shift(job, record)
-    except DivergedError as error:
-        return Outcome("failed", str(error))
+    except DivergedError as error:  # now, or in an earlier session that did not come to tell it
+        return Outcome("failed", (job.run.status or {}).get("error", str(error)))
     except (RecordError, DataError, MissingExtraError) as error:
         return Outcome("blocked", str(error))
     except OSError as error:

@@ -1,21 +1,22 @@
 """The trials of one method, in an Optuna study: asked one at a time, told once each."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.exceptions import ExperimentalWarning
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from sae.analysis.pareto import Losses
 from sae.config import RunConfig
-from sae.errors import ConfigError
+from sae.errors import ConfigError, SaeError
 from sae.objectives import Objective
 from sae.search.samplers import FixedSampler, make_sampler
 from sae.search.space import Space
@@ -183,6 +184,19 @@ def suggest(trial: optuna.trial.Trial, name: str, distribution: BaseDistribution
     return trial.suggest_categorical(name, distribution.choices)
 
 
+@contextmanager
+def reaching_storage() -> Iterator[None]:
+    """Say it in our words if the database is out of reach; what was told it is safe there."""
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise SaeError(
+            f"the database of the study must stay within reach, however it is not ({reason}): "
+            f"when it is back, the same command continues the search"
+        ) from None
+
+
 def open_studies(
     storage: str, config: StudyConfig, spaces: Sequence[Space], objectives: Sequence[Objective]
 ) -> list[MethodStudy]:
@@ -197,7 +211,7 @@ def open_studies(
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         backend = optuna.storages.RDBStorage(storage)
-    except (SQLAlchemyError, ImportError, ValueError) as error:
+    except (SQLAlchemyError, StorageInternalError, ImportError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(
             f"--storage takes the URL of a database that can be reached, e.g. sqlite:///study.db: {reason}"

@@ -16,7 +16,7 @@ from sae.objectives import limits, objectives
 from sae.search.confirm import Confirmation
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
-from sae.search.method_study import open_studies
+from sae.search.method_study import open_studies, reaching_storage
 from sae.search.space import Space, build_space, read_space
 from sae.search.stopping import rungs
 from sae.search.view import SearchView, render_confirmation, showing
@@ -100,11 +100,12 @@ def run_search(
     """
     spaces = [read_space(method, template) for method, template in record.config.spaces.items()]
     storage = storage or f"sqlite:///{(record.path / record.STORAGE).resolve()}"
-    studies = open_studies(storage, record.config, spaces, record.objectives)
-    driver = Driver(record, studies, _dataset(spaces).spec, executor, budget)
-    view = SearchView(driver)
-    with _stopping_cleanly(driver, on_word), view.shown() as live:
-        driver.run(lambda: live.update(view.render()) if live else None)
+    with reaching_storage():
+        studies = open_studies(storage, record.config, spaces, record.objectives)
+        driver = Driver(record, studies, _dataset(spaces).spec, executor, budget)
+        view = SearchView(driver)
+        with _stopping_cleanly(driver, on_word), view.shown() as live:
+            driver.run(lambda: live.update(view.render()) if live else None)
     if driver.is_stopping:
         raise KeyboardInterrupt
     return driver

@@ -66,12 +66,18 @@ class Space:
             yield {path: point[path] for path in holes}
 
     def corners(self) -> Iterator[dict[str, Any]]:
-        """Suggestions whose acceptance means that every other is accepted: one hole at an end, the others at one."""
+        """Suggestions whose acceptance means that every other is accepted: any two holes at each of their ends.
+
+        What a run checks is one setting, or one against another, such as exits against depth.
+        """
         ends = {path: hole.ends() for path, hole in self.holes.items()}
         first = {path: values[0] for path, values in ends.items()}
         yield first
         for path, values in ends.items():
             yield from ({**first, path: value} for value in values[1:])
+        for (one, of_one), (other, of_other) in itertools.combinations(ends.items(), 2):
+            for pair in itertools.product(of_one[1:], of_other[1:]):
+                yield first | dict(zip((one, other), pair, strict=True))
 
     def check(self) -> None:
         """Refuse a space with values that a run would refuse."""
@@ -115,6 +121,7 @@ def build_space(method: str, suggestions: Layer, given: Layer, own: Layer) -> Sp
     section = {"method": {"name": method}}
     given = merge(_for_method(read_holes(given), method), read_holes(own))
     base = merge(merge(suit_method(suggestions, section), section), {})
+    _check_names(given)
     named = merge(base, given).get("backbone", {})
     backbone = named.get("name") if isinstance(named, Mapping) else named
     template = merge(merge(base, shipped(method, str(backbone))), given)
@@ -143,6 +150,15 @@ def _for_method(given: Layer, method: str) -> dict[str, Any]:
     return dict(given) if name == method else {key: value for key, value in given.items() if key != "method"}
 
 
+def _check_names(given: Layer) -> None:
+    """A space is of one data set, one backbone and one method."""
+    for path, hole in find_holes(given):
+        if path.removesuffix(".name") in ("data", "backbone", "method"):
+            raise ConfigError(
+                f"{path.removesuffix('.name')}.name must be one value, not a hole, got {hole.as_setting()}"
+            )
+
+
 def _with_depth(template: dict[str, Any]) -> dict[str, Any]:
     """Ranges that end at the depth of the backbone end there."""
     backbone = template.get("backbone", {})
@@ -154,11 +170,12 @@ def _with_depth(template: dict[str, Any]) -> dict[str, Any]:
             f"got {depth.as_setting()}: fix backbone.depth, or give both ends"
         )
 
-    closed = {
-        path: Hole(hole.kind, tuple(depth if value == DEPTH else value for value in hole.values))
-        for path, hole in open_ends.items()
-    }
-    return _with_values(template, closed)
+    for path, hole in open_ends.items():
+        if not hole.values[0] <= depth:
+            raise ConfigError(
+                f"{path}: a range up to the depth of the backbone, {depth}, cannot start at {hole.values[0]}"
+            )
+    return _with_values(template, {path: Hole(hole.kind, (hole.values[0], depth)) for path, hole in open_ends.items()})
 
 
 def _defaults(template: Layer) -> dict[str, Any]:

@@ -90,7 +90,9 @@ class SearchView:
         record: StudyRecord = self.driver.record
         for trial in record.trials():
             if trial.name not in self.seen and trial.run.is_finished:
-                self.seen[trial.name] = candidates_of(trial)
+                found_here = candidates_of(trial)
+                if all(objective.name in found_here[0].values for objective in self.driver.objectives):
+                    self.seen[trial.name] = found_here  # else its shifted metrics are still being measured
         found = [item for items in self.seen.values() for item in items]
         best = front(found, self.driver.objectives, self.driver.limits)
         return sorted(best, key=lambda item: item.losses(self.driver.objectives)[0])

@@ -67,7 +67,8 @@ def train(
             record = RunRecord.create(out, config, force=force)
             with record.lock():
                 if not _has_ended(record):
-                    _train_and_record(trainer, record, until or config.train.epochs, display)
+                    epochs = config.train.epochs
+                    _train_and_record(trainer, record, min(until or epochs, epochs), display)
     return record
 
 
@@ -181,6 +182,8 @@ def torch_threads(count: int) -> Iterator[None]:
 def _has_ended(record: RunRecord) -> bool:
     """Whether there is nothing left to do; a run that failed stays failed."""
     status = record.status
+    if status:
+        record.tidy()
     if status and status["state"] != "finished":
         reason = status.get("error", "the reason was not recorded")
         raise DivergedError(f"{record.path} holds a {status['state']} run, start over with --force: {reason}")

@@ -4,9 +4,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
@@ -74,10 +75,25 @@ class LocalExecutor:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs,), daemon=True)
-        process.start()
+        with _interrupts_held_back():
+            process.start()
         theirs.close()  # so that the end of the worker is the end of the pipe
         self.workers.append(Worker(process, ours))
         return self.workers[-1]
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """A process that is started now does not see Ctrl-C, not even while it is still importing; we see it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # else it is started with the process, and lets interrupts through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(pipe: Connection) -> None:

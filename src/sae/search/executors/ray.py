@@ -1,6 +1,7 @@
 """Jobs on a Ray cluster: an existing one, or one that is started on this machine."""
 
 import os
+import socket
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from sae.data.locations import CACHE_VARIABLE, DATA_ROOT_VARIABLE
 from sae.errors import ConfigError
 from sae.search.job import Job, Outcome, run_job
 
+PATIENCE = 10.0
+"""Seconds for the head of a cluster to answer."""
 MOST_WORKERS = 10_000
 """For a cluster whose size is not known yet."""
 
@@ -36,11 +39,15 @@ class RayExecutor:
         if address is None:
             quietly |= {"include_dashboard": False}
         try:
+            _check_reachable(address)
             ray.init(address=address, runtime_env={"env_vars": variables}, **quietly)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ConfigError(
-                f"--address takes the address of a running Ray cluster, got {address!r}: {error}"
+                f"--address takes the address of a running Ray cluster, got {address!r}: {reason}"
             ) from None
+        if address is None:
+            _check_room(cpus, gpus)
         self.workers, self.cpus, self.gpus = workers, cpus, gpus
         self.remote = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(_run_there)
         self.jobs: dict[Any, Job] = {}
@@ -79,9 +86,28 @@ class RayExecutor:
         ray.shutdown()
 
 
+def _check_reachable(address: str | None) -> None:
+    """Find out in seconds that nobody listens; Ray itself would try for a minute."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), PATIENCE).close()
+
+
+def _check_room(cpus: float, gpus: float) -> None:
+    """A trial that does not fit into this machine would wait for ever; a cluster may grow."""
+    present = ray.cluster_resources()
+    for flag, name, each in (("--cpus-per-trial", "CPU", cpus), ("--gpus-per-trial", "GPU", gpus)):
+        if each > present.get(name, 0):
+            ray.shutdown()
+            raise ConfigError(f"{flag} must be at most what this machine has, {present.get(name, 0):g}; got {each:g}")
+
+
 def _outcome(reference: Any) -> Outcome:
     try:
         outcome: Outcome = ray.get(reference)
+    except (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError) as error:
+        # A job keeps its own errors to itself: this is a worker that cannot even begin, as without `sae`.
+        return Outcome("blocked", f"a worker of the cluster cannot run trials: {str(error).splitlines()[-1]}")
     except ray.exceptions.RayError as error:
         return Outcome("lost", f"{type(error).__name__}: {str(error).splitlines()[0]}")
     return outcome

@@ -1,0 +1,28 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sae.cli.search
+from tests.search.studies import FINISHED, InlineExecutor, search
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> Iterator[InlineExecutor]:
+    """Searches of this test train in this process, which spares starting others."""
+    executor = InlineExecutor()
+    monkeypatch.setattr(sae.cli.search, "make_executor", lambda *_: executor)
+    yield executor
+
+
+@pytest.fixture(scope="session")
+def finished_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of three trials of SAE and all ensembles and standard networks of two members, left as it is."""
+    out = tmp_path_factory.mktemp("studies") / "finished"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sae.cli.search, "make_executor", lambda *_: InlineExecutor())
+        code, _, error = search(out, *FINISHED)
+    assert code == 0, error
+    return out
+
+

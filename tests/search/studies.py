@@ -1,0 +1,104 @@
+"""Small searches that many tests start from."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typer.testing import CliRunner
+
+from sae.cli import app
+from sae.objectives import objectives
+from sae.search.job import Job, Outcome, run_job
+from sae.search.method_study import MethodStudy, open_studies
+from sae.search.space import Space, build_space
+from sae.study_config import StudyConfig
+from sae.study_record import StudyRecord
+
+SAE = [sys.executable, "-c", "from sae.cli import main; main()"]
+DIGITS: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc", "depth": 2}}
+SMALL = (
+    *("--data", "digits", "--epochs", "1", "--workers", "1"),
+    *("--set", "backbone.depth=2", "--set", "backbone.width=1"),
+)
+"""A network that is trained in a fraction of a second; N and K and the schedules of SAE are searched."""
+
+FINISHED = (
+    *("--method", "sae,ensemble,standard", "--sampler", "random", "--trials", "3"),
+    *("--set", "spaces.ensemble.method={name: ensemble, members: {int: [1, 2]}}"),
+)
+"""Flags of the study that many tests look at."""
+
+
+class InlineExecutor:
+    """Trains in this process, one job at a time: for tests of what is asked and told, not of how it runs."""
+
+    def __init__(self) -> None:
+        self.capacity = 1
+        self.running: list[Job] = []
+        self.done: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        self.running.append(job)
+
+    def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
+        ended = [(job, run_job(job)) for job in self.running]
+        self.done += self.running
+        self.running = []
+        return ended
+
+    def close(self) -> None:
+        self.running = []
+
+
+def search(out: Path, *flags: str) -> tuple[int, str, str]:
+    """`sae search` in this process."""
+    result = CliRunner().invoke(app, ["search", *SMALL, *flags, "--out", str(out)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def start_search(out: Path, *flags: str, **settings: Any) -> "subprocess.Popen[str]":
+    """`sae search` as a process, and a group, of its own."""
+    return subprocess.Popen(
+        [*SAE, "search", *SMALL, *flags, "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        **settings,
+    )
+
+
+def finish_search(out: Path, *flags: str, timeout: float = 300) -> tuple[int, str, str]:
+    process = start_search(out, *flags)
+    stdout, stderr = process.communicate(timeout=timeout)
+    return process.returncode, stdout, stderr
+
+
+def study_of(
+    folder: Path, method: str = "sae", names: tuple[str, ...] = ("nll", "flops"), **settings: Any
+) -> MethodStudy:
+    """Ask and tell on a real database, new or begun; the object knows nothing but what is there."""
+    space: Space = build_space(method, DIGITS, settings.pop("given", {}), {})
+    config = StudyConfig(
+        **{
+            **{"id": "x", "task": "classification", "spaces": {method: space.to_yaml()}, "objectives": names},
+            **{"max": {}, "min": {}, "sampler": "random", "startup": 3, "grid": 1},
+            **{"rungs": (), "reduction": 3, "shift": False, "seed": 0, **settings},
+        }
+    )
+    return open_studies(f"sqlite:///{folder / 'optuna.db'}", config, [space], objectives(names, "classification"))[0]
+
+
+def made_up_values(number: int, count: int) -> list[float]:
+    return np.random.default_rng(number).random(count).tolist()
+
+
+def run_files(record: StudyRecord, name: str) -> dict[str, bytes]:
+    """By trial, the bytes of one of the files of its run."""
+    return {trial.name: (trial.run.path / name).read_bytes() for trial in record.trials()}

@@ -1,0 +1,255 @@
+"""`sae search` as a user meets it; what is asked and told in this process, the rest in test_local_executor."""
+
+import json
+from pathlib import Path
+
+import pytest
+from optuna.trial import TrialState
+
+from sae.analysis.candidates import candidates, front
+from sae.record import RunRecord
+from sae.study_record import StudyRecord
+from sae.training.run import train
+from tests.end_to_end.killing import footprint, optuna_trials
+from tests.search.studies import FINISHED, InlineExecutor, search
+
+RANDOM = ("--sampler", "random")
+
+
+def states(out: Path, method: str = "sae") -> list[TrialState]:
+    return [trial.state for trial in optuna_trials(out)[method]]
+
+
+def test_a_finished_study_has_a_run_for_every_trial(finished_study: Path) -> None:
+    record = StudyRecord.open(finished_study)
+    assert [trial.name for trial in record.trials()] == [
+        *("ensemble/0", "ensemble/1", "sae/0", "sae/1", "sae/2", "standard/0")
+    ]
+    assert all(trial.run.is_finished for trial in record.trials())
+    for method, trials in optuna_trials(finished_study).items():
+        assert [trial.state for trial in trials] == [TrialState.COMPLETE] * len(trials)
+        for trial in trials:
+            run = RunRecord.open(finished_study / trial.user_attrs["run"])
+            report = run.report("val")
+            at_trained = next(item for item in report["by_exits"] if item["exits"] == report["exits"])
+            expected = [*(report["metrics"][key] for key in ("nll", "cc_ece")), at_trained["flops"]]
+            assert trial.values == expected, method
+
+
+def test_the_same_command_again_changes_nothing_and_says_the_same(finished_study: Path, inline: InlineExecutor) -> None:
+    first = search(finished_study, *FINISHED)
+    before = footprint(finished_study / "trials")
+    assert search(finished_study, *FINISHED) == first
+    assert first[0] == 0
+    assert inline.done == []
+    assert footprint(finished_study / "trials") == before
+
+
+def test_members_are_shared_and_give_what_training_would(finished_study: Path, tmp_path: Path) -> None:
+    runs = {trial.name: trial.run for trial in StudyRecord(finished_study).trials()}
+    for name in ("ensemble/1", "standard/0"):
+        status = runs[name].status
+        assert status is not None
+        assert status["derived_from"] == runs["ensemble/0"].path.name
+        trained = train(runs[name].config, tmp_path / name)
+        for file in (RunRecord.METRICS, RunRecord.CURVES):
+            assert (trained.path / file).read_bytes() == (runs[name].path / file).read_bytes()
+
+
+def test_another_config_is_refused(finished_study: Path, inline: InlineExecutor) -> None:
+    code, _, error = search(finished_study, *FINISHED, "--objectives", "nll,f1")
+    assert code == 2
+    assert "holds a study with another config (objectives" in error
+
+
+def test_more_trials_go_on_where_fewer_ended(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *RANDOM, "--trials", "1")[0] == 0
+    assert search(tmp_path / "x", *RANDOM, "--trials", "2")[0] == 0
+    assert states(tmp_path / "x") == [TrialState.COMPLETE] * 2
+    assert [job.name for job in inline.done] == ["sae/0", "sae/1"]
+
+
+def test_trials_are_reproducible_with_one_worker(finished_study: Path, tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *RANDOM, "--trials", "2")[0] == 0
+    again, first = (StudyRecord(path) for path in (tmp_path / "x", finished_study))
+    expected = {trial.name: trial.run for trial in first.trials()}
+    for trial in again.trials():
+        assert trial.run.path.name == expected[trial.name].path.name
+        metrics = (trial.run.path / RunRecord.METRICS).read_bytes()
+        assert metrics == (expected[trial.name].path / RunRecord.METRICS).read_bytes()
+
+
+def test_trials_that_must_break_a_limit_are_refused_and_do_not_count(tmp_path: Path, inline: InlineExecutor) -> None:
+    wide = ("--set", "backbone.width={choice: [1, 8]}")
+    code, _, error = search(tmp_path / "x", *RANDOM, *wide, "--trials", "3", "--max", "params=2e5")
+    assert code == 0, error
+    trials = optuna_trials(tmp_path / "x")["sae"]
+    refused = [trial for trial in trials if "refused" in trial.user_attrs]
+    trained = [trial for trial in trials if "refused" not in trial.user_attrs]
+    assert {trial.params["backbone.width"] for trial in refused} == {8}
+    assert len(trained) == 3
+    assert all("params ≤ 200000" in trial.constraints for trial in trained)
+    assert len(list(StudyRecord(tmp_path / "x").trials())) == 3
+
+
+def test_what_training_shows_to_break_a_limit_is_not_on_the_front(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *RANDOM, "--trials", "2", "--min", "accuracy=1")[0] == 0
+    record = StudyRecord(tmp_path / "x")
+    assert candidates(record)
+    assert front(candidates(record), record.objectives, record.limits) == []
+    assert {*states(tmp_path / "x")} == {TrialState.COMPLETE}
+
+
+@pytest.mark.parametrize("method", ["sae", "standard"])
+def test_limits_that_leave_nothing_are_named_with_the_least_there_is(
+    method: str, tmp_path: Path, inline: InlineExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sae.search.driver.MOST_REFUSED", 5)
+    for _ in range(2):  # and says it again when it is asked again
+        code, _, error = search(tmp_path / "x", *RANDOM, "--method", method, "--max", "flops=10")
+        assert code == 2
+        assert "flops ≤ 10 where the cheapest comes to" in error
+
+
+def test_diverging_trials_fail_and_the_search_goes_on(tmp_path: Path, inline: InlineExecutor) -> None:
+    flags = (*RANDOM, "--trials", "4", "--set", "train.lr={choice: [1.0e-3, 1.0e+30]}", "--seed", "1")
+    assert search(tmp_path / "x", *flags)[0] == 0
+    trials = optuna_trials(tmp_path / "x")["sae"]
+    for trial in trials:
+        has_diverged = trial.params["train.lr"] > 1
+        assert trial.state == (TrialState.FAIL if has_diverged else TrialState.COMPLETE)
+        assert ("finite" in trial.user_attrs.get("error", "")) == has_diverged
+    assert {trial.state for trial in trials} == {TrialState.FAIL, TrialState.COMPLETE}
+    record = StudyRecord(tmp_path / "x")
+    failed = {trial.number for trial in trials if trial.state == TrialState.FAIL}
+    assert not failed & {item.trial.number for item in candidates(record)}
+    assert search(tmp_path / "x", *flags)[0] == 0
+    assert len(inline.done) == 4  # what failed stays failed
+
+
+def test_a_folder_that_cannot_be_written_stops_the_search_until_it_can(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *RANDOM, "--trials", "1")[0] == 0
+    trials = tmp_path / "x" / "trials"
+    trials.rename(tmp_path / "aside")
+    trials.write_text("in the way")
+    code, _, error = search(tmp_path / "x", *RANDOM, "--trials", "2")
+    assert code in (1, 2)
+    assert "the same command continues the search" in error
+    assert states(tmp_path / "x") == [TrialState.COMPLETE, TrialState.RUNNING]
+    trials.unlink()
+    (tmp_path / "aside").rename(trials)
+    assert search(tmp_path / "x", *RANDOM, "--trials", "2")[0] == 0
+    assert states(tmp_path / "x") == [TrialState.COMPLETE] * 2
+
+
+def test_shifted_validation_data_can_be_an_objective(tmp_path: Path, inline: InlineExecutor) -> None:
+    flags = (*RANDOM, "--trials", "1", "--objectives", "nll@shift,flops")
+    assert search(tmp_path / "x", *flags)[0] == 0
+    trial = optuna_trials(tmp_path / "x")["sae"][0]
+    run = RunRecord.open(tmp_path / "x" / trial.user_attrs["run"])
+    shifted = json.loads((run.path / "shift-val.json").read_text())
+    assert shifted["sets"] == 8
+    assert trial.values[0] == shifted["metrics"]["nll"] != run.report("val")["metrics"]["nll"]
+
+
+def test_stopped_trials_stay_stopped(tmp_path: Path, inline: InlineExecutor) -> None:
+    flags = (*RANDOM, "--epochs", "2", "--trials", "5", "--stop-early", "--set", "search.reduction=2")
+    assert search(tmp_path / "x", *flags)[0] == 0
+    assert TrialState.PRUNED in states(tmp_path / "x")
+    assert states(tmp_path / "x")[0] == TrialState.COMPLETE  # the first passes
+    for trial in StudyRecord(tmp_path / "x").trials():
+        status = trial.run.status
+        is_stopped = states(tmp_path / "x")[trial.number] == TrialState.PRUNED
+        assert status is not None
+        assert status["state"] == ("stopped" if is_stopped else "finished")
+        assert not is_stopped or status["epochs"] == 1
+    before = footprint(tmp_path / "x" / "trials")
+    assert search(tmp_path / "x", *flags)[0] == 0
+    assert footprint(tmp_path / "x" / "trials") == before
+
+
+def test_a_grid_without_k_trains_once_for_each_n(tmp_path: Path, inline: InlineExecutor) -> None:
+    flags = ("--sampler", "grid", "--k-free", "--set", "method.inputs={int: [1, 2]}")
+    assert search(tmp_path / "x", *flags)[0] == 0
+    found = candidates(StudyRecord(tmp_path / "x"))
+    assert len(inline.done) == 2
+    assert [(item.config.method.inputs, item.exits, item.eval_exits) for item in found] == [  # type: ignore[union-attr]
+        *((1, 2, 1), (1, 2, 2), (2, 2, 1), (2, 2, 2))
+    ]
+
+
+def test_k_is_free_only_in_a_grid(tmp_path: Path) -> None:
+    code, _, error = search(tmp_path / "x", "--k-free")
+    assert code == 2
+    assert "--k-free goes with --sampler grid" in error
+
+
+@pytest.mark.parametrize(
+    "sampler", ["gp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("scalarized", "tpe", "nsga2"))]
+)
+def test_every_sampler_searches(sampler: str, tmp_path: Path, inline: InlineExecutor) -> None:
+    flags = ("--sampler", sampler, "--trials", "3", "--startup", "2", "--objectives", "nll,flops")
+    assert search(tmp_path / "x", *flags)[0] == 0
+    assert states(tmp_path / "x") == [TrialState.COMPLETE] * 3
+
+
+def test_one_objective_is_enough(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", "--trials", "2", "--startup", "1", "--objectives", "accuracy")[0] == 0
+    assert states(tmp_path / "x") == [TrialState.COMPLETE] * 2
+
+
+def test_regression_is_searched_for_its_own_objectives(tmp_path: Path, inline: InlineExecutor) -> None:
+    code, _, error = search(tmp_path / "x", *RANDOM, "--data", "diabetes", "--trials", "1")
+    assert code == 0
+    assert "nll, mse, flops" in error
+    assert states(tmp_path / "x") == [TrialState.COMPLETE]
+
+
+def test_four_objectives_are_scalarized_and_it_is_said(tmp_path: Path, inline: InlineExecutor) -> None:
+    code, _, error = search(tmp_path / "x", "--trials", "1", "--objectives", "nll,f1,flops,params")
+    assert code == 0
+    assert "sampler scalarized (the default for this number of objectives)" in error
+
+
+def test_time_that_is_up_starts_no_trial(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *RANDOM, "--hours", "1e-9")[0] == 0
+    assert inline.done == []
+
+
+def test_a_folder_at_work_is_left_alone(
+    finished_study: Path, inline: InlineExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sae.folder.LOCK_PATIENCE", 0.1)
+    before = footprint(finished_study / "trials")
+    with StudyRecord(finished_study).lock():
+        for force in ((), ("--force",)):
+            code, _, error = search(finished_study, *FINISHED, *force)
+            assert code == 2
+            assert "one process at a time may work in" in error
+    assert footprint(finished_study / "trials") == before
+    assert StudyRecord.open(finished_study).seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--objectives", "nll,foo"), "an objective of classification must be one of"),
+        (("--objectives", "nll,nll"), "objectives must be one or more different ones"),
+        (("--method", "sae,foo"), "method must be one of"),
+        (("--method", "sae,sae"), "methods must differ"),
+        (("--sampler", "foo"), "sampler must be 'gp', 'scalarized'"),
+        (("--max", "flops"), "--max takes name=number"),
+        (("--max", "foo=3"), "an objective of classification must be one of"),
+        (("--set", "spaces.ensemble.backbone.width=1"), "spaces are for methods that are searched (sae)"),
+        (("--set", "method.inputs={int: [4, 1]}"), "must not be above the upper one"),
+        (("--storage", "nothing://x"), "--storage takes the URL of a database"),
+        (("--data", "diabetes", "--objectives", "nll@shift"), "diabetes is a table"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    flags: tuple[str, ...], message: str, tmp_path: Path, inline: InlineExecutor
+) -> None:
+    code, _, error = search(tmp_path / "x", *flags)
+    assert code == 2
+    assert message in error
+    assert error.strip().splitlines()[-1].startswith("error: ")

@@ -1,0 +1,188 @@
+import itertools
+from typing import Any
+
+import optuna
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+
+from sae.backbones import BACKBONES
+from sae.config import EnsembleConfig, SaeConfig
+from sae.errors import ConfigError
+from sae.search.space import DEPTHS, METHODS, Space, build_space, read_space
+
+DIGITS: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
+
+
+def space(method: str = "sae", own: dict[str, Any] | None = None, /, **given: Any) -> Space:
+    return build_space(method, DIGITS, given, own or {})
+
+
+@pytest.mark.parametrize(("method", "backbone"), list(itertools.product(METHODS, BACKBONES)))
+def test_a_space_ships_for_every_method_and_backbone(method: str, backbone: str) -> None:
+    shipped = space(method, backbone=backbone)
+    assert shipped.holes
+    for corner in shipped.corners():
+        config = shipped.fill(corner)
+        assert (config.method.name, config.backbone.name) == (method, backbone)
+
+
+def test_the_space_of_sae_is_the_papers() -> None:
+    holes = space().holes
+    assert {path: hole.as_setting() for path, hole in holes.items()} == {
+        "backbone.width": {"int": [1, 4]},
+        "method.inputs": {"int": [1, 4]},
+        "method.exits": {"int": [1, 5]},
+        "method.repeat_fraction.start": {"float": [0, 1]},
+        "method.repeat_fraction.end": {"float": [0, 1]},
+        "method.kl_weight.start": {"log": [1e-5, 1]},
+        "method.kl_weight.end": {"log": [1e-5, 1]},
+        "method.temperature.start": {"log": [1e-3, 1]},
+        "method.temperature.end": {"log": [1e-3, 1]},
+    }
+
+
+@pytest.mark.parametrize(("backbone", "depth"), list(DEPTHS.items()))
+def test_the_largest_number_of_exits_follows_the_backbone(backbone: str, depth: int) -> None:
+    assert space(backbone=backbone).holes["method.exits"].values == (1, depth)
+    assert space(backbone={"name": backbone, "depth": 2}).holes["method.exits"].values == (1, 2)
+
+
+def test_exits_cannot_follow_a_depth_that_is_searched() -> None:
+    with pytest.raises(ConfigError, match="method.exits ends at the depth of the backbone, which must then be one"):
+        space(backbone={"depth": {"int": [2, 5]}})
+
+
+def test_a_range_to_the_depth_cannot_start_above_it() -> None:
+    with pytest.raises(
+        ConfigError, match="method.inputs: a range up to the depth of the backbone, 5, cannot start at 9"
+    ):
+        space(method={"inputs": {"int": [9, "depth"]}})
+
+
+def test_the_users_settings_go_over_the_shipped_ones() -> None:
+    mine = space(method={"inputs": 2, "exits": {"choice": [1, 3]}}, train={"lr": {"log": [1e-4, 1e-2]}})
+    assert "method.inputs" not in mine.holes
+    assert mine.holes["method.exits"].as_setting() == {"choice": [1, 3]}
+    assert "train.lr" in mine.holes
+    assert mine.holes["backbone.width"].values == (1, 4)
+
+
+def test_a_method_section_counts_for_the_method_that_it_names() -> None:
+    given = {"method": {"name": "ensemble", "members": 3}}
+    assert "method.members" not in space("ensemble", **given).holes
+    assert space("batch_ensemble", **given).holes["method.members"].values == (2, 4)
+    assert space("sae", **given).holes == space("sae").holes
+
+
+def test_a_method_section_without_a_name_is_about_sae() -> None:
+    assert "method.inputs" not in space("sae", method={"inputs": 2}).holes
+    assert space("ensemble", method={"inputs": 2}).holes == space("ensemble").holes
+
+
+def test_settings_of_one_method_go_over_those_of_all() -> None:
+    mine = space("ensemble", {"backbone": {"width": {"choice": [1, 4]}}}, backbone={"name": "fc", "width": 2})
+    assert mine.holes["backbone.width"].as_setting() == {"choice": [1, 4]}
+    assert "backbone.width" not in space("standard", backbone={"name": "fc", "width": 2}).holes
+
+
+def test_batch_ensemble_keeps_the_batches_that_suit_it() -> None:
+    assert space("batch_ensemble").fill(next(space("batch_ensemble").corners())).train.batch_size == 72
+    assert space("sae").fill(next(space("sae").corners())).train.batch_size == 64
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"method": {"exits": {"int": [1, 6]}}}, r"the space of sae must hold valid settings only.*\[1, 5\], got 6"),
+        ({"method": {"input": {"int": [1, 2]}}}, "did you mean method.inputs"),
+        ({"backbone": {"width": {"int": [0, 4]}}}, "backbone.width must be greater than or equal to 1, got 0"),
+        ({"train": {"lr": {"choice": [1e-3, "fast"]}}}, "train.lr must be a valid number"),
+        ({"backbone": "fcc"}, "backbone.name must be one of fc, vgg, resnet, vit; got 'fcc'"),
+        ({"backbone": {"name": {"choice": ["fc", "vgg"]}}}, "backbone.name must be one value, not a hole"),
+        ({"data": {"name": {"choice": ["digits", "diabetes"]}}}, "data.name must be one value, not a hole"),
+    ],
+)
+def test_a_space_with_settings_that_a_run_refuses_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        space(**given)
+
+
+@pytest.mark.parametrize("depths", [[5, 2], [2, 5]])
+def test_settings_that_do_not_fit_each_other_are_found(depths: list[int]) -> None:
+    with pytest.raises(ConfigError, match=r"method.exits must be in \[1, 2\]"):
+        space(backbone={"depth": {"choice": depths}}, method={"exits": {"int": [1, 5]}})
+
+
+def test_an_unknown_method_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"method must be one of .*; got 'ensembles', did you mean ensemble\?"):
+        space("ensembles")
+
+
+def test_a_space_is_kept_and_read_back() -> None:
+    mine = space(backbone="vgg", train={"epochs": 3})
+    kept = yaml.safe_load(yaml.safe_dump(mine.to_yaml()))
+    again = read_space("sae", kept)
+    assert again.distributions == mine.distributions
+    corner = next(mine.corners())
+    assert again.fill(corner) == mine.fill(corner)
+
+
+def test_all_points_of_a_finite_space_are_enumerated_once_those_of_most_members_first() -> None:
+    mine = space("ensemble", backbone={"name": "fc", "width": {"choice": [1, 4]}, "depth": {"int": [2, 4]}})
+    configs = [mine.fill(point) for point in mine.points()]
+    assert len(configs) == mine.size == 4 * 2 * 3
+    assert len({config.model_dump_json() for config in configs}) == len(configs)
+    members = [config.method.members for config in configs if isinstance(config.method, EnsembleConfig)]
+    assert members == sorted(members, reverse=True)
+
+
+def test_a_space_with_a_continuous_hole_has_no_end() -> None:
+    assert space("mc_dropout").size == float("inf")
+    assert space("standard").size == 20
+
+
+def test_a_grid_holds_every_n_and_k_and_defaults_elsewhere() -> None:
+    grid = space(backbone={"name": "fc", "depth": 3}).restricted_to_grid(k_free=False)
+    configs = [grid.fill(point) for point in grid.points()]
+    methods = [config.method for config in configs if isinstance(config.method, SaeConfig)]
+    assert {(m.inputs, m.exits) for m in methods} == set(itertools.product(range(1, 5), range(1, 4)))
+    assert {m.temperature for m in methods} == {SaeConfig().temperature}
+    assert {config.backbone.width for config in configs} == {1}
+
+
+def test_a_grid_without_k_trains_the_largest_only() -> None:
+    grid = space().restricted_to_grid(k_free=True)
+    assert [grid.fill(point).method.exits for point in grid.points()] == [5] * 4  # type: ignore[union-attr]
+
+
+def drawn(distribution: BaseDistribution) -> st.SearchStrategy[Any]:
+    if isinstance(distribution, IntDistribution):
+        return st.integers(distribution.low, distribution.high)
+    if isinstance(distribution, FloatDistribution):
+        return st.floats(distribution.low, distribution.high)
+    assert isinstance(distribution, CategoricalDistribution)
+    return st.sampled_from(distribution.choices)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_whatever_is_suggested_is_a_valid_config(method: str, data: st.DataObject) -> None:
+    mine = space(method, backbone="vgg")
+    suggested = {path: data.draw(drawn(d)) for path, d in mine.distributions.items()}
+    assert mine.fill(suggested).method.name == method
+
+
+def test_what_a_random_sampler_says_is_accepted() -> None:
+    mine = space()
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for _ in range(20):
+        mine.fill(study.ask(mine.distributions).params)
+
+
+def test_holes_lie_over_values() -> None:
+    given = {"backbone": {"name": "fc", "width": 2}}
+    assert "backbone.width" in space("standard", {"backbone": {"width": {"int": [1, 2]}}}, **given).holes

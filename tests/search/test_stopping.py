@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from sae.search.stopping import passes, rungs
+
+
+@pytest.mark.parametrize(
+    ("epochs", "reduction", "expected"),
+    [(50, 3, (6, 17)), (9, 3, (1, 3)), (4, 2, (1, 2)), (2, 3, (1,)), (1, 3, ()), (2, 2, (1,))],
+)
+def test_rungs_are_a_reduction_apart_and_before_the_end(epochs: int, reduction: int, expected: tuple[int, ...]) -> None:
+    assert rungs(epochs, reduction) == expected
+
+
+def test_the_first_few_pass_whatever_they_are_worth() -> None:
+    losses = np.array([[0.0, 0.0], [9.0, 9.0]])
+    assert passes(losses[:1], 3)
+    assert passes(losses, 3)
+
+
+def test_a_dominated_trial_is_stopped() -> None:
+    losses = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5], [2.0, 2.0]])
+    assert not passes(losses, 3)
+
+
+def test_an_extreme_of_the_front_passes() -> None:
+    crowd = [[0.5, 0.50], [0.51, 0.49], [0.52, 0.48], [0.49, 0.51], [0.48, 0.52]]
+    assert passes(np.array([*crowd, [0.0, 1.0]]), 3)
+
+
+def test_the_only_one_that_beats_all_others_passes() -> None:
+    assert passes(np.array([[1.0, 1.0]] * 8 + [[0.0, 0.0]]), 3)
+
+
+def test_a_trial_without_finite_losses_is_stopped() -> None:
+    assert not passes(np.array([[0.0, 1.0], [1.0, 0.0], [np.nan, 0.0]]), 3)
+    assert passes(np.array([[np.nan, 0.0], [np.nan, 0.0], [0.5, 0.5]]), 3)
+
+
+def test_about_one_of_so_many_passes() -> None:
+    rng = np.random.default_rng(0)
+    losses = rng.random((90, 2))
+    passed = sum(passes(losses[: count + 1], 3) for count in range(90))
+    assert 15 <= passed <= 45
