@@ -116,3 +116,8 @@ def test_an_ensemble_has_from_1_to_64_members(members: int) -> None:
     with pytest.raises(ConfigError, match=r"method\.members"):
         resolve(BASE, {"method": {"name": "ensemble", "members": members}})
     assert resolve(BASE, {"method": {"name": "ensemble"}}).method == EnsembleConfig(members=4)
+
+
+def test_sections_may_be_given_by_their_names_alone() -> None:
+    config = resolve({"data": "digits", "backbone": "fc"}, {"method": "standard"})
+    assert (config.data.name, config.backbone.name, config.method.name) == ("digits", "fc", "standard")

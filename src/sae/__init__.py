@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from sae.backbones import build_backbone as build_backbone
     from sae.config import RunConfig as RunConfig
     from sae.config import resolve as resolve
+    from sae.deploy.export import export as export
+    from sae.deploy.runtime import load as load
     from sae.errors import SaeError as SaeError
     from sae.measure.cost import measure_cost as measure_cost
     from sae.methods import Method as Method
@@ -37,6 +39,8 @@ _HOMES = {
     "build_method": "sae.methods",
     "cost_of": "sae.methods.costing",
     "evaluate": "sae.training.run",
+    "export": "sae.deploy.export",
+    "load": "sae.deploy.runtime",
     "measure_cost": "sae.measure.cost",
     "resolve": "sae.config",
     "train": "sae.training.run",

@@ -225,6 +225,10 @@ def suit_method(suggested: Layer, given: Layer) -> dict[str, Any]:
     return merge(suggested, {"train": {"batch_size": BATCH_ENSEMBLE_SIZES.get(usual, usual)}})
 
 
+NAMED = ("data", "backbone", "method")
+"""Sections that may be given by their name alone."""
+
+
 def resolve(*layers: Layer) -> RunConfig:
     """Merge layers of settings, the later over the earlier, and check the result.
 
@@ -236,4 +240,5 @@ def resolve(*layers: Layer) -> RunConfig:
     merged: dict[str, Any] = {}
     for layer in layers:
         merged = merge(merged, layer)
-    return parse(RunConfig, merged)
+    named = {key: {"name": value} for key, value in merged.items() if key in NAMED and isinstance(value, str)}
+    return parse(RunConfig, {**merged, **named})

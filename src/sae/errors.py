@@ -38,6 +38,18 @@ class RecordError(SaeError):
     exit_code = 2
 
 
+class ModelError(SaeError):
+    """An exported model is missing, damaged, or not ours."""
+
+    exit_code = 2
+
+
+class ParityError(SaeError):
+    """An exported graph does not predict what the network that it was made from predicts."""
+
+    exit_code = 3
+
+
 class MissingExtraError(SaeError):
     """The command needs packages that are not installed."""
 

@@ -120,15 +120,26 @@ class Folder:
             ) from None
 
     def _replace(self, name: str, write: Callable[[Path], object]) -> None:
-        temporary = self.path / f".{name}.tmp"
-        try:
-            write(temporary)
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(self.path / name)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise RecordError(
-                f"{self.path / name} could not be written ({error.strerror}): what was there before is untouched; "
-                f"make room or name another folder, then run the same command again"
-            ) from error
+        write_whole(self.path / name, write)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under a temporary name, sync and rename it, so that it is there as a whole or not at all.
+
+    Args:
+        path: The file.
+        write: Writes what belongs there to the path that it is given.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise RecordError(
+            f"{path} could not be written ({error.strerror}): what was there before is untouched; "
+            f"make room or name another folder, then run the same command again"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -178,7 +178,9 @@ def test_evaluate_has_the_shape_of_the_specification(run: Path) -> None:
     assert code == 0
     assert list(report) == ["run", "split", "exits", "metrics", "by_exits", "shift"]
     assert (report["run"], report["split"], report["exits"]) == (str(run), "val", 1)
-    assert set(report["by_exits"][0]) == {"exits", "active", "params", "flops", "metrics"}
+    assert set(report["by_exits"][0]) == {
+        *("exits", "active", "params", "flops", "shipped_params", "shipped_flops", "metrics")
+    }
 
 
 def test_evaluating_nothing_is_a_mistake(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from sae.data.catalogue import load, suggestions
 from sae.data.dataset import Array, Dataset
-from sae.data.table import encode
+from sae.data.table import encoded, learn_encoding
 from sae.data.table_file import Column
 from sae.errors import ConfigError, DataError, MissingExtraError
 from sae.task import Classification, Regression
@@ -18,7 +18,7 @@ EVERY_ROW = np.arange(4)
 def features(values: list[Any], training: Array = EVERY_ROW) -> list[list[float]]:
     dtype = object if any(isinstance(value, str) for value in values) else float
     column = Column("c", np.array(values, dtype))
-    return [feature.tolist() for feature in encode(column, training, Path("t.csv"))]
+    return encoded({"c": column}, [learn_encoding(column, training, Path("t.csv"))]).T.tolist()  # type: ignore[no-any-return]
 
 
 def regression(tmp_path: Path, rows: list[dict[str, Any]], target: str = "price") -> Dataset:

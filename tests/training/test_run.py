@@ -41,7 +41,9 @@ def test_metrics_cover_every_number_of_exits(finished: RunRecord) -> None:
     for report in metrics.values():
         assert [item["exits"] for item in report["by_exits"]] == [1, 2]
         assert report["metrics"] == report["by_exits"][1]["metrics"]
-        assert set(report["by_exits"][0]) == {"exits", "active", "params", "flops", "metrics"}
+        assert set(report["by_exits"][0]) == {
+            *("exits", "active", "params", "flops", "shipped_params", "shipped_flops", "metrics")
+        }
 
 
 def test_history_holds_losses_validation_and_theta(finished: RunRecord) -> None:

@@ -1,9 +1,11 @@
 """A network in stages: a stem, then D stages, each of which declares the shape of its features."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -140,6 +142,18 @@ class MemberNetwork(nn.Module, ABC):
     @abstractmethod
     def parts(self) -> dict[str, nn.Module]:
         """What its cost is told apart by: modules that share nothing, by name."""
+
+    def folded(self, shape: Shape) -> Self:
+        """A new network to ship: it predicts the same, sample by sample, and draws nothing.
+
+        A network that joins inputs, or draws, says here what becomes of that where every input
+        is the same sample and nothing may be drawn.
+
+        Args:
+            shape: One sample.
+        """
+        del shape
+        return copy.deepcopy(self)
 
 
 def named_parts(stem: nn.Module, stages: Iterable[nn.Module], exits: Mapping[int, nn.Module]) -> dict[str, nn.Module]:

@@ -11,14 +11,9 @@ UsageError: Any = typer.BadParameter.__base__
 """What the parser raises; typer carries a parser of its own in some versions, click's in others."""
 
 EXTRA_OF = {
-    "torch": "train",
-    "optuna": "train",
-    "ray": "ray",
-    "sklearn": "train",
-    "safetensors": "train",
-    "pooch": "train",
+    **dict.fromkeys(("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "altair"), "train"),
     "pyarrow": "tables",
-    "altair": "train",
+    "ray": "ray",
 }
 """Which extra brings which package."""
 
@@ -67,12 +62,14 @@ def main() -> None:
     app()
 
 
-from sae.cli import cost, data, demo, evaluate, pareto, pick, search, train  # noqa: E402
+from sae.cli import cost, data, demo, evaluate, export, pareto, pick, predict, search, train  # noqa: E402
 
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("search")(search.search)
 app.command("cost")(cost.cost)
+app.command("export")(export.export)
+app.command("predict")(predict.predict)
 app.add_typer(data.app, name="data")
 app.command("pareto")(pareto.pareto)
 app.command("pick")(pick.pick)

@@ -27,11 +27,11 @@ def cost(
     blocks: options.Blocks = None,
     json: options.Json = False,
 ) -> None:
-    """Parameters and FLOPs per sample of a pruned network, without training it."""
+    """Parameters and FLOPs per sample of a pruned network, and of it as shipped, without training it."""
     from sae.cli.output import print_json
     from sae.config import NetworkConfig
     from sae.errors import ConfigError
-    from sae.methods.costing import cost_of
+    from sae.methods.costing import cost_of, shipped_cost_of
     from sae.settings import parse
 
     shape = options.integers("--input-shape", input_shape) or []
@@ -44,18 +44,19 @@ def cost(
         name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)
     )
     network = parse(NetworkConfig, {"method": method_flags, "backbone": backbone_flags})
-    total = cost_of(network.method, network.backbone, tuple(shape), outputs, options.integers("--active", active))
+    asked = network.method, network.backbone, tuple(shape), outputs, options.integers("--active", active)
+    total, shipped = cost_of(*asked), shipped_cost_of(*asked)
     if json:
-        print_json(asdict(total))
+        print_json({**asdict(total), "shipped_params": shipped.params, "shipped_flops": shipped.flops})
     else:
-        print_cost(f"{method} on {backbone}, {input_shape} → {outputs}", total)
+        print_cost(f"{method} on {backbone}, {input_shape} → {outputs}", total, shipped)
 
 
-def print_cost(title: str, total: "Cost") -> None:
-    """One row for each part, and the sum."""
+def print_cost(title: str, total: "Cost", shipped: "Cost") -> None:
+    """One row for each part of the pruned network, their sum, and what is left of it once it is exported."""
     from sae.cli.output import COSTS, print_table
 
-    parts = [*total.by_part.items(), ("all", total)]
+    parts = [*total.by_part.items(), ("all", total), ("as shipped", shipped)]
     print_table(
         title,
         ["part", *COSTS],

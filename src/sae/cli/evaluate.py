@@ -12,7 +12,7 @@ from sae.cli import options
 def evaluate(
     run: options.Run,
     split: Annotated[Literal["val", "test"], typer.Option(help="which samples")] = "test",
-    eval_exits: Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")] = None,
+    eval_exits: options.EvalExits = None,
     shift: Annotated[bool, typer.Option("--shift", help="also on the 95 corrupted versions of the images")] = False,
     ood: Annotated[str | None, typer.Option(help="another set, to be told from this one by uncertainty")] = None,
     calibrate: Annotated[

@@ -32,6 +32,7 @@ Processes = Annotated[
 Workers = Annotated[int | None, typer.Option(min=1, help="trials at once; by default one for each core")]
 Maximum = Annotated[list[str] | None, typer.Option("--max", help="a limit, e.g. flops=2e6; may be given several times")]
 Minimum = Annotated[list[str] | None, typer.Option("--min", help="a limit, e.g. f1=0.8; may be given several times")]
+EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 Study = Annotated[Path, typer.Argument(help="folder of a study")]

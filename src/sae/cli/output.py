@@ -17,6 +17,8 @@ METRIC_ROWS = (
 """What a table shows of the metrics; JSON has all."""
 SHORT_NAMES = {"diversity_disagreement": "diversity"}
 COSTS = {"FLOPs": "flops", "parameters": "params"}
+SHIPPED_COSTS = {"shipped FLOPs": "shipped_flops", "shipped params": "shipped_params"}
+"""Of the exported network; the others are of the pruned one, as the paper counts."""
 
 
 def print_json(values: Mapping[str, Any]) -> None:
@@ -85,5 +87,6 @@ def _print_by_exits(title: str, items: Sequence[Mapping[str, Any]], chosen: int)
     rows = [[SHORT_NAMES.get(key, key), *(f"{item['metrics'][key]:.4f}" for item in items)] for key in keys]
     if "flops" in items[0]:
         rows.insert(0, ["inputs at exit", *(" ".join(map(str, item["active"])) for item in items)])
-        rows += [[name, *(f"{item[key]:,}" for item in items)] for name, key in COSTS.items()]
+        costs = {name: key for name, key in (COSTS | SHIPPED_COSTS).items() if key in items[0]}
+        rows += [[name, *(f"{item[key]:,}" for item in items)] for name, key in costs.items()]
     print_table(title, columns, rows)

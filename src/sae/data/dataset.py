@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.data.column_encoding import ColumnEncoding
 from sae.errors import DataError
 from sae.task import DataSpec, Regression
 
@@ -87,6 +88,9 @@ class Dataset:
         spec: Shape of a prepared sample, and the task.
         normalisation: Applied to every sample, after augmentation.
         class_names: What the classes are called, in the order of their labels, if they have names.
+        frame: Black pixels on each side that reading added to images, and that new ones need too.
+        label_scale: What reading divided real-valued labels by.
+        columns: How the columns of a table became features, if it is one.
     """
 
     name: str
@@ -96,6 +100,9 @@ class Dataset:
     val: Split
     test: Split
     class_names: tuple[str, ...] | None = None
+    frame: int = 0
+    label_scale: float = 1.0
+    columns: tuple[ColumnEncoding, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("train", "val", "test"):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sae.config import DataConfig
+from sae.data.column_encoding import ColumnEncoding
 from sae.data.dataset import Dataset, Normalisation, standardisation, standardised_regression
 from sae.data.splitting import split_indices, split_up
 from sae.task import Classification
@@ -31,4 +32,6 @@ def read_diabetes(config: DataConfig, _seed: int) -> Dataset:
     inputs, targets = bunch.data.astype(np.float32), bunch.target.astype(np.float32)
     parts = split_indices(len(targets), config.split_seed)
     task = standardised_regression(targets[parts[0]], "the train split of diabetes")
-    return split_up("diabetes", inputs, targets, task, standardisation(inputs[parts[0]]), parts)
+    medians = np.median(inputs[parts[0]], axis=0).tolist()
+    columns = tuple(ColumnEncoding(name, median) for name, median in zip(bunch.feature_names, medians, strict=True))
+    return split_up("diabetes", inputs, targets, task, standardisation(inputs[parts[0]]), parts, columns=columns)

@@ -7,7 +7,7 @@ from sae.data.dataset import Array, Dataset, Normalisation, Split
 from sae.data.images import normalisation_of
 from sae.data.locations import find_published
 from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
-from sae.data.npz import decoded_npz
+from sae.data.npz import decoded_npz, frame_of
 from sae.task import Classification, DataSpec, Regression, Task
 
 
@@ -34,6 +34,8 @@ def read_medmnist(config: DataConfig, _seed: int) -> Dataset:
         val,
         test,
         None if is_regression else facts.class_names,
+        frame=frame_of(size, size),
+        label_scale=num_classes - 1 if is_regression else 1,
     )
 
 

@@ -42,7 +42,10 @@ def read_own(config: DataConfig, _seed: int) -> Dataset:
         )
         moments = moments[kept]
     spec = DataSpec(train.images.shape[1:], task)
-    return Dataset(config.name, spec, normalisation_of(moments), parts["train"], parts["val"], parts["test"])
+    frame = frame_of(*open_member(path, "train_images").shape[1:3])
+    return Dataset(
+        config.name, spec, normalisation_of(moments), parts["train"], parts["val"], parts["test"], frame=frame
+    )
 
 
 def decoded_npz(path: Path, md5: str | None = None) -> dict[str, DecodedImages]:
@@ -98,7 +101,7 @@ def _decode_split(path: Path, split: str, folder: Path) -> None:
     count, height, width, channels = _checked_shape(images)
     if count != len(labels):
         raise DataError(f"{images.name} of {path} must have one label for each image, got {count} and {len(labels)}")
-    frame = _frame(height, width)
+    frame = frame_of(height, width)
     shape = (count, channels, height + 2 * frame, width + 2 * frame)
     rows = (image.reshape(height, width, channels).transpose(2, 0, 1) for image in images.rows())
     keep_images(folder, split, rows, shape, frame)
@@ -114,7 +117,7 @@ def read_images(path: Path) -> Array:
         raise DataError(f"{path} must hold test_images or images, got {', '.join(names)}")
     member = open_member(path, name)
     images = member.read().reshape(_checked_shape(member)).transpose(0, 3, 1, 2)
-    frame = _frame(*images.shape[2:])
+    frame = frame_of(*images.shape[2:])
     return np.pad(images, ((0, 0), (0, 0), (frame, frame), (frame, frame)))
 
 
@@ -137,7 +140,7 @@ def _checked_shape(images: Member) -> tuple[int, int, int, int]:
     return count, size[0], size[1], size[2]
 
 
-def _frame(height: int, width: int) -> int:
+def frame_of(height: int, width: int) -> int:
     """Black pixels on each side: images of 28² become 32²."""
     return 2 if height == width == PADDED_SIZE else 0
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sae.data.column_encoding import ColumnEncoding
 from sae.data.dataset import Array, Dataset, Normalisation, Rows, Split
 from sae.errors import DataError
 from sae.task import DataSpec, Task
@@ -53,10 +54,12 @@ def split_up(
     normalisation: Normalisation,
     parts: tuple[Array, ...],
     class_names: tuple[str, ...] | None = None,
+    columns: tuple[ColumnEncoding, ...] | None = None,
 ) -> Dataset:
     """A data set from one array of samples and the indices of its three splits."""
     train, val, test = (Split(rows_of(inputs, part), targets[part]) for part in parts)
-    return Dataset(name, DataSpec(inputs.shape[1:], task), normalisation, train, val, test, class_names)
+    spec = DataSpec(inputs.shape[1:], task)
+    return Dataset(name, spec, normalisation, train, val, test, class_names, columns=columns)
 
 
 def rows_of(array: Array, part: Array) -> Array | Rows:

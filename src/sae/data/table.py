@@ -1,12 +1,13 @@
 """A table as features: what is learnt of the columns is learnt from the training rows alone."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from sae.config import DataConfig
+from sae.data.column_encoding import ColumnEncoding
 from sae.data.dataset import Array, Dataset, standardisation, standardised_regression
 from sae.data.locations import find_own
 from sae.data.splitting import split_indices, split_up
@@ -32,15 +33,23 @@ def read_own(config: DataConfig, _seed: int) -> Dataset:
         if class_names is not None
         else standardised_regression(targets[parts[0]], f"column {target.name!r} of {path}")
     )
-    features = [feature for column in columns.values() for feature in encode(column, parts[0], path)]
-    if not features:
+    if not columns:
         raise DataError(f"{path} must hold columns beside {target.name!r} to predict it from, got none")
-    inputs = np.stack(features, axis=1).astype(np.float32)
-    return split_up(config.name, inputs, targets, task, standardisation(inputs[parts[0]]), parts, class_names)
+    encodings = tuple(learn_encoding(column, parts[0], path) for column in columns.values())
+    inputs = encoded(columns, encodings)
+    normalisation = standardisation(inputs[parts[0]])
+    return split_up(config.name, inputs, targets, task, normalisation, parts, class_names, encodings)
 
 
-def encode(column: Column, training: Array, path: Path) -> Iterator[Array]:
-    """The features of a column, (row,) each.
+def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> Array:
+    """The features of all columns that have an encoding, (row, feature) in float32."""
+    chosen = [(columns[encoding.name], encoding) for encoding in encodings]
+    features = [feature for column, way in chosen for feature in way.features(column.values, column.missing)]
+    return np.stack(features, axis=1).astype(np.float32)
+
+
+def learn_encoding(column: Column, training: Array, path: Path) -> ColumnEncoding:
+    """How a column becomes features.
 
     Numbers: one feature, with the training median where missing. Texts: one for each text of
     the training rows; another text is none of them. Where values are missing, a last feature
@@ -57,19 +66,16 @@ def encode(column: Column, training: Array, path: Path) -> Iterator[Array]:
         raise DataError(
             f"a column must have values in the training rows, got none in column {column.name!r} of {path}: drop it"
         )
+    marks_missing = bool(missing.any())
     if column.is_numeric:
-        yield np.where(missing, np.median(present), column.values)
-    else:
-        categories = sorted(set(present))
-        if len(categories) > MOST_CATEGORIES:
-            raise DataError(
-                f"a column of texts must have at most {MOST_CATEGORIES} different ones, got {len(categories)} "
-                f"in column {column.name!r} of {path}: drop it"
-            )
-        for category in categories:
-            yield (column.values == category).astype(np.float64)
-    if missing.any():
-        yield missing.astype(np.float64)
+        return ColumnEncoding(column.name, median=float(np.median(present)), marks_missing=marks_missing)
+    categories = tuple(sorted(set(present)))
+    if len(categories) > MOST_CATEGORIES:
+        raise DataError(
+            f"a column of texts must have at most {MOST_CATEGORIES} different ones, got {len(categories)} "
+            f"in column {column.name!r} of {path}: drop it"
+        )
+    return ColumnEncoding(column.name, categories=categories, marks_missing=marks_missing)
 
 
 def _target_name(config: DataConfig, columns: dict[str, Column], path: Path) -> str:

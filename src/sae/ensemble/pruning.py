@@ -1,12 +1,15 @@
 """Surgery: from the network in training to a new one that computes only what is used."""
 
 import copy
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, named_parts
+from sae.ensemble.folding import folded_stem
 from sae.ensemble.network import MultiExitNetwork, join_inputs, repeat_sample
+from sae.task import Shape
 
 
 class Exit(nn.Module):
@@ -19,7 +22,8 @@ class Exit(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Stage features → (batch, member, out), one member for each input that uses this exit."""
         outputs: Tensor = self.head(self.connector(features))
-        return outputs.view(len(outputs), -1, self.num_outputs)
+        members: Tensor = outputs.unflatten(1, (-1, self.num_outputs))
+        return members
 
 
 class PrunedNetwork(MemberNetwork):
@@ -33,6 +37,7 @@ class PrunedNetwork(MemberNetwork):
 
     Attributes:
         members: The (input, exit) pair behind each member.
+        num_inputs: How often the stem takes a sample: N, or 1 once it is folded.
     """
 
     def __init__(self, network: MultiExitNetwork, exit_weights: Tensor) -> None:
@@ -53,7 +58,7 @@ class PrunedNetwork(MemberNetwork):
 
     def forward(self, x: Tensor) -> Tensor:
         """Raw outputs of the members."""
-        features = self.stem(join_inputs(repeat_sample(x, self.num_inputs)))
+        features = self.stem(x if self.num_inputs == 1 else join_inputs(repeat_sample(x, self.num_inputs)))
         outputs = []
         for index, stage in enumerate(self.stages):
             features = stage(features)
@@ -64,6 +69,13 @@ class PrunedNetwork(MemberNetwork):
     def parts(self) -> dict[str, nn.Module]:
         """Stem, stages and exits."""
         return named_parts(self.stem, self.stages, {int(key) + 1: module for key, module in self.exits.items()})
+
+    def folded(self, shape: Shape) -> Self:
+        """The same with a stem that takes the sample once, where this one takes it N times."""
+        del shape
+        network = copy.deepcopy(self)
+        network.stem, network.num_inputs = folded_stem(self.stem, self.num_inputs), 1
+        return network
 
 
 def active_counts(exit_weights: Tensor) -> tuple[int, ...]:

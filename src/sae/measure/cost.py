@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sae.backbones import MemberNetwork
+from sae.backbones.surgery import without_batch_norm
 from sae.errors import CostError
 from sae.task import Shape
 
@@ -62,6 +63,14 @@ def measure_cost(network: nn.Module, shape: Shape) -> Cost:
     if rest.params or rest.flops:
         by_part[REST] = rest
     return Cost(params, sum(counter.flops.values()), by_part)
+
+
+def measure_shipped_cost(network: MemberNetwork, shape: Shape) -> Cost:
+    """Count what is exported of a pruned network: a stem that takes the sample once, BatchNorm gone into layers.
+
+    It is never mixed with `measure_cost`, which counts the pruned network as the paper does.
+    """
+    return measure_cost(without_batch_norm(network.folded(shape).eval(), shape), shape)
 
 
 def _num_params(module: nn.Module) -> int:

@@ -114,6 +114,10 @@ class Method(nn.Module, ABC):
     def member_outputs(self, x: Tensor) -> Tensor:
         """Raw outputs of all possible members, (batch, member, out), for samples (batch, *sample)."""
 
+    def shipped_outputs(self, x: Tensor) -> Tensor:
+        """What a shipped network must give for all possible members: `member_outputs` with nothing drawn anew."""
+        return self.member_outputs(x)
+
     @abstractmethod
     def member_weights(self, max_exits: int | None = None) -> Tensor:
         """The weight of each of `member_outputs`, (member,), when each input keeps K′ exits."""

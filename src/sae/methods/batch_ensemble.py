@@ -1,5 +1,8 @@
 """BatchEnsemble: members that share their weights but for a rank-1 factor in every layer."""
 
+import copy
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +13,7 @@ from sae.methods.base import Batch, Loss
 from sae.methods.repeated import RepeatedNetwork
 from sae.methods.single_exit import SingleExitMethod
 from sae.predictive import member_nll
-from sae.task import DataSpec
+from sae.task import DataSpec, Shape
 
 FACTOR_STD = 0.01
 """How far the rank-1 factors of the members are from 1, and from each other, at the start."""
@@ -53,6 +56,51 @@ class RankOneLayer(nn.Module):
         return dealt.view(num_rows, *positions, -1) if self.features_last else dealt.view(num_rows, -1, *positions)
 
 
+class MemberwiseRankOneLayer(nn.Module):
+    """A `RankOneLayer` for whole sets of members: rows are ordered by sample, then member, and none is left over.
+
+    The factors meet the rows by broadcasting, where a batch of any size needs them repeated.
+    """
+
+    def __init__(self, source: RankOneLayer) -> None:
+        super().__init__()
+        copied = copy.deepcopy(source)
+        self.layer, self.features_last = copied.layer, copied.features_last
+        self.r, self.s, self.bias = copied.r, copied.s, copied.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(row, in, …) → (row, out, …), or features last for a Linear."""
+        rows = self._by_member(x) * self._aligned(self.r, x)
+        outputs = self._by_member(self.layer(rows.flatten(0, 1))) * self._aligned(self.s, x)
+        return (outputs if self.bias is None else outputs + self._aligned(self.bias, x)).flatten(0, 1)
+
+    def _by_member(self, x: Tensor) -> Tensor:
+        """(row, …) → (batch, member, …)."""
+        by_member: Tensor = x.unflatten(0, (-1, len(self.r)))
+        return by_member
+
+    def _aligned(self, values: Tensor, x: Tensor) -> Tensor:
+        """(member, feature), with dimensions of 1 where `x` has positions."""
+        positions = [1] * (x.dim() - 2)
+        shape = [*positions, -1] if self.features_last else [-1, *positions]
+        return values.view(len(values), *shape)
+
+
+class FactoredNetwork(RepeatedNetwork):
+    """A network whose members differ in the rank-1 factors of its layers."""
+
+    def folded(self, shape: Shape) -> Self:
+        """The same, still in rank-1 form: M times smaller than the members written out."""
+        del shape
+        names = [name for name, module in self.named_modules() if isinstance(module, RankOneLayer)]
+
+        def replace(layer: nn.Module) -> MemberwiseRankOneLayer:
+            assert isinstance(layer, RankOneLayer)
+            return MemberwiseRankOneLayer(layer)
+
+        return replaced(self, dict.fromkeys(names, replace))
+
+
 def with_rank_one_factors(network: PlainNetwork, num_members: int) -> PlainNetwork:
     """A copy of the network with a `RankOneLayer` for every Linear and convolution."""
 
@@ -63,12 +111,12 @@ def with_rank_one_factors(network: PlainNetwork, num_members: int) -> PlainNetwo
     return replaced(network, dict.fromkeys(weight_layers(network), replace))
 
 
-class BatchEnsemble(SingleExitMethod[RepeatedNetwork]):
+class BatchEnsemble(SingleExitMethod[FactoredNetwork]):
     """A member is one set of rank-1 factors and biases; BatchNorm is shared."""
 
     def __init__(self, settings: BatchEnsembleConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
         plain = PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
-        network = RepeatedNetwork(with_rank_one_factors(plain, settings.members), settings.members)
+        network = FactoredNetwork(with_rank_one_factors(plain, settings.members), settings.members)
         super().__init__(spec.task, backbone.depth, network)
         self.settings = settings
 

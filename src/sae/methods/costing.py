@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import torch
 
+from sae.backbones import MemberNetwork
 from sae.config import BackboneConfig, MethodConfig, NetworkConfig, SaeConfig
 from sae.errors import ConfigError
-from sae.measure.cost import Cost, measure_cost
+from sae.measure.cost import Cost, measure_cost, measure_shipped_cost
 from sae.methods import METHODS
 from sae.methods.sae import Sae
 from sae.task import Classification, DataSpec, Shape
@@ -19,7 +20,7 @@ def cost_of(
     num_outputs: int,
     active: Sequence[int] | None = None,
 ) -> Cost:
-    """Parameters and FLOPs per sample of the pruned network.
+    """Parameters and FLOPs per sample of the pruned network, as the paper counts them.
 
     Args:
         method: What is trained.
@@ -29,14 +30,31 @@ def cost_of(
         active: How many inputs use each exit; by default all N at the last K. Which exits a
             trained network uses is learnt, so that before training this is an assumption.
     """
+    return measure_cost(_pruned_network(method, backbone, shape, num_outputs, active), shape)
+
+
+def shipped_cost_of(
+    method: MethodConfig,
+    backbone: BackboneConfig,
+    shape: Shape,
+    num_outputs: int,
+    active: Sequence[int] | None = None,
+) -> Cost:
+    """Parameters and FLOPs per sample of the network that is exported; arguments as of `cost_of`."""
+    return measure_shipped_cost(_pruned_network(method, backbone, shape, num_outputs, active), shape)
+
+
+def _pruned_network(
+    method: MethodConfig, backbone: BackboneConfig, shape: Shape, num_outputs: int, active: Sequence[int] | None
+) -> MemberNetwork:
     with torch.device("meta"):  # sizes without weights
-        built = METHODS[method.name](method, backbone, DataSpec(shape, Classification(num_outputs)))
+        built = METHODS[method.name](method, backbone, DataSpec(shape, Classification(num_outputs))).eval()
     if isinstance(built, Sae):
         num_inputs, unused = built.settings.inputs, built.depth - built.max_exits
-        return measure_cost(built.pruned_to(active or [0] * unused + [num_inputs] * built.max_exits), shape)
+        return built.pruned_to(active or [0] * unused + [num_inputs] * built.max_exits)
     if active is not None:
         raise ConfigError(f"--active is for methods with exits, however {method.name} has one exit, the last")
-    return measure_cost(built.pruned(), shape)
+    return built.pruned()
 
 
 def cost_bounds(config: NetworkConfig, spec: DataSpec) -> Cost:

@@ -1,8 +1,9 @@
 """MC dropout: dropout that stays on at prediction, and an ensemble of what it lets through."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from sae.methods.repeated import RepeatedNetwork
 from sae.methods.single_exit import SingleExitMethod
 from sae.predictive import member_nll
 from sae.seeds import derive_seed
-from sae.task import DataSpec
+from sae.task import DataSpec, Shape
 
 
 class MaskSource:
@@ -85,6 +86,48 @@ class Dropout(nn.Module):
         return x * mask
 
 
+class FixedMask(nn.Module):
+    """One drawn mask for each member, the same for every sample: what a graph without random numbers can hold.
+
+    Args:
+        mask: (member, …), as `Mask` draws it for one sample.
+    """
+
+    mask: Tensor
+
+    def __init__(self, mask: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mask", mask)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rows ordered by sample, then member, (row, …) → (row, …)."""
+        rows: Tensor = x.unflatten(0, (-1, len(self.mask))) * self.mask
+        return rows.flatten(0, 1)
+
+
+class DrawnNetwork(RepeatedNetwork):
+    """A network whose members differ in what its dropouts draw."""
+
+    def folded(self, shape: Shape) -> Self:
+        """The same with fixed masks: those of a sample that is the first of its batch, and so of one alone."""
+        names = [name for name, module in self.named_modules() if isinstance(module, Dropout)]
+        drawn: dict[str, Tensor] = {}
+
+        def keep(name: str) -> Callable[..., None]:
+            return lambda _module, _inputs, mask: drawn.__setitem__(name, mask.contiguous())
+
+        hooks = [self.get_submodule(f"{name}.mask").register_forward_hook(keep(name)) for name in names]
+        with torch.no_grad():
+            self(torch.zeros(1, *shape, device=self.weights.device))
+        for hook in hooks:
+            hook.remove()
+
+        def fixed(name: str) -> Callable[[nn.Module], nn.Module]:
+            return lambda _: FixedMask(drawn[name])
+
+        return replaced(self, {name: fixed(name) for name in names})
+
+
 def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> PlainNetwork:
     """A copy of the network with dropout in its places.
 
@@ -117,13 +160,13 @@ def dropout_places(network: PlainNetwork) -> tuple[list[str], list[str]]:
     ]
 
 
-class McDropout(SingleExitMethod[RepeatedNetwork]):
+class McDropout(SingleExitMethod[DrawnNetwork]):
     """A member is one draw of all masks."""
 
     def __init__(self, settings: McDropoutConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
         plain = PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
         source = MaskSource()
-        network = RepeatedNetwork(with_dropout(plain, settings.rate, source), settings.samples)
+        network = DrawnNetwork(with_dropout(plain, settings.rate, source), settings.samples)
         super().__init__(spec.task, backbone.depth, network)
         self.settings, self.source = settings, source
 
@@ -139,7 +182,11 @@ class McDropout(SingleExitMethod[RepeatedNetwork]):
         self.source.seed = self.seed
         return super().member_outputs(x)
 
-    def pruned(self, max_exits: int | None = None) -> RepeatedNetwork:
+    def shipped_outputs(self, x: Tensor) -> Tensor:
+        """Every sample alone, so that each meets the masks of the first in a batch."""
+        return torch.cat([self.member_outputs(sample) for sample in x.split(1)])
+
+    def pruned(self, max_exits: int | None = None) -> DrawnNetwork:
         """A copy that draws what the method draws."""
         self.source.seed = self.seed
         return super().pruned(max_exits)

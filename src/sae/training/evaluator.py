@@ -10,7 +10,7 @@ from torch import Tensor
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
 from sae.measure.calibration import calibrated, fit_temperature
-from sae.measure.cost import measure_cost
+from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.measure.metrics import measure_all, reliability
 from sae.measure.uncertainty import (
     disagreement,
@@ -114,13 +114,16 @@ def evaluate_calibrated(
 
 
 def describe_exits(method: Method, max_exits: int, spec: DataSpec) -> dict[str, Any]:
-    """What K′ exits mean for this network: which are used, and what it then costs."""
-    cost = measure_cost(method.pruned(max_exits), spec.shape)
+    """What K′ exits mean for this network: which are used, and what it then costs, pruned and as shipped."""
+    pruned = method.pruned(max_exits)
+    cost, shipped = measure_cost(pruned, spec.shape), measure_shipped_cost(pruned, spec.shape)
     return {
         "exits": max_exits,
         "active": list(method.active_counts(max_exits)),
         "params": cost.params,
         "flops": cost.flops,
+        "shipped_params": shipped.params,
+        "shipped_flops": shipped.flops,
     }
 
 

@@ -1,0 +1,146 @@
+"""Samples to predict, from files: images, arrays and tables, a chunk in memory at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sae.data.archive import Folder, open_zip
+from sae.data.images import ImageKind, decode_images, is_image
+from sae.data.npz_member import Member, open_member
+from sae.deploy.manifest import Manifest
+from sae.deploy.session import CHUNK
+from sae.deploy.table_source import read_table
+from sae.errors import DataError
+
+Array = NDArray[Any]
+TABLE_SUFFIXES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some samples.
+
+    Attributes:
+        names: What each is called in a list of predictions.
+        samples: (batch, *sample).
+        targets: (batch,), labels or values, if the truth is known.
+    """
+
+    names: Sequence[str]
+    samples: Array
+    targets: Array | None
+
+
+def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterator[Chunk]:
+    """The samples of an `.npz` file, of a table, or of image files and folders of them.
+
+    Args:
+        paths: One file, or several images and folders.
+        manifest: Of the model that is to predict them.
+        split: Which arrays of an `.npz` file in the layout of MedMNIST.
+    """
+    for path in paths:
+        if not path.exists():
+            raise DataError(f"what to predict must exist, got {path}")
+    suffixes = {path.suffix.lower() for path in paths if path.is_file()}
+    is_table = bool(suffixes & set(TABLE_SUFFIXES))
+    if (is_table or ".npz" in suffixes) and len(paths) > 1:
+        raise DataError(f"an .npz file or a table must be given alone, got {len(paths)} paths")
+    if is_table != (manifest.input.columns is not None):
+        wanted = "a table (.csv or .parquet)" if manifest.input.columns is not None else "images or an .npz file"
+        raise DataError(f"this model predicts from {wanted}, got {paths[0]}")
+    if is_table:
+        names, samples, targets = read_table(paths[0], manifest)
+        yield Chunk(names, samples, targets)
+    elif ".npz" in suffixes:
+        yield from _arrays(paths[0], manifest, split)
+    else:
+        yield from _images(paths, manifest)
+
+
+def _arrays(path: Path, manifest: Manifest, split: str) -> Iterator[Chunk]:
+    """`{split}_images` and perhaps `{split}_labels`, or `images` and perhaps `labels`."""
+    with open_zip(path) as archive:
+        held = [name.removesuffix(".npy") for name in archive.namelist()]
+    name = next((name for name in (f"{split}_images", "images") if name in held), None)
+    if name is None:
+        raise DataError(f"{path} must hold {split}_images or images, got {', '.join(held)}")
+    images, labels_name = open_member(path, name), name.replace("images", "labels")
+    labels = open_member(path, labels_name).read() if labels_name in held else None
+    if labels is not None and len(labels) != images.shape[0]:
+        raise DataError(f"{path} must hold one label for each image, got {len(labels)} and {images.shape[0]}")
+    targets = None if labels is None else _targets(labels, manifest, f"{labels_name} of {path}")
+    for start, rows in _chunked(images):
+        stop = start + len(rows)
+        yield Chunk([str(i) for i in range(start, stop)], rows, None if targets is None else targets[start:stop])
+
+
+def _chunked(images: Member) -> Iterator[tuple[int, Array]]:
+    if not images.shape or not images.shape[0]:
+        yield 0, np.zeros(images.shape or (0,), images.dtype)
+        return
+    rows: list[Array] = []
+    start = 0
+    for row in images.rows():
+        rows.append(row)
+        if len(rows) == CHUNK:
+            yield start, np.stack(rows)
+            start, rows = start + len(rows), []
+    if rows:
+        yield start, np.stack(rows)
+
+
+def _targets(labels: Array, manifest: Manifest, where: str) -> Array:
+    flat = labels.reshape(len(labels), -1)
+    if flat.shape[1] != 1 or not np.issubdtype(flat.dtype, np.number):
+        raise DataError(
+            f"there must be one number for each sample, got shape {labels.shape}, {labels.dtype} in {where}"
+        )
+    if manifest.task == "regression":
+        return flat[:, 0].astype(np.float64) / manifest.target.label_scale
+    num_classes = len(manifest.target.class_names or ())
+    if not np.issubdtype(flat.dtype, np.integer) or flat.min() < 0 or flat.max() >= num_classes:
+        raise DataError(f"labels must be whole numbers in [0, {num_classes - 1}], as at training, in {where}")
+    return flat[:, 0].astype(np.int64)
+
+
+class _Loose:
+    """Image files that were named one by one."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.path, self.names = Path(), tuple(names)
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        try:
+            return Path(name).read_bytes()
+        except OSError as error:
+            raise DataError(f"{name} must be readable, however: {error.strerror}") from None
+
+
+def _images(paths: Sequence[Path], manifest: Manifest) -> Iterator[Chunk]:
+    """Files, and all images in folders; an image in the folder of its class has a label."""
+    channels, height, width = manifest.input.shape
+    kind = ImageKind(height, width, channels)
+    files = [str(file) for path in paths for file in _files(path)]
+    known = {name: label for label, name in enumerate(manifest.target.class_names or ())}
+    parents = [Path(file).parent.name for file in files]
+    has_labels = any(path.is_dir() for path in paths) and all(parent in known for parent in parents)
+    for start in range(0, len(files), CHUNK):
+        names = files[start : start + CHUNK]
+        targets = [known[parent] for parent in parents[start : start + CHUNK]] if has_labels else None
+        samples = np.stack(list(decode_images(_Loose(names), names, kind)))
+        yield Chunk(names, samples, None if targets is None else np.array(targets, np.int64))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = [path / name for name in Folder(path).names if is_image(name)]
+    if not found:
+        raise DataError(f"{path} must hold images, got none")
+    return found

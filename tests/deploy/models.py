@@ -1,0 +1,67 @@
+"""Small models for the tests of shipping: built, stirred and exported without a run folder."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from sae.config import DataConfig
+from sae.data.catalogue import load
+from sae.data.dataset import Dataset, Split
+from sae.deploy.export import graph_content
+from sae.deploy.graph import ShippedGraph
+from sae.deploy.session import Session
+from sae.methods import Batch, Method, build_method
+from sae.methods.sae import Sae
+from sae.task import DataSpec, Regression
+from tests.builders import SMALL_BACKBONES, method_settings
+
+
+def digits() -> Dataset:
+    return load(DataConfig(name="digits"))
+
+
+def digit_values() -> Dataset:
+    """The digits as values far from 0 and far apart, so that units matter."""
+    dataset = digits()
+
+    def as_values(split: Split) -> Split:
+        return Split(split.inputs, (100 * split.targets + 500).astype(np.float32))
+
+    parts: dict[str, Any] = {name: as_values(dataset.split(name)) for name in ("train", "val", "test")}
+    spec = DataSpec(dataset.spec.shape, Regression(mean=950.0, std=287.0))
+    return dataclasses.replace(dataset, spec=spec, class_names=None, **parts)
+
+
+def stirred_method(name: str, backbone: str, dataset: Dataset) -> Method:
+    """A few steps on real samples, so that weights, statistics and exits are no longer those of the start."""
+    method = build_method(method_settings(name), SMALL_BACKBONES[backbone], dataset.spec, seed=3).train()
+    for module in method.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.momentum = 0.7  # statistics that fit after a few steps, as they do after training
+    optimizer = torch.optim.Adam(method.parameters(), lr=3e-3)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.from_numpy(dataset.train.inputs[:32]).float() / 100
+    targets = torch.from_numpy(dataset.train.targets[:32])
+    if isinstance(dataset.spec.task, Regression):
+        targets = (targets - dataset.spec.task.mean) / dataset.spec.task.std
+    for step in range(4):
+        optimizer.zero_grad()
+        for stream in range(method.num_streams):
+            method.training_loss(Batch(x, targets, stream), step / 3, generator).total.backward()
+        optimizer.step()
+    with torch.no_grad():
+        for name, values in (*method.named_parameters(), *method.named_buffers()):
+            if values.is_floating_point() and not name.endswith("weights"):  # no two tensors alike, or a file holds one
+                values.add_(1e-3 * torch.rand(values.shape, generator=generator) * values.abs().clamp_min(1e-2))
+        if isinstance(method, Sae):
+            method.exits.logits.copy_(torch.randn(method.exits.logits.shape, generator=generator) * 0.1)
+    return method.eval()
+
+
+def exported(method: Method, dataset: Dataset, max_exits: int | None = None) -> tuple[bytes, Session]:
+    graph = ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset)
+    content = graph_content(graph, dataset)
+    return content, Session(content)

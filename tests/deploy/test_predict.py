@@ -1,0 +1,213 @@
+"""`sae export` and `sae predict` as a user meets them: files in, a table of predictions out."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from sae.cli import app
+from tests.data.samples import table_rows, write_csv
+
+
+def sae(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def predicted(*arguments: object, out: Path) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """The summary and the rows of a prediction that works."""
+    code, printed, error = sae("predict", *arguments, "--out", out, "--json")
+    assert code == 0, error
+    with out.open(newline="") as file:
+        return json.loads(printed), list(csv.DictReader(file))
+
+
+def refused(*arguments: object, out: Path) -> str:
+    """What is said of a mistake."""
+    code, printed, error = sae("predict", *arguments, "--out", out)
+    assert code == 2
+    assert printed == ""
+    assert len(error.strip().splitlines()) == 1
+    assert not out.exists()
+    assert not list(out.parent.glob(".*.tmp"))
+    return error
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "predictions.csv"
+
+
+def save_image(path: Path, mode: str, side: int = 16) -> Path:
+    values = np.random.default_rng(0).integers(0, 256, (side, side)).astype(np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(values).convert(mode).save(path)
+    return path
+
+
+def test_export_prints_what_is_shipped_and_is_quiet_otherwise(digits_run: Path, digits_model: Path) -> None:
+    code, printed, error = sae("export", digits_run, "--out", digits_model)
+    assert code == 0
+    assert "hold the truth" in printed
+    assert len(error.strip().splitlines()) == 1
+    report = json.loads(sae("export", digits_run, "--out", digits_model, "--json")[1])
+    assert {"cost", "metrics", "conformal", "parity", "graph"} <= set(report)
+
+
+@pytest.mark.slow
+def test_a_real_export_writes_one_line_to_standard_error(digits_run: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from sae.cli import main; main()", "export", str(digits_run)]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "m.onnx")], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+
+
+def test_an_npz_file_gives_a_row_for_each_image_and_the_accuracy(framed_model: Path, out: Path) -> None:
+    data = framed_model.parents[1] / "data.npz"
+    summary, rows = predicted(framed_model, data, "--coverage", 0.8, "--abstain", 0.5, out=out)
+    assert summary["samples"] == len(rows) == 12
+    manifest = json.loads((framed_model.parent / "manifest.json").read_text())
+    assert summary["accuracy"] == pytest.approx(manifest["metrics"]["test"]["accuracy"])
+    assert summary["abstained"] == sum(row["abstain"] == "true" for row in rows)
+    assert all((float(row["confidence"]) < 0.5) == (row["abstain"] == "true") for row in rows)
+    assert all(row["class"] in row["set"].split("|") for row in rows)
+    assert summary["mean_set_size"] == pytest.approx(np.mean([int(row["set_size"]) for row in rows]))
+    other, _ = predicted(framed_model, data, "--split", "val", out=out)
+    assert other["samples"] == 9
+
+
+def test_an_npz_file_of_images_alone_is_predicted_without_accuracy(
+    digits_model: Path, pixels: np.ndarray, tmp_path: Path, out: Path
+) -> None:
+    np.savez(tmp_path / "x.npz", images=pixels[:, 0])
+    summary, rows = predicted(digits_model, tmp_path / "x.npz", out=out)
+    assert "accuracy" not in summary
+    assert sum(float(rows[0][f"p_{name}"]) for name in range(10)) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_an_npz_file_of_no_images_gives_no_rows(digits_model: Path, tmp_path: Path, out: Path) -> None:
+    np.savez(tmp_path / "x.npz", images=np.zeros((0, 16, 16), np.uint8))
+    summary, rows = predicted(digits_model, tmp_path / "x.npz", "--abstain", 0.8, out=out)
+    assert (summary["samples"], summary["abstained"], rows) == (0, 0, [])
+
+
+def test_pictures_with_four_channels_and_with_one_become_what_the_model_takes(
+    digits_model: Path, tmp_path: Path, out: Path
+) -> None:
+    files = [save_image(tmp_path / f"{mode}.png", mode) for mode in ("L", "LA", "RGB", "RGBA", "P")]
+    _, rows = predicted(digits_model, *files, out=out)
+    assert [row["sample"] for row in rows] == [str(file) for file in files]
+    assert len({row["confidence"] for row in rows}) == 1, "a gray picture is the same in every mode"
+
+
+def test_pictures_in_folders_of_their_classes_have_labels(digits_model: Path, tmp_path: Path, out: Path) -> None:
+    for name in ("3", "7"):
+        save_image(tmp_path / "pictures" / name / "a.png", "RGBA")
+    summary, rows = predicted(digits_model, tmp_path / "pictures", out=out)
+    assert [row["true_class"] for row in rows] == ["3", "7"]
+    assert summary["accuracy"] in (0.0, 0.5)
+
+
+def test_a_picture_of_another_size_is_refused_with_both_sizes(digits_model: Path, tmp_path: Path, out: Path) -> None:
+    error = refused(digits_model, save_image(tmp_path / "a.png", "L", side=20), out=out)
+    assert "must be 16×16" in error
+    assert "is 20×20" in error
+
+
+def test_a_file_that_is_no_picture_is_refused(digits_model: Path, tmp_path: Path, out: Path) -> None:
+    (tmp_path / "a.png").write_text("no picture")
+    assert "must be an image" in refused(digits_model, tmp_path / "a.png", out=out)
+
+
+def test_a_table_is_read_by_the_names_of_its_columns(table_model: Path, tmp_path: Path, out: Path) -> None:
+    data = table_model.parents[1] / "data.csv"
+    summary, rows = predicted(table_model, data, "--coverage", 0.8, out=out)
+    assert summary["samples"] == 80
+    assert summary["mse"] == pytest.approx(np.mean([(float(r["mean"]) - float(r["true_value"])) ** 2 for r in rows]))
+    assert all(float(row["lower"]) < float(row["mean"]) < float(row["upper"]) for row in rows)
+    with data.open(newline="") as file:
+        shuffled = [dict(reversed(row.items())) | {"more": "x"} for row in csv.DictReader(file)]
+    for row in shuffled:
+        del row["price"]
+    again, other_rows = predicted(table_model, write_csv(tmp_path / "t.csv", shuffled), out=out)
+    assert "mse" not in again
+    assert [row["mean"] for row in other_rows] == [row["mean"] for row in rows]
+
+
+def row(**values: object) -> dict[str, object]:
+    return {"age": 30, "colour": "red", "size": 2, "kind": "a", **values}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"age": 30, "colour": "red"}], "missing: kind, size"),
+        ([row(age="old")], "must hold numbers, however column 'age'"),
+        (
+            [row(), row(age="")],
+            "no value was missing at training, so none may be, however one is in row 2, column 'age'",
+        ),
+        ([row(age="inf")], "numbers must be finite, got inf"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(
+    table_model: Path, tmp_path: Path, out: Path, rows: list[dict[str, object]], message: str
+) -> None:
+    assert message in refused(table_model, write_csv(tmp_path / "t.csv", rows), out=out)
+
+
+def test_a_missing_value_and_a_new_text_are_what_they_were_at_training(
+    table_model: Path, tmp_path: Path, out: Path
+) -> None:
+    rows = [row(size=""), row(colour="green"), row(colour="17")]
+    _, predictions = predicted(table_model, write_csv(tmp_path / "t.csv", rows), out=out)
+    assert predictions[1]["mean"] == predictions[2]["mean"] != predictions[0]["mean"]
+
+
+def test_what_a_model_cannot_do_is_refused(digits_model: Path, table_model: Path, tmp_path: Path, out: Path) -> None:
+    table = table_model.parents[1] / "data.csv"
+    assert "use --coverage" in refused(table_model, table, "--abstain", 0.8, out=out)
+    assert "images or an .npz file" in refused(digits_model, table, out=out)
+    assert "predicts from a table" in refused(table_model, save_image(tmp_path / "a.png", "L"), out=out)
+    assert "must exist" in refused(digits_model, tmp_path / "nothing.png", out=out)
+    picture = save_image(tmp_path / "a.png", "L")
+    assert "above 0 and below 1" in refused(digits_model, picture, "--coverage", 2, out=out)
+    assert "probability above 0" in refused(digits_model, picture, "--abstain", 7, out=out)
+    assert "manifest.json beside it" in refused(picture, picture, out=out)
+    assert "must not be a file that is read" in sae("predict", digits_model, picture, "--out", picture)[2]
+
+
+@pytest.mark.slow
+def test_the_base_install_predicts(digits_model: Path, tmp_path: Path, out: Path) -> None:
+    """A real environment without torch; skipped where packages cannot be had."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    python, project = tmp_path / "venv" / "bin" / "python", Path(__file__).parents[2]
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(project)]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False, env=clean)
+    if installed.returncode:
+        pytest.skip(f"the base install cannot be had here: {installed.stderr[-300:]}")
+    picture = save_image(tmp_path / "a.png", "RGBA")
+    words = [tmp_path / "venv" / "bin" / "sae", "predict", digits_model, picture, "--out", out, "--coverage", 0.9]
+    command = [str(word) for word in words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
+    assert done.returncode == 0, done.stderr
+    listed = subprocess.run([str(python), "-m", "pip", "list"], capture_output=True, text=True, check=True, env=clean)
+    assert "torch" not in listed.stdout
+    assert len(out.read_text().splitlines()) == 2
+
+
+def test_the_table_of_the_tests_is_the_one_that_was_trained_on() -> None:
+    assert set(table_rows()[0]) | {"size"} == {*row(), "price"}

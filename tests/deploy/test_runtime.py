@@ -1,0 +1,212 @@
+"""Predicting with a shipped model, and everything that can be wrong with one."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import sae
+from sae.data.batches import Preparation
+from sae.deploy.manifest import NAME
+from sae.deploy.prediction import ClassPrediction, ValuePrediction
+from sae.deploy.runtime import load
+from sae.deploy.samples import as_samples
+from sae.errors import ConfigError, DataError, ModelError
+from sae.predictive import aggregate
+from sae.record import RunRecord
+from sae.training.run import restore
+
+
+@pytest.fixture
+def copied(digits_model: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
+    shutil.copytree(digits_model.parent, tmp_path / "copy")
+    return tmp_path / "copy" / "model.onnx"
+
+
+def changed(model: Path, section: str, **values: object) -> None:
+    path = model.parent / NAME
+    manifest = json.loads(path.read_text())
+    manifest[section] |= values
+    path.write_text(json.dumps(manifest))
+
+
+def test_a_model_predicts_what_the_run_predicts(digits_run: Path, digits_model: Path) -> None:
+    method, dataset = restore(RunRecord(digits_run))
+    prediction = sae.load(digits_model).predict(dataset.test.inputs[:300])
+    prepare = Preparation(dataset.normalisation, 3, torch.device("cpu"))
+    with torch.no_grad():
+        expected = aggregate(
+            method.task, method.member_outputs(prepare(dataset.test.inputs[:300])), method.member_weights()
+        )
+    assert isinstance(prediction, ClassPrediction)
+    np.testing.assert_allclose(prediction.probs, expected.probs.numpy(), atol=1e-5)  # type: ignore[union-attr]
+    assert prediction.names == [str(label) for label in prediction.labels]
+
+
+def test_a_batch_of_one_is_the_first_of_many(digits_model: Path, pixels: np.ndarray) -> None:
+    model = load(digits_model)
+    alone, together = model.predict(pixels[:1]), model.predict(pixels)
+    assert isinstance(alone, ClassPrediction)
+    assert isinstance(together, ClassPrediction)
+    np.testing.assert_allclose(alone.probs, together.probs[:1], atol=1e-6)
+    assert alone.entropy.shape == (1,)
+
+
+def test_a_batch_of_none_gives_an_empty_prediction(digits_model: Path, table_model: Path) -> None:
+    empty = load(digits_model).predict(np.zeros((0, 1, 16, 16), np.uint8))
+    assert isinstance(empty, ClassPrediction)
+    assert empty.probs.shape == (0, 10)
+    assert empty.names == []
+    assert empty.abstains(0.5).shape == (0,)
+    model = load(table_model)
+    values = model.predict(np.zeros((0, *model.manifest.input.shape)))
+    assert isinstance(values, ValuePrediction)
+    assert len(values) == 0
+
+
+def test_more_samples_than_a_chunk_are_predicted_in_order(digits_model: Path) -> None:
+    many = np.random.default_rng(0).integers(0, 256, (600, 1, 16, 16)).astype(np.uint8)
+    model = load(digits_model)
+    np.testing.assert_allclose(model.predict(many).entropy[590:], model.predict(many[590:]).entropy, atol=1e-5)
+
+
+def test_layouts_that_are_clear_are_converted(digits_model: Path, pixels: np.ndarray) -> None:
+    model = load(digits_model)
+    expected = model.predict(pixels).entropy
+    for same in (pixels[:, 0], pixels[:, 0, :, :, None], pixels.astype(np.int64), pixels.tolist()):
+        assert np.array_equal(model.predict(same).entropy, expected)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((2, 1, 28, 28), np.uint8), r"images must be \(batch, 1, 16, 16\).*got \(2, 1, 28, 28\)"),
+        (np.zeros((2, 3, 16, 16), np.uint8), r"got \(2, 3, 16, 16\)"),
+        (np.zeros((1, 16, 16, 16), np.uint8)[0][:1][0], r"got \(16, 16\)"),
+        (np.zeros((2, 1, 16, 16), np.float32), "pixels must be uint8 in .*, got float32, whose scale is not known"),
+        (np.full((2, 1, 16, 16), np.nan), "pixels must be uint8"),
+        (np.full((2, 1, 16, 16), 256), r"must be in \[0, 255\], got values from 256 to 256"),
+        (np.array(["a"]), "samples must be numbers"),
+    ],
+)
+def test_images_that_are_not_clear_are_refused(digits_model: Path, x: np.ndarray, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load(digits_model).predict(x)
+
+
+def test_features_that_are_not_finite_are_refused(table_model: Path) -> None:
+    model = load(table_model)
+    x = np.zeros((3, *model.manifest.input.shape), np.float32)
+    x[1, 2] = np.nan
+    with pytest.raises(DataError, match="features must be finite, got nan in sample 1, feature 2"):
+        model.predict(x)
+    with pytest.raises(DataError, match="one number for each feature"):
+        model.predict(x[:, :1])
+
+
+def test_a_single_image_is_told_what_it_lacks(framed_model: Path) -> None:
+    with pytest.raises(DataError, match=r"needs a batch, x\[None\]"):
+        as_samples(np.zeros((3, 28, 28), np.uint8), load(framed_model).manifest.input)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="that exists"):
+        load(tmp_path / "model.onnx")
+
+
+def test_a_model_without_a_manifest_is_refused(copied: Path) -> None:
+    (copied.parent / NAME).unlink()
+    with pytest.raises(ModelError, match=r"must have a manifest.json beside it"):
+        load(copied)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "must be JSON"), ('{"name": 1}', "must be a manifest written by"), ("[]", "something else")],
+)
+def test_a_manifest_that_is_not_ours_is_refused(copied: Path, text: str, message: str) -> None:
+    (copied.parent / NAME).write_text(text)
+    with pytest.raises(ModelError, match=message):
+        load(copied)
+
+
+def test_a_file_that_is_not_our_graph_is_refused(copied: Path) -> None:
+    copied.write_bytes(b"no graph at all")
+    with pytest.raises(ModelError, match=r"must be the graph that .* describes"):
+        load(copied)
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "message"),
+    [
+        ("input", {"shape": [1, 28, 28]}, "its shape is .* and the graph's"),
+        ("input", {"dtype": "float32"}, "its dtype is float32 and the graph's uint8"),
+        ("input", {"name": "x"}, "its input is x and the graph's pixels"),
+        ("target", {"class_names": ["a", "b"]}, "got 2 names for 10"),
+        ("target", {"class_names": None}, "must have class names"),
+        ("cost", {"latency": 1}, "cost.latency: Extra inputs"),
+    ],
+)
+def test_a_manifest_that_disagrees_with_its_graph_is_refused(
+    copied: Path, section: str, values: dict[str, object], message: str
+) -> None:
+    changed(copied, section, **values)
+    with pytest.raises(ModelError, match=message):
+        load(copied)
+
+
+def test_sets_are_of_classes_and_intervals_of_values(digits_model: Path, table_model: Path, pixels: np.ndarray) -> None:
+    classes, values = load(digits_model), load(table_model)
+    sets = classes.sets(classes.predict(pixels), 0.9)
+    assert sets.shape == (3, 10)
+    assert (classes.sets(classes.predict(pixels), 0.99) >= sets).all()
+    rows = np.zeros((4, *values.manifest.input.shape))
+    lower, upper = values.intervals(values.predict(rows), 0.8)
+    assert (lower < upper).all()
+    with pytest.raises(ConfigError, match="ask for intervals"):
+        values.sets(values.predict(rows))
+    with pytest.raises(ConfigError, match="ask for sets"):
+        classes.intervals(classes.predict(pixels))
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "onnx", "onnxscript", "sklearn", "scipy", "pooch", "safetensors", "altair"}:
+            raise ModuleNotFoundError(f"{name} is blocked", name=name)
+
+sys.meta_path.insert(0, Refuse())
+"""
+
+
+def test_the_runtime_needs_no_torch(digits_model: Path, tmp_path: Path, pixels: np.ndarray) -> None:
+    np.savez(tmp_path / "x.npz", images=pixels)
+    predict = [
+        "predict",
+        str(digits_model),
+        str(tmp_path / "x.npz"),
+        "--out",
+        str(tmp_path / "p.csv"),
+        "--coverage",
+        "0.9",
+    ]
+    code = WITHOUT_TORCH + f"sys.argv = {['sae', *predict]!r}\nfrom sae.cli import main\nmain()\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 4
+
+
+def test_exporting_without_torch_names_the_extra(digits_run: Path, tmp_path: Path) -> None:
+    arguments = ["sae", "export", str(digits_run), "--out", str(tmp_path / "model.onnx")]
+    code = WITHOUT_TORCH + f"sys.argv = {arguments!r}\nfrom sae.cli import main\nmain()\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "sae[train]" in result.stderr

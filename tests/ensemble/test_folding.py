@@ -1,0 +1,103 @@
+"""What is shipped says what was trained, and costs what it says."""
+
+import pytest
+import torch
+from torch import nn
+
+from sae.backbones import PlainNetwork, build_backbone
+from sae.backbones.surgery import without_batch_norm
+from sae.ensemble.folding import folded_stem
+from sae.measure.cost import measure_cost, measure_shipped_cost
+from sae.methods import METHODS
+from tests.builders import SHAPE, SMALL_BACKBONES, small_method, small_sae
+
+every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
+
+
+@every_backbone
+@pytest.mark.parametrize("num_inputs", [1, 2, 3, 4])
+@torch.no_grad()
+def test_folded_predicts_what_the_pruned_network_predicts_of_a_repeated_sample(backbone: str, num_inputs: int) -> None:
+    method = small_sae(backbone, num_inputs, 2)
+    x = torch.randn(5, *SHAPE, dtype=torch.float64)
+    for k in method.exit_choices:
+        pruned = method.pruned(k).double()
+        torch.testing.assert_close(pruned.folded(SHAPE)(x), pruned(x), rtol=1e-10, atol=1e-10)
+
+
+@every_backbone
+@torch.no_grad()
+def test_folding_loses_nothing_that_float32_holds(backbone: str) -> None:
+    pruned, x = small_sae(backbone, 4, 2).pruned(), torch.randn(5, *SHAPE)
+    torch.testing.assert_close(pruned.folded(SHAPE)(x), pruned(x), rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
+def test_a_layer_norm_with_a_scale_for_each_input_folds_with_its_own_eps() -> None:
+    """Inputs so small that eps decides what comes out."""
+    norm = nn.LayerNorm(6, eps=1e-2)
+    norm.weight.normal_()
+    norm.bias.normal_()
+    stem = nn.Sequential(norm, nn.Linear(6, 4)).double()
+    x = 0.1 * torch.randn(5, 2, dtype=torch.float64)
+    torch.testing.assert_close(folded_stem(stem, 3)(x), stem(x.repeat(1, 3)), rtol=1e-10, atol=1e-10)
+
+
+def test_a_stem_whose_inputs_meet_before_its_first_layer_is_refused() -> None:
+    with pytest.raises(AssertionError, match="may be one LayerNorm"):
+        folded_stem(nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)), 3)
+
+
+@every_backbone
+@pytest.mark.parametrize("name", METHODS)
+@torch.no_grad()
+def test_folded_is_what_the_method_says_it_ships(name: str, backbone: str) -> None:
+    method, x = small_method(name, backbone).eval(), torch.randn(4, *SHAPE)
+    folded, weights = method.pruned().folded(SHAPE), method.member_weights()
+    expected = (weights[:, None] * method.shipped_outputs(x).softmax(dim=-1)).sum(dim=1)
+    actual = (folded.weights[:, None] * folded(x).softmax(dim=-1)).sum(dim=1)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+@every_backbone
+@torch.no_grad()
+def test_fixed_masks_are_those_of_a_sample_alone_and_the_same_for_all(backbone: str) -> None:
+    method, x = small_method("mc_dropout", backbone).eval(), torch.randn(1, *SHAPE)
+    folded = method.pruned().folded(SHAPE)
+    torch.testing.assert_close(folded(x), method.member_outputs(x), rtol=1e-5, atol=1e-6)
+    twice = folded(x.repeat(2, *[1] * len(SHAPE)))
+    torch.testing.assert_close(twice[0], twice[1])
+    assert not torch.allclose(twice[0, 0], twice[0, 1]), "members differ"
+
+
+@every_backbone
+@torch.no_grad()
+def test_without_batch_norm_predicts_the_same(backbone: str) -> None:
+    network, x = small_sae(backbone, 2, 2).pruned().folded(SHAPE), torch.randn(4, *SHAPE)
+    fused = without_batch_norm(network, SHAPE)
+    assert not [module for module in fused.modules() if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d)]
+    torch.testing.assert_close(fused(x), network(x), rtol=1e-4, atol=1e-5)
+    assert all(parameter.requires_grad for parameter in fused.parameters()), "a new bias is a parameter like others"
+
+
+@every_backbone
+@pytest.mark.parametrize("num_inputs", [2, 4])
+def test_a_shipped_stem_costs_what_a_single_networks_does(backbone: str, num_inputs: int) -> None:
+    method = small_sae(backbone, num_inputs, 1)
+    at_last = method.pruned_to([0] * (method.depth - 1) + [1])
+    shipped = measure_shipped_cost(at_last, SHAPE).by_part["stem"]
+    plain = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPE), 3).eval()
+    single = measure_cost(without_batch_norm(plain.backbone, SHAPE), SHAPE).by_part["stem"]
+    extra_tokens = (num_inputs - 1) * 192 if backbone == "vit" else 0  # N class tokens, each with a position
+    assert shipped.params == single.params + 2 * extra_tokens
+    assert shipped.flops == single.flops
+
+
+@every_backbone
+def test_shipping_never_costs_more_and_leaves_the_papers_count_alone(backbone: str) -> None:
+    pruned = small_sae(backbone, 3, 2).pruned()
+    before = measure_cost(pruned, SHAPE)
+    shipped = measure_shipped_cost(pruned, SHAPE)
+    assert measure_cost(pruned, SHAPE) == before
+    assert shipped.params < before.params
+    assert shipped.flops < before.flops
