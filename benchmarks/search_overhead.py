@@ -68,7 +68,7 @@ def _make_up_results(job: Job) -> None:
                 "exits": k,
                 "active": [1] * depth,
                 "params": 1000 * k,
-                "flops": int(rng.integers(1e5, 1e6)),
+                "flops": int(rng.integers(100_000, 1_000_000)),
                 "metrics": metrics,
             }
             for k in range(1, depth + 1)

@@ -65,7 +65,7 @@ def server() -> Iterator[Server]:
     if not (shutil.which("initdb") and shutil.which("pg_ctl") and shutil.which("postgres")):
         pytest.skip("no PostgreSQL server on this machine: initdb, pg_ctl and postgres must be in PATH")
     pytest.importorskip("psycopg")
-    folder = Path(f"/tmp/sae-postgres-{os.getpid()}")  # noqa: S108: another user must be able to reach it
+    folder = Path(f"/tmp/sae-postgres-{os.getpid()}")  # where another user can reach it
     folder.mkdir()
     server = Server(folder)
     server.start()

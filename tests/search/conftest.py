@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,11 +7,11 @@ from tests.search.studies import FINISHED, InlineExecutor, search
 
 
 @pytest.fixture
-def inline(monkeypatch: pytest.MonkeyPatch) -> Iterator[InlineExecutor]:
+def inline(monkeypatch: pytest.MonkeyPatch) -> InlineExecutor:
     """Searches of this test train in this process, which spares starting others."""
     executor = InlineExecutor()
     monkeypatch.setattr(sae.cli.search, "make_executor", lambda *_: executor)
-    yield executor
+    return executor
 
 
 @pytest.fixture(scope="session")

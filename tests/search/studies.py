@@ -44,6 +44,7 @@ class InlineExecutor:
         self.running.append(job)
 
     def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
+        del timeout
         ended = [(job, run_job(job)) for job in self.running]
         self.done += self.running
         self.running = []
@@ -96,7 +97,7 @@ def study_of(
 
 
 def made_up_values(number: int, count: int) -> list[float]:
-    return np.random.default_rng(number).random(count).tolist()
+    return [float(value) for value in np.random.default_rng(number).random(count)]
 
 
 def run_files(record: StudyRecord, name: str) -> dict[str, bytes]:

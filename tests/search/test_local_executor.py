@@ -38,8 +38,13 @@ def kill_worker(executor: LocalExecutor) -> None:
 
 def wait_for(waiting: "LocalExecutor | Dispatcher") -> list[tuple[Job, Outcome]]:
     ended: list[tuple[Job, Outcome]] = []
-    wait_until(lambda: ended.extend(waiting.wait(0.1)) or ended)
+    wait_until(lambda: collect(waiting, ended))
     return ended
+
+
+def collect(waiting: "LocalExecutor | Dispatcher", ended: list[tuple[Job, Outcome]]) -> bool:
+    ended += waiting.wait(0.1)
+    return bool(ended)
 
 
 def test_a_killed_worker_loses_its_job_and_the_executor_goes_on(executor: LocalExecutor, tmp_path: Path) -> None:
@@ -84,8 +89,8 @@ def test_a_job_that_kills_its_workers_fails_and_says_so(tmp_path: Path) -> None:
         assert dispatcher.waiting == []
         assert not ended, number
         kill_worker(executor)  # before it has finished an epoch
-        wait_until(lambda: ended.extend(dispatcher.wait(0.1)) or ended or executor.running)
-    wait_until(lambda: ended.extend(dispatcher.wait(0.1)) or ended)
+        wait_until(lambda: collect(dispatcher, ended) or bool(executor.running))
+    wait_until(lambda: collect(dispatcher, ended))
     [(_, outcome)] = ended
     assert outcome.state == "failed"
     assert f"lost {MOST_LOSSES} times" in outcome.error

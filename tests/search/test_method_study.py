@@ -165,7 +165,7 @@ def test_a_small_finite_space_is_tried_out_in_order_and_in_full(tmp_path: Path) 
 
 def test_an_enumerated_trial_cut_short_is_its_point(tmp_path: Path) -> None:
     study = study_of(tmp_path, "standard", given={"backbone": {"depth": {"int": [1, 3]}}}, grid=100)
-    point = list(study.space.points())[0]
+    point = next(study.space.points())
     study.optuna.sampler = FixedSampler(point)
     study.optuna.ask()
     assert study_of(tmp_path, "standard", given={"backbone": {"depth": {"int": [1, 3]}}}, grid=100).unfinished()[

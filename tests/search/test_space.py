@@ -51,13 +51,13 @@ def test_the_largest_number_of_exits_follows_the_backbone(backbone: str, depth: 
 
 
 def test_exits_cannot_follow_a_depth_that_is_searched() -> None:
-    with pytest.raises(ConfigError, match="method.exits ends at the depth of the backbone, which must then be one"):
+    with pytest.raises(ConfigError, match=r"method\.exits ends at the depth of the backbone, which must then be one"):
         space(backbone={"depth": {"int": [2, 5]}})
 
 
 def test_a_range_to_the_depth_cannot_start_above_it() -> None:
     with pytest.raises(
-        ConfigError, match="method.inputs: a range up to the depth of the backbone, 5, cannot start at 9"
+        ConfigError, match=r"method\.inputs: a range up to the depth of the backbone, 5, cannot start at 9"
     ):
         space(method={"inputs": {"int": [9, "depth"]}})
 
