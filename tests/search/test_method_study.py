@@ -17,7 +17,8 @@ from sae.search.samplers import FixedSampler, make_sampler
 from sae.study_config import SAMPLERS
 from tests.search.studies import made_up_values, study_of
 
-SAMPLED = [name for name in SAMPLERS if name != "grid"]
+FAST = ("gp", "random")
+SAMPLED = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in SAMPLERS if name != "grid"]
 
 
 def ask_and_tell(study: MethodStudy, count: int) -> list[RunConfig]:
