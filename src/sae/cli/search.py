@@ -202,6 +202,7 @@ def print_confirmed(confirmed: Mapping[str, Any]) -> None:
     metrics = dict.fromkeys([*HEADLINES, *confirmed["objectives"]])
     splits = [split for split in ("test", "shift") if all(item[split] for item in items)]
     columns = [(split, key) for split in splits for key in metrics if all(key in item[split] for item in items)]
+    costs = [key for key in ("flops", "shipped_flops") if all(key in item["costs"] for item in items if item["seeds"])]
     names = [f"{key} (shift)" if split == "shift" else key for split, key in columns]
     rows = [
         [
@@ -210,10 +211,10 @@ def print_confirmed(confirmed: Mapping[str, Any]) -> None:
             item["settings"],
             str(item["eval_exits"]) if item["method"] == "sae" else "-",
             *(f"{item[split][key]['mean']:.3f} ± {item[split][key]['std']:.3f}" for split, key in columns),
-            f"{item['costs']['flops']['mean']:,.0f}",
+            *(f"{item['costs'][key]['mean']:,.0f}" for key in costs),
         ]
         for item in items
         if item["seeds"]
     ]
     title = f"trained again on {len(confirmed['seeds'])} other seeds: mean ± std on the test set"
-    print_table(title, ["trial", "kind", "settings", "K′", *names, "flops"], rows)
+    print_table(title, ["trial", "kind", "settings", "K′", *names, *costs], rows)

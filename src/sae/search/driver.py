@@ -16,6 +16,7 @@ from sae.analysis.candidates import candidates_of
 from sae.config import EnsembleConfig, RunConfig, StandardConfig
 from sae.errors import ConfigError, SaeError
 from sae.methods.costing import cost_bounds
+from sae.objectives import COSTS
 from sae.search.dispatch import Dispatcher
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
@@ -26,6 +27,9 @@ from sae.task import DataSpec
 
 POLL = 0.5
 """Seconds between looks at the clock while nothing happens."""
+SHIPPED = "shipped_"
+STAND_IN = "shipped_flops"
+"""What a trial is judged by at a rung in place of its latency, which is measured of finished networks only."""
 MOST_REFUSED = 200
 """Trials of a method refused in a row before the search says that its limits leave nothing to sample."""
 
@@ -130,6 +134,7 @@ class Driver:
             source=self._source(asked),
             shift=self.config.shift,
             shift_objective=any(objective.is_shifted for objective in needed),
+            latency=any(objective.is_measured for objective in needed),
         )
 
     def _trial(self, asked: Asked) -> Trial:
@@ -181,7 +186,8 @@ class Driver:
         report = job.run.read_json(job.run.INTERIM)["val"]
         at_trained = next(item for item in report["by_exits"] if item["exits"] == report["exits"])
         values = {**at_trained, **at_trained["metrics"]}
-        losses = [objective.scaled_loss(values[objective.key]) for objective in self.objectives]
+        keys = [STAND_IN if objective.is_measured else objective.key for objective in self.objectives]
+        losses = [objective.scaled_loss(values[key]) for objective, key in zip(self.objectives, keys, strict=True)]
         goes_on = passes(np.array([*study.losses_at(job.until), losses]), self.config.reduction)
         study.note_rung(asked.number, job.until, losses, goes_on)
         if goes_on:
@@ -199,12 +205,11 @@ class Driver:
 
     def _broken_limit(self, config: RunConfig) -> str | None:
         """The limit that a configuration breaks whatever exits it learns to use, or None."""
-        on_costs = [limit for limit in self.limits if limit.objective.is_cost and limit.is_maximum]
-        if not on_costs:
-            return None
-        bounds = cost_bounds(config, self.spec)
-        for limit in on_costs:
-            least = getattr(bounds, limit.objective.key)
+        for limit in self.limits:
+            if limit.objective.key not in COSTS or not limit.is_maximum:
+                continue
+            key = limit.objective.key.removeprefix(SHIPPED)
+            least = getattr(cost_bounds(config, self.spec, shipped=key != limit.objective.key), key)
             if limit.violation(least) > 0:
                 return f"{limit} cannot be kept, the least it may come to is {least:,}"
         return None
