@@ -16,6 +16,7 @@ def export(
     out: Annotated[Path, typer.Option(help="the .onnx file; its folder holds this one model")],
     eval_exits: options.EvalExits = None,
     force: Annotated[bool, typer.Option("--force", help="replace another model that is there")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="quantise: a quarter of the size; shows what it costs")] = False,
     data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
@@ -25,7 +26,7 @@ def export(
     from sae.deploy.export import export as export_run
 
     choose_data_root(data_root)
-    manifest = export_run(run, out, eval_exits, force=force)
+    manifest = export_run(run, out, eval_exits, force=force, int8=int8)
     print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
     print_message(f"the model is in {out}, its manifest beside it; predict with: sae predict {out} DATA --out FILE.csv")
 
@@ -50,8 +51,22 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
         ),
         [f"{conformal.tried:.0%} sets on test", f"{conformal.test_coverage:.1%} hold the truth"],
         [f"mean {what}", f"{conformal.test_size:.3g}"],
-        ["distance to the run", f"{manifest.parity.largest_difference:.1e} over {manifest.parity.samples} samples"],
+        [
+            "distance to the run" + (" in float32" if manifest.quantisation else ""),
+            f"{manifest.parity.largest_difference:.1e} over {manifest.parity.samples} samples",
+        ],
     ]
+    if manifest.quantisation is not None:
+        before = manifest.quantisation
+        rows += [
+            ["int8, size", f"{before.size_ratio:.2f} × that in float32"],
+            [f"int8, time at batch {before.batch}", f"{before.time_ratio:.2f} × that in float32"],
+            *(
+                [f"{key} on test in float32", f"{before.float32.metrics['test'][key]:.4f}"]
+                for key in keys
+                if key in manifest.metrics["test"]
+            ),
+        ]
     print_table(
         f"{out}: {network.method} on {network.backbone}, {network.eval_exits} exits per input", ["", "value"], rows
     )
