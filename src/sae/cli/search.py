@@ -173,8 +173,8 @@ def announcement(settings: "SearchConfig", config: "StudyConfig") -> str:
     )
 
 
-def print_results(out: Path, *, json: bool) -> None:
-    """The front, what was confirmed of it, and the pick."""
+def print_results(out: Path, *, json: bool, receipt: Mapping[str, Any] | None = None) -> None:
+    """The front, what was confirmed of it, and the pick; `receipt` goes into the JSON."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json
     from sae.cli.pareto import print_front
@@ -186,7 +186,9 @@ def print_results(out: Path, *, json: bool) -> None:
     chosen, why = selection.pick()
     confirmed = record.read_json(record.CONFIRMED) if (record.path / record.CONFIRMED).exists() else None
     if json:
-        print_json({"study": str(out), **selection.describe(), "pick": describe(chosen, why), "confirmed": confirmed})
+        shipped = {} if receipt is None else {"receipt": dict(receipt)}
+        picked = {"pick": describe(chosen, why), "confirmed": confirmed, **shipped}
+        print_json({"study": str(out), **selection.describe(), **picked})
         return
     print_front(out, selection)
     if confirmed:
