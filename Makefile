@@ -26,6 +26,7 @@ bench: $(READY)  ## ratios measured side by side; results are in docs/benchmarks
 	$(BIN)/python -m benchmarks.ensemble_training
 	$(BIN)/python -m benchmarks.samplers
 	$(BIN)/python -m benchmarks.search_overhead
+	$(BIN)/python -m benchmarks.shipping
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -110,3 +110,13 @@ def test_limits_that_nothing_could_keep_are_refused(
 
 def test_a_regression_may_be_asked_for_a_negative_nll() -> None:
     assert limits({"nll": -1.0}, {}, "regression")[0].bound == -1.0
+
+
+def test_latency_is_a_cost_that_only_a_clock_knows() -> None:
+    latency, shipped = objective("latency", "regression"), objective("shipped_flops", "regression")
+    assert (latency.is_cost, latency.is_measured) == (True, True)
+    assert (shipped.is_cost, shipped.is_measured) == (True, False)
+    assert (latency.show(1.23456), shipped.show(123456.0)) == ("1.235", "123,456")
+    assert latency.scaled_loss(2.0) == math.log(2.0)
+    with pytest.raises(ConfigError, match="got 'latency@shift'"):
+        objective("latency@shift", "classification")

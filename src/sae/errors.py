@@ -50,6 +50,12 @@ class ParityError(SaeError):
     exit_code = 3
 
 
+class QuantisationError(SaeError):
+    """An eight-bit graph puts out numbers that cannot be used."""
+
+    exit_code = 3
+
+
 class MissingExtraError(SaeError):
     """The command needs packages that are not installed."""
 

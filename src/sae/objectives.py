@@ -33,7 +33,15 @@ CLASSIFICATION: dict[str, Quantity] = {
     "brier": Quantity(upper=2.0),
 }
 REGRESSION: dict[str, Quantity] = {"nll": Quantity(lower=-math.inf), "mse": Quantity()}
-COSTS: dict[str, Quantity] = {"flops": Quantity(), "params": Quantity()}
+COSTS: dict[str, Quantity] = {
+    "flops": Quantity(),
+    "params": Quantity(),
+    "shipped_flops": Quantity(),
+    "shipped_params": Quantity(),
+}
+"""Counted on the network: pruned as the paper does, and as it is exported."""
+MEASURED_COSTS: dict[str, Quantity] = {"latency": Quantity()}
+"""Measured on the exported network, for those who ask: milliseconds for a batch of 64."""
 METRICS = {"classification": CLASSIFICATION, "regression": REGRESSION}
 
 DEFAULT_OBJECTIVES = {"classification": ("nll", "cc_ece", "flops"), "regression": ("nll", "mse", "flops")}
@@ -65,8 +73,13 @@ class Objective:
 
     @property
     def is_cost(self) -> bool:
-        """Whether it is known from the network alone."""
-        return self.key in COSTS
+        """Whether it is paid for each prediction; costs are weighed by their ratio."""
+        return self.key in COSTS or self.is_measured
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is a cost that only a clock knows, so that nothing bounds it before training."""
+        return self.key in MEASURED_COSTS
 
     def loss(self, value: float) -> float:
         """Less is better.
@@ -88,7 +101,7 @@ class Objective:
             >>> objective("flops", "classification").show(210944), objective("nll", "classification").show(0.10123)
             ('210,944', '0.1012')
         """
-        return f"{value:,.0f}" if self.is_cost else f"{value:.4g}"
+        return f"{value:,.0f}" if self.is_cost and not self.is_measured else f"{value:.4g}"
 
 
 COST_OBJECTIVES = tuple(Objective(name, quantity) for name, quantity in COSTS.items())
@@ -120,8 +133,8 @@ def objective(name: str, task: str) -> Objective:
     """The objective of this name for a kind of task, `classification` or `regression`."""
     metrics = METRICS[task]
     key = name.removesuffix(SHIFTED)
-    known = {**metrics, **COSTS}
-    if key not in known or (name.endswith(SHIFTED) and key in COSTS):
+    known = {**metrics, **COSTS, **MEASURED_COSTS}
+    if key not in known or (name.endswith(SHIFTED) and key not in metrics):
         names = [*known, *(f"{metric}{SHIFTED}" for metric in metrics)]
         near = did_you_mean(name, [key] if key in known else names)
         raise ConfigError(f"an objective of {task} must be one of {', '.join(names)}; got {name!r}{near}")

@@ -119,8 +119,8 @@ class RunRecord(Record[RunConfig]):
         "checkpoint.safetensors",
         "status.json",
     )
-    INTERIM = "interim.json"
-    FILES = (STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM)
+    INTERIM, LATENCY = "interim.json", "latency.json"
+    FILES = (STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY)
 
     @classmethod
     def open(cls, path: Path) -> "RunRecord":

@@ -47,8 +47,8 @@ class StudyRecord(Record[StudyConfig]):
     KIND, MAKER = "study", "sae search"
     MARK = "# The resolved settings of a study of sae."
     CONFIG, STORAGE, CLOCK, CONFIRMED = "study.yaml", "optuna.db", "clock.json", "confirmed.json"
-    TRIALS, CONFIRM = "trials", "confirm"
-    FILES = (CONFIG, STORAGE, f"{STORAGE}-journal", CLOCK, CONFIRMED, TRIALS, CONFIRM)
+    TRIALS, CONFIRM, SHIPPED = "trials", "confirm", "shipped"
+    FILES = (CONFIG, STORAGE, f"{STORAGE}-journal", CLOCK, CONFIRMED, TRIALS, CONFIRM, SHIPPED)
 
     @classmethod
     def open(cls, path: Path) -> "StudyRecord":

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -357,6 +358,27 @@ def test_the_demo_searches_confirms_and_picks(tmp_path: Path) -> None:
     assert result["pick"]["run"] in [item["run"] for item in result["front"]]
     assert all(item["seeds"] == 2 and item["test"]["accuracy"]["mean"] > 0.3 for item in result["confirmed"]["front"])
     assert json.loads(sae(*arguments)[1]) == result
+    check_receipt(tmp_path / "demo", result)
+
+
+def check_receipt(study: Path, result: dict[str, Any]) -> None:
+    """The pick is shipped and stands beside the ensemble and the standard network, and `export` says the same."""
+    receipt, model = result["receipt"], study / "shipped" / "model.onnx"
+    pick = receipt["rows"]["pick"]
+    assert pick["trial"] == result["pick"]["trial"]
+    assert pick["bytes"] == model.stat().st_size
+    assert receipt["predicted"]["right"] == round(pick["metrics"]["accuracy"] * receipt["predicted"]["samples"])
+    assert pick["metrics"]["nll"] == pytest.approx(result["pick"]["test"]["nll"], abs=1e-4)
+    for other, ratios in receipt["ratios"].items():
+        row = receipt["rows"][other]
+        assert row["trial"].startswith(other)
+        assert ratios["shipped_flops"] == row["shipped_flops"] / pick["shipped_flops"]
+        assert row["ms"] > 0
+    code, out, error = sae("export", study, "--out", model)
+    assert code == 0, error
+    assert "the pick, shipped" in out
+    assert "predicted from the file alone" in out
+    assert sae("export", study, "--out", model, "--eval-exits", "1")[0] == 2
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import numpy as np
 
 from sae.analysis.pareto import Losses, non_dominated
 from sae.config import BackboneConfig, McDropoutConfig, RunConfig, SaeConfig, VggConfig
-from sae.objectives import COSTS, SHIFTED, Limit, Objective
+from sae.objectives import COSTS, MEASURED_COSTS, SHIFTED, Limit, Objective
 from sae.record import RunRecord
 from sae.study_record import StudyRecord, Trial
 
@@ -79,7 +79,7 @@ def candidates_of(trial: Trial) -> list[Candidate]:
     """One finished trial at every K′, by what validation says."""
     config, report = trial.run.config, trial.run.report("val")
     ended = (trial.run.status or {}).get("ended", 0.0)
-    shifted = shifted_metrics(trial.run)
+    shifted, measured = shifted_metrics(trial.run), measured_costs(trial.run)
     return [
         Candidate(
             trial,
@@ -87,7 +87,12 @@ def candidates_of(trial: Trial) -> list[Candidate]:
             report["exits"],
             item["exits"],
             tuple(item["active"]),
-            {**item["metrics"], **{key: item[key] for key in COSTS}, **shifted.get(item["exits"], {})},
+            {
+                **item["metrics"],
+                **{key: item[key] for key in COSTS if key in item},  # older runs have no shipped ones
+                **shifted.get(item["exits"], {}),
+                **measured.get(item["exits"], {}),
+            },
             ended,
         )
         for item in report["by_exits"]
@@ -101,6 +106,15 @@ def shifted_metrics(run: RunRecord) -> dict[int, dict[str, float]]:
     return {
         item["exits"]: {f"{key}{SHIFTED}": value for key, value in item["metrics"].items()}
         for item in run.read_json(SHIFTED_VALIDATION)["by_exits"]
+    }
+
+
+def measured_costs(run: RunRecord) -> dict[int, dict[str, float]]:
+    """By K′, the latency of the exported network, where the study asked for it."""
+    if not (run.path / run.LATENCY).exists():
+        return {}
+    return {
+        item["exits"]: {key: item[key] for key in MEASURED_COSTS} for item in run.read_json(run.LATENCY)["by_exits"]
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sae.analysis.candidates import Candidate
+from sae.analysis.candidates import Candidate, measured_costs
 from sae.objectives import COSTS
 from sae.record import RunRecord
 
@@ -25,7 +25,10 @@ def summarise(candidate: Candidate, runs: Sequence[RunRecord], eval_exits: int) 
         "seeds": len(finished),
         "failed": len(runs) - len(finished),
         "test": spread_of(item["metrics"] for item in items),
-        "costs": spread_of({key: item[key] for key in COSTS} for item in items),
+        "costs": spread_of(
+            {key: item[key] for key in COSTS if key in item} | measured_costs(run).get(eval_exits, {})
+            for run, item in zip(finished, items, strict=True)
+        ),
         "shift": spread_of(under_shift) if shifted else None,
         "seconds": spread_of({"seconds": (run.status or {}).get("seconds", 0.0)} for run in finished).get("seconds"),
     }

@@ -22,12 +22,28 @@ def demo(
     workers: options.Workers = None,
     json: options.Json = False,
 ) -> None:
-    """Search SAE and the baselines on digits, confirm the best on other seeds, and pick one."""
+    """Search SAE and the baselines on digits, confirm the best on other seeds, pick one and ship it."""
+    from sae.analysis.selection import select
+    from sae.cli.output import print_message
+    from sae.cli.receipt import print_receipt
+    from sae.deploy.receipt import ship_pick
+    from sae.errors import ModelError
     from sae.search.executors.local import LocalExecutor
+    from sae.study_record import StudyRecord
 
     flags = options.section(train=options.section(epochs=epochs), search=options.section(trials=trials))
     with as_file(files("sae.presets").joinpath("demo.yaml")) as preset:
         settings, study = resolve_search(preset, flags, [])
     executor = LocalExecutor(workers or options.num_cores())
     run_study(out, settings, study, executor, confirming=Confirming(SEEDS, MOST), force=force)
-    print_results(out, json=json)
+    print_message("exporting the pick, and what it is compared with")
+    record = StudyRecord.open(out)
+    model = out / record.SHIPPED / "model.onnx"
+    selection = select(record)
+    try:
+        _, receipt = ship_pick(selection, model)
+    except ModelError:  # the pick of an earlier session, with fewer trials
+        _, receipt = ship_pick(selection, model, force=True)
+    print_results(out, json=json, receipt=receipt)
+    if not json:
+        print_receipt(str(model), receipt)

@@ -7,15 +7,18 @@ import typer
 
 from sae.cli import options
 
+STUDY, RECEIPT = "study.yaml", "receipt.json"
+
 if TYPE_CHECKING:
     from sae.deploy.manifest import Manifest
 
 
 def export(
-    run: options.Run,
+    run: Annotated[Path, typer.Argument(help="folder of a finished run; or of a study, to ship its pick")],
     out: Annotated[Path, typer.Option(help="the .onnx file; its folder holds this one model")],
     eval_exits: options.EvalExits = None,
     force: Annotated[bool, typer.Option("--force", help="replace another model that is there")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="quantise: a quarter of the size; shows what it costs")] = False,
     data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
@@ -25,9 +28,32 @@ def export(
     from sae.deploy.export import export as export_run
 
     choose_data_root(data_root)
-    manifest = export_run(run, out, eval_exits, force=force)
+    if (run / STUDY).exists():
+        export_pick(run, out, eval_exits, force=force, int8=int8, json=json)
+        return
+    manifest = export_run(run, out, eval_exits, force=force, int8=int8)
     print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
     print_message(f"the model is in {out}, its manifest beside it; predict with: sae predict {out} DATA --out FILE.csv")
+
+
+def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, int8: bool, json: bool) -> None:
+    """Ship the pick of a study, and print what it comes to beside the others of the study."""
+    from sae.analysis.selection import select
+    from sae.cli.output import print_json, print_message
+    from sae.cli.receipt import print_receipt
+    from sae.deploy.receipt import ship_pick
+    from sae.errors import ConfigError
+    from sae.study_record import StudyRecord
+
+    if eval_exits is not None:
+        raise ConfigError(f"--eval-exits is for run folders, however {study} is a study, whose pick has its own")
+    manifest, receipt = ship_pick(select(StudyRecord.open(study)), out, force=force, int8=int8)
+    if json:
+        print_json({**manifest.model_dump(mode="json"), "receipt": receipt})
+        return
+    print_manifest(out, manifest)
+    print_receipt(str(out), receipt)
+    print_message(f"the model is in {out}, its manifest and {RECEIPT} beside it")
 
 
 def print_manifest(out: Path, manifest: "Manifest") -> None:
@@ -50,8 +76,22 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
         ),
         [f"{conformal.tried:.0%} sets on test", f"{conformal.test_coverage:.1%} hold the truth"],
         [f"mean {what}", f"{conformal.test_size:.3g}"],
-        ["distance to the run", f"{manifest.parity.largest_difference:.1e} over {manifest.parity.samples} samples"],
+        [
+            "distance to the run" + (" in float32" if manifest.quantisation else ""),
+            f"{manifest.parity.largest_difference:.1e} over {manifest.parity.samples} samples",
+        ],
     ]
+    if manifest.quantisation is not None:
+        before = manifest.quantisation
+        rows += [
+            ["int8, size", f"{before.size_ratio:.2f} × that in float32"],
+            [f"int8, time at batch {before.batch}", f"{before.time_ratio:.2f} × that in float32"],
+            *(
+                [f"{key} on test in float32", f"{before.float32.metrics['test'][key]:.4f}"]
+                for key in keys
+                if key in manifest.metrics["test"]
+            ),
+        ]
     print_table(
         f"{out}: {network.method} on {network.backbone}, {network.eval_exits} exits per input", ["", "value"], rows
     )

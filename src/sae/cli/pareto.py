@@ -58,11 +58,13 @@ def print_front(study: Path, selection: "Selection") -> None:
     from sae.cli.output import print_line, print_table
     from sae.objectives import COST_OBJECTIVES
 
-    shown = {item.name: item for item in (*selection.objectives, *COST_OBJECTIVES)}
+    recorded = [item for item in COST_OBJECTIVES if any(item.name in found.values for found in selection.front)]
+    shown = {item.name: item for item in (*selection.objectives, *recorded)}
     within = f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
     title = f"{study}: front of {', '.join(item.name for item in selection.objectives)} on validation{within}"
     rows = [
-        [*labels(item), *(value.show(item.values[name]) for name, value in shown.items())] for item in selection.front
+        [*labels(item), *(v.show(item.values[name]) if name in item.values else "-" for name, v in shown.items())]
+        for item in selection.front
     ]
     print_table(title, ["trial", "kind", "settings", "K′", *shown], rows)
     if any(item.eval_exits != item.exits for item in selection.front):

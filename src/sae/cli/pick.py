@@ -64,7 +64,7 @@ def commands(chosen: "Candidate") -> dict[str, str]:
 def print_pick(chosen: "Candidate", why: str) -> None:
     """What was chosen and why, its numbers, where it is, and what to do with it."""
     from sae.analysis.candidates import summary
-    from sae.cli.output import COSTS, METRIC_ROWS, SHORT_NAMES, print_line, print_table
+    from sae.cli.output import COSTS, METRIC_ROWS, SHIPPED_COSTS, SHORT_NAMES, print_line, print_table
 
     print_line(f"{chosen.trial.name}: {chosen.kind}, {summary(chosen.config)}{exits_used(chosen)}")
     print_line(f"why: {why}")
@@ -74,7 +74,10 @@ def print_pick(chosen: "Candidate", why: str) -> None:
         for key in METRIC_ROWS
         if key in chosen.values and key in test
     ]
-    rows += [[name, f"{chosen.values[key]:,}", f"{chosen.values[key]:,}"] for name, key in COSTS.items()]
+    costs = {name: key for name, key in (COSTS | SHIPPED_COSTS).items() if key in chosen.values}
+    rows += [[name, *[f"{chosen.values[key]:,}"] * 2] for name, key in costs.items()]
+    if "latency" in chosen.values:
+        rows.append(["ms for a batch of 64", *[f"{chosen.values['latency']:.4g}"] * 2])
     print_table("what was measured of it", ["", "validation", "test (not used for choosing)"], rows)
     print_line(f"run folder:     {chosen.trial.run.path}")
     print_line(f"train it again: {commands(chosen)['train']}")

@@ -173,8 +173,8 @@ def announcement(settings: "SearchConfig", config: "StudyConfig") -> str:
     )
 
 
-def print_results(out: Path, *, json: bool) -> None:
-    """The front, what was confirmed of it, and the pick."""
+def print_results(out: Path, *, json: bool, receipt: Mapping[str, Any] | None = None) -> None:
+    """The front, what was confirmed of it, and the pick; `receipt` goes into the JSON."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json
     from sae.cli.pareto import print_front
@@ -186,7 +186,9 @@ def print_results(out: Path, *, json: bool) -> None:
     chosen, why = selection.pick()
     confirmed = record.read_json(record.CONFIRMED) if (record.path / record.CONFIRMED).exists() else None
     if json:
-        print_json({"study": str(out), **selection.describe(), "pick": describe(chosen, why), "confirmed": confirmed})
+        shipped = {} if receipt is None else {"receipt": dict(receipt)}
+        picked = {"pick": describe(chosen, why), "confirmed": confirmed, **shipped}
+        print_json({"study": str(out), **selection.describe(), **picked})
         return
     print_front(out, selection)
     if confirmed:
@@ -202,6 +204,7 @@ def print_confirmed(confirmed: Mapping[str, Any]) -> None:
     metrics = dict.fromkeys([*HEADLINES, *confirmed["objectives"]])
     splits = [split for split in ("test", "shift") if all(item[split] for item in items)]
     columns = [(split, key) for split in splits for key in metrics if all(key in item[split] for item in items)]
+    costs = [key for key in ("flops", "shipped_flops") if all(key in item["costs"] for item in items if item["seeds"])]
     names = [f"{key} (shift)" if split == "shift" else key for split, key in columns]
     rows = [
         [
@@ -210,10 +213,10 @@ def print_confirmed(confirmed: Mapping[str, Any]) -> None:
             item["settings"],
             str(item["eval_exits"]) if item["method"] == "sae" else "-",
             *(f"{item[split][key]['mean']:.3f} ± {item[split][key]['std']:.3f}" for split, key in columns),
-            f"{item['costs']['flops']['mean']:,.0f}",
+            *(f"{item['costs'][key]['mean']:,.0f}" for key in costs),
         ]
         for item in items
         if item["seeds"]
     ]
     title = f"trained again on {len(confirmed['seeds'])} other seeds: mean ± std on the test set"
-    print_table(title, ["trial", "kind", "settings", "K′", *names, "flops"], rows)
+    print_table(title, ["trial", "kind", "settings", "K′", *names, *costs], rows)

@@ -7,7 +7,7 @@ from sae.errors import ConfigError, ModelError
 from sae.folder import write_whole
 
 
-def already_there(out: Path, run: RunPart, eval_exits: int, *, force: bool) -> Manifest | None:
+def already_there(out: Path, run: RunPart, eval_exits: int, *, force: bool, int8: bool = False) -> Manifest | None:
     """The manifest of this very model if it is at `out` already; something else there is refused.
 
     `force` makes room for another model, but never for a file that we did not write.
@@ -30,11 +30,13 @@ def already_there(out: Path, run: RunPart, eval_exits: int, *, force: bool) -> M
             f"a folder holds one model, however {out.parent} holds {manifest.graph.file} already: name another "
             f"folder for {out.name}, or replace what describes the other with --force"
         )
-    if manifest.run == run and manifest.network.eval_exits == eval_exits and _is_whole(out, manifest):
+    is_same = manifest.run == run and manifest.network.eval_exits == eval_exits
+    if is_same and (manifest.quantisation is not None) == int8 and _is_whole(out, manifest):
         return manifest
+    bits = "int8" if manifest.quantisation else "float32"
     raise ModelError(
-        f"{out} is there already, of another run or another number of exits ({manifest.network.method}, "
-        f"{manifest.network.eval_exits} exits): name another folder, or start over with --force"
+        f"{out} is there already, of another run or another number of exits or bits ({manifest.network.method}, "
+        f"{manifest.network.eval_exits} exits, {bits}): name another folder, or start over with --force"
     )
 
 

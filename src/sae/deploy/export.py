@@ -29,6 +29,7 @@ from sae.deploy.manifest import (
 )
 from sae.deploy.onnx_file import to_onnx
 from sae.deploy.parity import check_parity, without_frame
+from sae.deploy.quantisation import calibration_samples, check_finite, describe_quantisation, quantise
 from sae.deploy.session import CHUNK, Session
 from sae.ensemble.pruning import PrunedNetwork
 from sae.methods import Method
@@ -42,7 +43,7 @@ TRIED_COVERAGE = 0.9
 SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
-def export(run: Path, out: Path, eval_exits: int | None = None, *, force: bool = False) -> Manifest:
+def export(run: Path, out: Path, eval_exits: int | None = None, *, force: bool = False, int8: bool = False) -> Manifest:
     """Write a run's network as ONNX, and its manifest beside it; nothing is written unless both are right.
 
     Args:
@@ -50,13 +51,14 @@ def export(run: Path, out: Path, eval_exits: int | None = None, *, force: bool =
         out: The `.onnx` file; its folder holds this one model.
         eval_exits: K′ to ship; by default the trained K.
         force: Replace another model that `out` and its folder hold.
+        int8: Quantise it, once it is shown that the graph in float32 is right.
     """
     record = RunRecord.open(run)
     with torch_threads(record.config.train.threads):
         method, dataset = restore(record, "cpu")
         max_exits = method.resolve_exits(eval_exits)
         identity = _run_part(record)
-        found = already_there(out, identity, max_exits, force=force)
+        found = already_there(out, identity, max_exits, force=force, int8=int8)
         if found is not None:
             return found
         graph = ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset)
@@ -64,6 +66,16 @@ def export(run: Path, out: Path, eval_exits: int | None = None, *, force: bool =
         session = Session(content)
         parity = check_parity(session, method, dataset, max_exits)
         outputs = {name: _outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
+        quantisation = None
+        if int8:
+            metrics = {name: _metrics(outputs[name], dataset.split(name)) for name in outputs}
+            samples = calibration_samples(dataset, record.config.seed)
+            quantised = quantise(content, samples, session.input_name)
+            session = Session(quantised)
+            outputs = {name: _outputs(session, dataset.split(name), dataset) for name in outputs}
+            check_finite(outputs)
+            quantisation = describe_quantisation(content, quantised, metrics, len(samples))
+            content = quantised
     manifest = Manifest(
         task="classification" if isinstance(method.task, Classification) else "regression",
         graph=GraphPart(file=out.name, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
@@ -76,6 +88,7 @@ def export(run: Path, out: Path, eval_exits: int | None = None, *, force: bool =
         parity=parity,
         run=identity,
         versions=_versions(),
+        quantisation=quantisation,
     )
     write_model(out, content, manifest)
     return manifest

@@ -103,11 +103,38 @@ class CostPart(_Part):
 
 
 class ParityPart(_Part):
-    """How far the graph is from the run's network: the largest difference, in standardised units, relative above 1."""
+    """How far the graph, in float32, is from the run's network: in standardised units, relative above 1."""
 
     samples: int
     largest_difference: float
     tolerance: float
+
+
+class FloatPart(_Part):
+    """The graph in float32 that an eight-bit one was made from, and its metrics by split."""
+
+    bytes: int
+    metrics: dict[str, dict[str, float]]
+
+
+class QuantisationPart(_Part):
+    """What eight bits change: compare the manifest's metrics with those of the graph in float32.
+
+    Attributes:
+        scheme: How numbers are stored and computed.
+        calibration_samples: Training samples by which the ranges of activations were found.
+        float32: What it was made from, whose `parity` with the run was shown.
+        size_ratio: Bytes of the file, to those in float32.
+        time_ratio: Time for a batch where it was exported, to that in float32.
+        batch: Samples in that batch.
+    """
+
+    scheme: str
+    calibration_samples: int
+    float32: FloatPart
+    size_ratio: float
+    time_ratio: float
+    batch: int
 
 
 class ConformalPart(_Part):
@@ -159,6 +186,7 @@ class Manifest(_Part):
     parity: ParityPart
     run: RunPart
     versions: dict[str, str]
+    quantisation: QuantisationPart | None = None
 
     @model_validator(mode="after")
     def _classes_are_named(self) -> Self:

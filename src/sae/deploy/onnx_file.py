@@ -25,7 +25,7 @@ def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: S
         input_name: What the input is called.
         output_names: What the outputs are called.
     """
-    with torch.no_grad(), _quiet():
+    with torch.no_grad(), quiet():
         program = torch.onnx.export(
             module,
             (example,),
@@ -63,8 +63,8 @@ def _name_outputs(graph: Any, names: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Neither warnings, nor log lines, nor prints of the exporter; what it raises is raised."""
+def quiet() -> Iterator[None]:
+    """Neither warnings, nor log lines, nor prints of exporters; what they raise is raised."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

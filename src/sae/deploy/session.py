@@ -47,7 +47,7 @@ class Session:
 
     def run(self, samples: Array) -> dict[str, Array]:
         """All outputs by name, computed in chunks; of no samples they are empty."""
-        chunks = [self._run(samples[start : start + CHUNK]) for start in range(0, len(samples), CHUNK)]
+        chunks = [self.run_once(samples[start : start + CHUNK]) for start in range(0, len(samples), CHUNK)]
         if not chunks:
             chunks = [[np.zeros((0, *width), np.float32) for width in self._widths]]
         return {
@@ -58,5 +58,6 @@ class Session:
         """Numbers for each sample in an output."""
         return int(np.prod(self._widths[self.outputs.index(output)], dtype=int))
 
-    def _run(self, samples: Array) -> list[Array]:
+    def run_once(self, samples: Array) -> list[Array]:
+        """All outputs of one batch, computed at once."""
         return list(self._session.run(None, {self.input_name: samples}))

@@ -57,17 +57,17 @@ def _pruned_network(
     return built.pruned()
 
 
-def cost_bounds(config: NetworkConfig, spec: DataSpec) -> Cost:
-    """The least that a configuration may cost, known before it is trained.
+def cost_bounds(config: NetworkConfig, spec: DataSpec, *, shipped: bool = False) -> Cost:
+    """The least that a configuration may cost, known before it is trained; `shipped`, of the exported network.
 
     Which exits an SAE will use is learnt, and it may be evaluated at fewer than it was trained
     for: the cheapest outcome is that all inputs use one exit, the cheapest. Parameters and
     FLOPs are bounded apart, for another exit may have the fewest of each.
     """
     method, backbone = config.method, config.backbone
-    num_outputs = spec.task.num_outputs
+    num_outputs, count = spec.task.num_outputs, shipped_cost_of if shipped else cost_of
     if not isinstance(method, SaeConfig):
-        return cost_of(method, backbone, spec.shape, num_outputs)
+        return count(method, backbone, spec.shape, num_outputs)
     ways = ([0] * j + [method.inputs] + [0] * (backbone.depth - j - 1) for j in range(backbone.depth))
-    costs = [cost_of(method, backbone, spec.shape, num_outputs, active) for active in ways]
+    costs = [count(method, backbone, spec.shape, num_outputs, active) for active in ways]
     return Cost(params=min(cost.params for cost in costs), flops=min(cost.flops for cost in costs), by_part={})

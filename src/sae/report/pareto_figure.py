@@ -12,7 +12,7 @@ from sae.report.kinds import LOOKS
 
 SIZE = 280
 FAINT, STRONG = 0.28, 1.0
-FLOPS, PARAMS = COST_OBJECTIVES
+FLOPS, PARAMS = COST_OBJECTIVES[:2]
 
 Point = Mapping[str, Any]
 
@@ -130,8 +130,9 @@ def _axis(channel: Any, field: str, item: Objective) -> Any:
     """A value's axis, with the direction in which it gets better."""
     arrow = "↑" if item.quantity.maximise else "↓"
     if item.is_cost:
+        unit = "ms for a batch of 64" if item.is_measured else "per sample"
         scale, axis = alt.Scale(type="log", nice=False, padding=14), alt.Axis(format="~s", tickCount=4, gridOpacity=0.4)
-        return channel(f"{field}:Q", title=f"{item.name} per sample {arrow}", scale=scale, axis=axis)
+        return channel(f"{field}:Q", title=f"{item.name} {unit} {arrow}", scale=scale, axis=axis)
     scale, axis = alt.Scale(zero=False, nice=False, padding=14), alt.Axis(tickCount=5, gridOpacity=0.4)
     return channel(f"{field}:Q", title=f"{item.name} {arrow}", scale=scale, axis=axis)
 

@@ -74,7 +74,9 @@ class Confirmation:
 
     def _job(self, item: Candidate, seed: int) -> Job:
         config = item.config.model_copy(update={"seed": seed})
-        return Job(f"{item.trial.name} seed {seed}", config, self._folder(item, seed), shift=self.record.config.shift)
+        latency = any(objective.is_measured for objective in self.record.objectives)
+        folder, shift = self._folder(item, seed), self.record.config.shift
+        return Job(f"{item.trial.name} seed {seed}", config, folder, shift=shift, latency=latency)
 
 
 def choose(record: StudyRecord, most: int | None) -> list[Candidate]:

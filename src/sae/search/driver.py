@@ -14,21 +14,20 @@ from optuna.trial import TrialState
 
 from sae.analysis.candidates import candidates_of
 from sae.config import EnsembleConfig, RunConfig, StandardConfig
-from sae.errors import ConfigError, SaeError
-from sae.methods.costing import cost_bounds
-from sae.objectives import Limit
+from sae.errors import SaeError
 from sae.search.dispatch import Dispatcher
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
-from sae.search.method_study import REFUSED, Asked, MethodStudy
+from sae.search.method_study import Asked, MethodStudy
+from sae.search.refusal import broken_limit, check_hope
 from sae.search.stopping import passes
 from sae.study_record import StudyRecord, Trial
 from sae.task import DataSpec
 
 POLL = 0.5
 """Seconds between looks at the clock while nothing happens."""
-MOST_REFUSED = 200
-"""Trials of a method refused in a row before the search says that its limits leave nothing to sample."""
+STAND_IN = "shipped_flops"
+"""What a trial is judged by at a rung in place of its latency, which is measured of finished networks only."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Driver:
     def run(self, on_change: Callable[[], None] = lambda: None) -> None:
         """Bring the study to the end of its budget, or to a stop; what runs by then is finished first."""
         for study in self.studies.values():
-            self._check_hope(study)
+            check_hope(study, list(self.studies.values()), self.limits, self.spec)
         self._resume()
         while True:
             if self.is_stopping:
@@ -107,12 +106,12 @@ class Driver:
             if study is None:
                 return
             asked = study.ask()
-            broken = self._broken_limit(asked.config)
+            broken = broken_limit(self.limits, asked.config, self.spec)
             if broken is None:
                 self._start(asked)
             else:
                 study.refuse(asked, broken)
-                self._check_hope(study)
+                check_hope(study, list(self.studies.values()), self.limits, self.spec)
 
     def _next_study(self) -> MethodStudy | None:
         """The method that has had the smallest share of its trials; standard networks wait for their ensembles."""
@@ -144,6 +143,7 @@ class Driver:
             source=self._source(asked),
             shift=self.config.shift,
             shift_objective=any(objective.is_shifted for objective in needed),
+            latency=any(objective.is_measured for objective in needed),
         )
 
     def _trial(self, asked: Asked) -> Trial:
@@ -195,7 +195,8 @@ class Driver:
         report = job.run.read_json(job.run.INTERIM)["val"]
         at_trained = next(item for item in report["by_exits"] if item["exits"] == report["exits"])
         values = {**at_trained, **at_trained["metrics"]}
-        losses = [objective.scaled_loss(values[objective.key]) for objective in self.objectives]
+        keys = [STAND_IN if objective.is_measured else objective.key for objective in self.objectives]
+        losses = [objective.scaled_loss(values[key]) for objective, key in zip(self.objectives, keys, strict=True)]
         goes_on = passes(np.array([*study.losses_at(job.until), losses]), self.config.reduction)
         study.note_rung(asked.number, job.until, losses, goes_on)
         if goes_on:
@@ -212,36 +213,6 @@ class Driver:
         run.tidy()
         study.tell_stopped(asked.number)
 
-    def _broken_limit(self, config: RunConfig) -> str | None:
-        """The limit that a configuration breaks whatever exits it learns to use, or None."""
-        on_costs = self._cost_limits()
-        if not on_costs:
-            return None
-        bounds = cost_bounds(config, self.spec)
-        for limit in on_costs:
-            least = getattr(bounds, limit.objective.key)
-            if limit.violation(least) > 0:
-                return f"{limit} cannot be kept, the least it may come to is {least:,}"
-        return None
-
-    def _check_hope(self, study: MethodStudy) -> None:
-        """Say so if a sampled space seems to hold nothing within the limits, or if no enumerated one does."""
-        concerned = list(self.studies.values()) if study.is_enumerated else [study]
-        if not all(map(_is_hopeless, concerned)):
-            return
-        latest = study.trials()[-MOST_REFUSED:]
-        bounds = [cost_bounds(study.config_of(trial), self.spec) for trial in latest]
-        cheapest = {limit: min(getattr(cost, limit.objective.key) for cost in bounds) for limit in self._cost_limits()}
-        told = ", ".join(f"{limit} where the cheapest comes to {least:,}" for limit, least in cheapest.items())
-        raise ConfigError(
-            f"limits must leave something to try, however {len(latest)} configurations of {study.method} in a row "
-            f"had to be refused ({told}): raise the limit, search smaller networks, or leave {study.method} out"
-        )
-
-    def _cost_limits(self) -> list[Limit]:
-        """Limits that can be broken before training."""
-        return [limit for limit in self.limits if limit.objective.is_cost and limit.is_maximum]
-
     def _keep_time(self) -> None:
         self.record.write_json(self.record.CLOCK, {"seconds": round(self.seconds, 3)})
 
@@ -249,10 +220,3 @@ class Driver:
 def num_members(config: RunConfig) -> int:
     """Networks in an ensemble; 1 for a standard network."""
     return config.method.members if isinstance(config.method, EnsembleConfig) else 1
-
-
-def _is_hopeless(study: MethodStudy) -> bool:
-    """Whether all of a finite space, or so many in a row of another one, had to be refused."""
-    enough = int(study.space.size) if study.is_enumerated else MOST_REFUSED
-    latest = study.trials()[-enough:]
-    return len(latest) == enough and all(REFUSED in trial.user_attrs for trial in latest)

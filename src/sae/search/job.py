@@ -23,6 +23,7 @@ class Job:
         source: An ensemble's run whose first members may be taken instead of training them again.
         shift: Whether to evaluate on the 95 corrupted test sets.
         shift_objective: Whether to evaluate on the corrupted validation sets of objectives.
+        latency: Whether to measure how long the exported network takes.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Job:
     source: Path | None = None
     shift: bool = False
     shift_objective: bool = False
+    latency: bool = False
 
     @property
     def run(self) -> RunRecord:
@@ -69,6 +71,7 @@ def run_job(job: Job) -> Outcome:
         if not record.is_finished:
             return Outcome("paused")
         _measure_shift(job, record)
+        _measure_latency(job, record)
     except DivergedError as error:  # now, or in an earlier session that did not come to tell it
         return Outcome("failed", (job.run.status or {}).get("error", str(error)))
     except (RecordError, DataError, MissingExtraError) as error:
@@ -100,6 +103,13 @@ def _measure_shift(job: Job, record: RunRecord) -> None:
     for is_wanted, split, sets, name in wanted:
         if is_wanted and not (record.path / name).exists():
             record.write_json(name, measure_shift(record.path, split, sets))
+
+
+def _measure_latency(job: Job, record: RunRecord) -> None:
+    if job.latency and not (record.path / record.LATENCY).exists():
+        from sae.deploy.exit_latency import measure_exits
+
+        record.write_json(record.LATENCY, measure_exits(record))
 
 
 def _failed(job: Job, message: str) -> Outcome:

@@ -1,0 +1,71 @@
+"""A run's network in torch, without export: what is measured beside its graph."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from sae.data.dataset import Dataset
+from sae.deploy.export import graph_content
+from sae.deploy.graph import ShippedGraph, raw_shape
+from sae.deploy.latency import Call, random_samples
+from sae.methods import Method
+from sae.record import RunRecord
+from sae.training.run import restore
+
+
+@dataclass(frozen=True)
+class EagerModel:
+    """A module and the samples that it takes, from pixels or features to answers.
+
+    Attributes:
+        module: The pruned network between preprocessing and aggregation.
+        shape: One sample as it comes.
+        dtype: Of a sample, `uint8` or `float32`.
+    """
+
+    module: nn.Module
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def open_run(run: Path, eval_exits: int | None = None) -> tuple[EagerModel, bytes]:
+    """The pruned network of a run at K′ exits in torch, and the graph of the same, which is folded, too."""
+    method, dataset = restore(RunRecord.open(run), "cpu")
+    max_exits = method.resolve_exits(eval_exits)
+    return eager_model(method, dataset, max_exits), shipped_content(method, dataset, max_exits)
+
+
+def eager_model(method: Method, dataset: Dataset, max_exits: int) -> EagerModel:
+    """The pruned network of a method at K′ exits, not folded: what torch computes without export."""
+    dtype = "uint8" if len(dataset.spec.shape) == 3 else "float32"
+    return EagerModel(ShippedGraph(method.pruned(max_exits).eval(), dataset), raw_shape(dataset), dtype)
+
+
+def shipped_content(method: Method, dataset: Dataset, max_exits: int) -> bytes:
+    """The graph that would be shipped of a method at K′ exits."""
+    return graph_content(ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset), dataset)
+
+
+def eager_call(model: Any, batch: int) -> Call:
+    """Computes a batch of random samples in torch.
+
+    Args:
+        model: An `EagerModel`; any, for one that comes from a file.
+        batch: Samples in it.
+    """
+    samples = torch.from_numpy(random_samples(model.shape, model.dtype, batch))
+
+    def call() -> object:
+        with torch.inference_mode():
+            return model.module(samples)
+
+    return call
+
+
+def eager_maker(model: EagerModel, batch: int) -> Callable[[], Call]:
+    """Makes a network ready; torch has no sessions, so that each is the same."""
+    return lambda: eager_call(model, batch)

@@ -1,0 +1,122 @@
+"""How long models take, measured so that it can be compared: interleaved, over fresh sessions, in shuffled order."""
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sae.deploy.session import Session
+from sae.errors import ModelError
+
+Array = NDArray[Any]
+Call = Callable[[], object]
+"""Computes one batch."""
+
+BATCH = 64
+REPEATS, SESSIONS = 20, 3
+LEAST = 0.002
+"""Seconds that one repeat takes at least: shorter calls are repeated within it, or the clock is what is measured."""
+CONTROL = "control"
+"""The first model once more, under another name: what it differs by is noise."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured.
+
+    Attributes:
+        repeats: Of every model in every session.
+        sessions: Times that every model is made anew: where its memory happens to lie matters, too.
+        seed: Of the order, another one in each round, so that no model always follows the same one.
+    """
+
+    repeats: int = REPEATS
+    sessions: int = SESSIONS
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per batch.
+
+    Attributes:
+        seconds: The median of all repeats.
+        low: The lowest of the sessions' medians.
+        high: The highest of them.
+    """
+
+    seconds: float
+    low: float
+    high: float
+
+
+def interleaved(makers: Mapping[str, Callable[[], Call]], effort: Effort) -> dict[str, Timing]:
+    """Time several models side by side: one repeat of each, then the next of each.
+
+    Whatever slows the machine for a while slows all of them, so that ratios of what is returned
+    can be trusted further than the times themselves.
+
+    Args:
+        makers: What makes a model ready, by label; called once for each session.
+        effort: How much is measured.
+    """
+    order, rng = list(makers), random.Random(effort.seed)
+    by_session: dict[str, list[list[float]]] = {label: [] for label in makers}
+    for _ in range(effort.sessions):
+        rng.shuffle(order)
+        calls = {label: makers[label]() for label in order}
+        counts = {label: _count(call) for label, call in calls.items()}
+        for label in order:
+            by_session[label].append([])
+        for _ in range(effort.repeats):
+            rng.shuffle(order)
+            for label in order:
+                by_session[label][-1].append(_seconds(calls[label], counts[label]))
+    return {label: _timing(sessions) for label, sessions in by_session.items()}
+
+
+def session_maker(content: bytes, batch: int, threads: int = 1) -> Callable[[], Call]:
+    """Makes a graph ready to compute one batch of random samples in onnxruntime."""
+
+    def make() -> Call:
+        session = Session(content, threads)
+        samples = random_samples(session.shape, session.dtype, batch)
+        return lambda: session.run_once(samples)
+
+    return make
+
+
+def random_samples(shape: Sequence[Any], dtype: str, batch: int) -> Array:
+    """A batch of noise: what it shows does not change what is computed."""
+    if not all(isinstance(size, int) for size in shape) or dtype not in ("uint8", "float32"):
+        raise ModelError(
+            f"a model that is measured must take samples of a fixed shape in uint8 or float32, got {tuple(shape)} "
+            f"in {dtype}"
+        )
+    rng = np.random.default_rng(0)
+    if dtype == "uint8":
+        return rng.integers(0, 256, (batch, *shape), dtype=np.uint8)
+    return rng.standard_normal((batch, *shape), dtype=np.float32)
+
+
+def _timing(sessions: Sequence[Sequence[float]]) -> Timing:
+    medians = [statistics.median(session) for session in sessions]
+    return Timing(statistics.median(value for session in sessions for value in session), min(medians), max(medians))
+
+
+def _count(call: Call) -> int:
+    """Warm up, and find how many calls fill a repeat."""
+    _seconds(call, 1)
+    return max(1, round(LEAST / max(_seconds(call, 1), 1e-7)))
+
+
+def _seconds(call: Call, count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count

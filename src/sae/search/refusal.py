@@ -1,0 +1,56 @@
+"""Trials that are refused before training: those that cannot keep the limits, whatever they would learn."""
+
+from collections.abc import Sequence
+
+from sae.config import RunConfig
+from sae.errors import ConfigError
+from sae.methods.costing import cost_bounds
+from sae.objectives import COSTS, Limit
+from sae.search.method_study import REFUSED, MethodStudy
+from sae.task import DataSpec
+
+SHIPPED = "shipped_"
+MOST_REFUSED = 200
+"""Trials of a method refused in a row before the search says that its limits leave nothing to sample."""
+
+
+def broken_limit(limits: Sequence[Limit], config: RunConfig, spec: DataSpec) -> str | None:
+    """The limit that a configuration breaks whatever exits it learns to use, as a sentence; None if there is none."""
+    for limit in on_costs(limits):
+        least = least_of(limit, config, spec)
+        if limit.violation(least) > 0:
+            return f"{limit} cannot be kept, the least it may come to is {least:,}"
+    return None
+
+
+def check_hope(study: MethodStudy, studies: Sequence[MethodStudy], limits: Sequence[Limit], spec: DataSpec) -> None:
+    """Say so if a sampled space seems to hold nothing within the limits, or if no enumerated one does."""
+    concerned = studies if study.is_enumerated else [study]
+    if not all(map(_is_hopeless, concerned)):
+        return
+    configs = [study.config_of(trial) for trial in study.trials()[-MOST_REFUSED:]]
+    cheapest = {limit: min(least_of(limit, config, spec) for config in configs) for limit in on_costs(limits)}
+    told = ", ".join(f"{limit} where the cheapest comes to {least:,}" for limit, least in cheapest.items())
+    raise ConfigError(
+        f"limits must leave something to try, however {len(configs)} configurations of {study.method} in a row "
+        f"had to be refused ({told}): raise the limit, search smaller networks, or leave {study.method} out"
+    )
+
+
+def on_costs(limits: Sequence[Limit]) -> list[Limit]:
+    """Limits that can be broken before training; latency has no bound before it is measured."""
+    return [limit for limit in limits if limit.objective.key in COSTS and limit.is_maximum]
+
+
+def least_of(limit: Limit, config: RunConfig, spec: DataSpec) -> int:
+    """The least that a configuration may cost in what is limited."""
+    key = limit.objective.key.removeprefix(SHIPPED)
+    least: int = getattr(cost_bounds(config, spec, shipped=key != limit.objective.key), key)
+    return least
+
+
+def _is_hopeless(study: MethodStudy) -> bool:
+    """Whether all of a finite space, or so many in a row of another one, had to be refused."""
+    enough = int(study.space.size) if study.is_enumerated else MOST_REFUSED
+    latest = study.trials()[-enough:]
+    return len(latest) == enough and all(REFUSED in trial.user_attrs for trial in latest)
