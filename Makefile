@@ -5,7 +5,7 @@ READY := .venv/.ready
 
 .PHONY: demo test test-slow lint bench clean
 
-demo: $(READY)  ## train all methods on embedded data and compare them
+demo: $(READY)  ## search, confirm, pick and ship on embedded data
 	$(BIN)/sae demo --out runs/demo
 
 test: $(READY)  ## everything that is not slow, doctests included

@@ -56,6 +56,10 @@ class QuantisationError(SaeError):
     exit_code = 3
 
 
+class BusyError(RecordError):
+    """Another process is at work in a folder."""
+
+
 class MissingExtraError(SaeError):
     """The command needs packages that are not installed."""
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.errors import RecordError
+from sae.errors import BusyError, RecordError
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -43,19 +43,27 @@ class Folder:
             yield
             return
         give_up = time.monotonic() + LOCK_PATIENCE
-        with (self.path / LOCK).open("a") as file:
+        with self._open_lock() as file:
             while True:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
                     if time.monotonic() > give_up:
-                        raise RecordError(
+                        raise BusyError(
                             f"one process at a time may work in {self.path}, however another is at it: "
                             f"wait for it, or end it"
                         ) from None
                     time.sleep(0.05)
             yield
+
+    def _open_lock(self) -> IO[str]:
+        try:
+            return (self.path / LOCK).open("a")
+        except OSError as error:
+            raise RecordError(
+                f"{self.path} must be a folder that can be written to, however it is not ({error.strerror})"
+            ) from None
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file as a whole or not at all."""
@@ -133,7 +141,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         write(temporary)
-        with temporary.open("rb") as file:
+        with temporary.open("r+b") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:

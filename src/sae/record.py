@@ -56,8 +56,7 @@ class Record(Folder, Generic[Model]):
     def _make_room(self, config: Model, force: bool) -> None:
         """Refuse a folder that holds something else; clear it if asked to; make it if it is not there."""
         self.path.mkdir(parents=True, exist_ok=True)
-        ours = (*self.FILES, LOCK)
-        strange = [entry.name for entry in self.path.iterdir() if entry.name not in ours and entry.suffix != ".tmp"]
+        strange = [entry.name for entry in self.path.iterdir() if entry.name != LOCK and entry.suffix != ".tmp"]
         config_file = self.path / self.CONFIG
         if not config_file.exists():
             if strange:
@@ -65,7 +64,6 @@ class Record(Folder, Generic[Model]):
                     f"a {self.KIND} folder must be new or hold a {self.KIND}, however {self.path} holds {strange[0]}: "
                     f"name another"
                 )
-            self.clear()  # the rest of one that lost its config, or of one killed before it had any
         elif not config_file.is_file() or not config_file.read_text(encoding="utf-8", errors="replace").startswith(
             self.MARK
         ):
@@ -149,7 +147,7 @@ class RunRecord(Record[RunConfig]):
         if status.get("state") not in STATES:
             raise RecordError(
                 f"{self.path / self.STATUS} is damaged, its state must be one of {', '.join(STATES)}, "
-                f"got {status.get('state')!r}: train again with --force"
+                f"got {status.get('state')!r}: {self.ADVICE}"
             )
         return status
 
@@ -170,18 +168,18 @@ class RunRecord(Record[RunConfig]):
             (self.path / name).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Delete the files of a run, the status first so that no half of it looks whole."""
+        """Delete the files of a run: the status first so that no half of it looks whole, its settings last."""
         for name in self.FILES:
-            (self.path / name).unlink(missing_ok=True)
+            if name != self.CONFIG:
+                (self.path / name).unlink(missing_ok=True)
         for path in self.path.glob("shift-*"):
             path.unlink()
+        (self.path / self.CONFIG).unlink(missing_ok=True)
 
     def report(self, split: str) -> dict[str, Any]:
         """What was measured of a split: `exits, metrics, by_exits`."""
         metrics = self.read_json(self.METRICS)
         if split not in metrics:
-            raise RecordError(
-                f"{self.path / self.METRICS} must hold {split}, however it does not: train again with --force"
-            )
+            raise RecordError(f"{self.path / self.METRICS} must hold {split}, however it does not: {self.ADVICE}")
         found: dict[str, Any] = metrics[split]
         return found

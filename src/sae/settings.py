@@ -4,6 +4,7 @@ A `Settings` model is frozen and refuses unknown keys, suggesting the nearest kn
 What is wrong is said in one sentence, by the path of the setting.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -130,16 +131,16 @@ class _Loader(SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_Loader.add_implicit_resolver(  # YAML 1.1 reads 1e-3 as a string, everybody else as a number
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
 def _read_value(text: str) -> Any:
     try:
         value = yaml.load(text, _Loader)
     except yaml.YAMLError:
         raise ConfigError(f"--set takes a value that is YAML, got {text!r}") from None
-    if isinstance(value, str):  # YAML 1.1 reads 1e-3 as a string
-        try:
-            return float(value)
-        except ValueError:
-            return value
     return value
 
 

@@ -12,6 +12,8 @@ Sampler = Literal["gp", "scalarized", "tpe", "nsga2", "random", "grid"]
 
 LARGEST_STARTUP = 50
 """Random trials before the model, as in the paper; fewer for small budgets."""
+TIMED_STARTUP = 20
+"""The same where only time limits a search, and nobody knows how many trials it affords."""
 GP_OBJECTIVES = 3
 """Up to so many the model of a front is affordable; above, random scalarisations are."""
 DEFAULT_TRIALS = 100
@@ -65,7 +67,9 @@ class SearchConfig(Settings):
         """
         if self.startup is not None:
             return self.startup
-        return LARGEST_STARTUP if self.budget is None else min(LARGEST_STARTUP, max(4, self.budget // 4))
+        if self.budget is None:
+            return TIMED_STARTUP
+        return min(LARGEST_STARTUP, max(4, self.budget // 4), self.budget)
 
 
 class StudyConfig(Settings):

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sae.config import RunConfig
+from sae.errors import RecordError
 from sae.objectives import Limit, Objective, limits, objectives
 from sae.record import Record, RunRecord
 from sae.study_config import StudyConfig
 
-UNFINISHED = "unfinished"
+UNFINISHED, DAMAGED = "unfinished", "damaged"
+
+
+class TrialRun(RunRecord):
+    """The run folder of a trial."""
+
+    ADVICE = "delete this run folder, and the same search trains it again"
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,11 @@ class Trial:
 
     @property
     def state(self) -> str:
-        """How it ended, `finished`, `stopped` or `failed`; `unfinished` until then."""
-        status = self.run.status
+        """How it ended, `finished`, `stopped` or `failed`; else `unfinished`, or `damaged` where nobody can tell."""
+        try:
+            status = self.run.status
+        except RecordError:
+            return DAMAGED
         return str(status["state"]) if status else UNFINISHED
 
 
@@ -80,17 +90,17 @@ class StudyRecord(Record[StudyConfig]):
     def trial(self, method: str, number: int, config: RunConfig) -> Trial:
         """The trial of this number and config; the same ones always have the same folder."""
         folder = self.path / self.TRIALS / method / f"{number:05d}-{config_hash(config)}"
-        return Trial(method, number, RunRecord(folder))
+        return Trial(method, number, TrialRun(folder))
 
     def trials(self) -> Iterator[Trial]:
         """All trials that have begun, whatever became of them, by method and number."""
         for folder in sorted((self.path / self.TRIALS).glob("*/[0-9]*-*")):
             if (folder / RunRecord.CONFIG).exists():
-                yield Trial(folder.parent.name, int(folder.name.split("-")[0]), RunRecord(folder))
+                yield Trial(folder.parent.name, int(folder.name.split("-")[0]), TrialRun(folder))
 
     def clear(self) -> None:
-        """Delete the study, its settings last so that no half of it looks strange."""
-        for name in reversed(self.FILES):
+        """Delete the study: what was told of trials before the trials, its settings last."""
+        for name in (*(name for name in self.FILES if name != self.CONFIG), self.CONFIG):
             path = self.path / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 

@@ -58,8 +58,8 @@ def test_a_study_without_finished_trials_covers_nothing(tmp_path: Path) -> None:
 
 def test_trials_are_counted_by_method_and_state(study: StudyRecord) -> None:
     assert trial_counts(study.trials()) == {
-        "sae": {"finished": 2, "stopped": 1, "failed": 1, "unfinished": 1},
-        "standard": {"finished": 1, "stopped": 0, "failed": 0, "unfinished": 0},
+        "sae": {"finished": 2, "stopped": 1, "failed": 1, "unfinished": 1, "damaged": 0},
+        "standard": {"finished": 1, "stopped": 0, "failed": 0, "unfinished": 0, "damaged": 0},
     }
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from sae.analysis.pareto import Losses, non_dominated
 from sae.config import BackboneConfig, McDropoutConfig, RunConfig, SaeConfig, VggConfig
+from sae.errors import RecordError
 from sae.objectives import COSTS, MEASURED_COSTS, SHIFTED, Limit, Objective
 from sae.record import RunRecord
-from sae.study_record import StudyRecord, Trial
+from sae.study_record import DAMAGED, StudyRecord, Trial
 
 SHIFTED_VALIDATION = "shift-val.json"
 """Metrics of a trial on the corrupted validation sets that objectives may use, at every number of exits."""
@@ -70,9 +72,29 @@ class Candidate:
 
 
 def candidates(study: StudyRecord) -> list[Candidate]:
-    """Every finished trial at every K′, in the order in which the trials ended; others are left out."""
-    found = [item for trial in study.trials() if trial.run.is_finished for item in candidates_of(trial)]
+    """Every finished trial at every K′, in the order in which the trials ended; others are left out.
+
+    So are trials whose files are damaged, which `damages` tells of: one of them must not hide the rest.
+    """
+    found = []
+    for trial in study.trials():
+        if trial.state == "finished":
+            with suppress(RecordError):
+                found += candidates_of(trial)
     return sorted(found, key=lambda item: (item.ended, item.trial.method, item.trial.number))
+
+
+def damages(trials: Iterable[Trial], found: Iterable[Candidate]) -> dict[str, str]:
+    """By trial, why it is left out of what was found although it ended, with what to do."""
+    present = {item.trial.name for item in found}
+    told = {}
+    for trial in trials:
+        if trial.name not in present and trial.state in ("finished", DAMAGED):
+            try:
+                _ = trial.run.status, candidates_of(trial)
+            except RecordError as error:
+                told[trial.name] = str(error)
+    return told
 
 
 def candidates_of(trial: Trial) -> list[Candidate]:

@@ -18,7 +18,7 @@ def summarise(candidate: Candidate, runs: Sequence[RunRecord], eval_exits: int) 
     finished = [run for run in runs if run.is_finished]
     items = [_at(run.report("test")["by_exits"], eval_exits) for run in finished]
     shifted = [run for run in finished if (run.path / SHIFTED_TEST).exists()]
-    under_shift = [_at(run.read_json(SHIFTED_TEST)["by_exits"], eval_exits)["metrics"] for run in shifted]
+    under_shift = [_at(run.read_json(SHIFTED_TEST)["by_exits"], eval_exits) for run in shifted]
     return {
         **candidate.describe(),
         "confirmed_in": sorted(str(run.path) for run in runs),
@@ -29,13 +29,14 @@ def summarise(candidate: Candidate, runs: Sequence[RunRecord], eval_exits: int) 
             {key: item[key] for key in COSTS if key in item} | measured_costs(run).get(eval_exits, {})
             for run, item in zip(finished, items, strict=True)
         ),
-        "shift": spread_of(under_shift) if shifted else None,
+        "shift": spread_of(item["metrics"] for item in under_shift) if shifted else None,
+        "shift_std_over_sets": spread_of(item.get("std_over_sets", {}) for item in under_shift) if shifted else None,
         "seconds": spread_of({"seconds": (run.status or {}).get("seconds", 0.0)} for run in finished).get("seconds"),
     }
 
 
-def spread_of(rows: Iterable[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Mean and standard deviation of every number that all rows have.
+def spread_of(rows: Iterable[dict[str, float]]) -> dict[str, dict[str, float | None]]:
+    """Mean and standard deviation of every number that all rows have; one row has no deviation.
 
     Example:
         >>> spread_of([{"nll": 1.0}, {"nll": 3.0}])["nll"]["mean"]
@@ -45,7 +46,7 @@ def spread_of(rows: Iterable[dict[str, float]]) -> dict[str, dict[str, float]]:
     keys = [key for key in (listed[0] if listed else {}) if all(key in row for row in listed)]
     columns = {key: np.array([row[key] for row in listed], dtype=np.float64) for key in keys}
     return {
-        key: {"mean": float(values.mean()), "std": float(values.std(ddof=1)) if len(values) > 1 else 0.0}
+        key: {"mean": float(values.mean()), "std": float(values.std(ddof=1)) if len(values) > 1 else None}
         for key, values in columns.items()
     }
 

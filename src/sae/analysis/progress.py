@@ -11,7 +11,7 @@ from sae.analysis.pareto import added_volume, non_dominated, normalised
 from sae.config import SaeConfig
 from sae.objectives import Limit, Objective
 from sae.record import STATES
-from sae.study_record import UNFINISHED, Trial
+from sae.study_record import DAMAGED, UNFINISHED, Trial
 
 REFERENCE = 1.1
 """Of normalised losses: a little beyond the worst, so that the worst of one objective still counts in the others."""
@@ -40,7 +40,7 @@ def hypervolume_history(
     Returns:
         Rows `trial`, `ended`, `trials` (ended so far) and `hypervolume`, in [0, 1] and never falling.
     """
-    ended = sorted((trial for trial in trials if trial.state != UNFINISHED), key=_ended)
+    ended = sorted((trial for trial in trials if trial.state in STATES), key=_ended)
     scaled = normalised(losses_of(found, objectives), losses_of(found if among is None else among, objectives))
     points: dict[Path, list[int]] = {}
     for index, item in enumerate(found):
@@ -66,7 +66,7 @@ def trial_counts(trials: Iterable[Trial]) -> dict[str, dict[str, int]]:
     """By method, how many trials finished, were stopped early, failed, or are unfinished."""
     counts: dict[str, dict[str, int]] = {}
     for trial in trials:
-        states = counts.setdefault(trial.method, dict.fromkeys((*STATES, UNFINISHED), 0))
+        states = counts.setdefault(trial.method, dict.fromkeys((*STATES, UNFINISHED, DAMAGED), 0))
         states[trial.state] += 1
     return counts
 

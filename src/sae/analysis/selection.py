@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sae.analysis.candidates import Candidate, candidates, front
+from sae.analysis.candidates import Candidate, candidates, damages, front
 from sae.analysis.picking import pick
 from sae.analysis.progress import grid_counts, hypervolume_history, trial_counts
 from sae.errors import ConfigError, NothingFoundError, did_you_mean
@@ -49,6 +49,8 @@ class Selection:
             "history": history,
             "trials": trial_counts(self.trials),
             "grid": grid_counts(self.trials),
+            "damaged": damages(self.trials, self.everything),
+            "failed": failures(self.trials),
         }
 
     def pick(self, prefer: Objective | None = None) -> tuple[Candidate, str]:
@@ -82,7 +84,9 @@ def select(
     everything = candidates(study)
     found = [item for item in everything if item.trial.method in {trial.method for trial in trials}]
     if not found:
-        raise NothingFoundError(f"nothing finished yet in {study.path}: {_states(trials)}")
+        wrong = {**damages(trials, everything), **failures(trials)}
+        last = f"; {list(wrong)[-1]}: {list(wrong.values())[-1]}" if wrong else ""
+        raise NothingFoundError(f"nothing finished yet in {study.path}: {_states(trials)}{last}")
     for item in (*compared, *(limit.objective for limit in kept)):
         _check_recorded(item, found)
     best = front(found, compared, kept)
@@ -103,6 +107,12 @@ def _known_methods(methods: Sequence[str] | None, known: Mapping[str, Any]) -> S
             near = did_you_mean(name, known)
             raise ConfigError(f"a method must be one of this study's, {', '.join(known)}; got {name!r}{near}")
     return methods or list(known)
+
+
+def failures(trials: Sequence[Trial]) -> dict[str, str]:
+    """By trial, why it failed."""
+    failed = (trial for trial in trials if trial.state == "failed")
+    return {trial.name: str((trial.run.status or {}).get("error", "the reason was not recorded")) for trial in failed}
 
 
 def _states(trials: Sequence[Trial]) -> str:

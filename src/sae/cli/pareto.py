@@ -54,6 +54,7 @@ def check_figure(path: Path | None) -> None:
 
 def print_front(study: Path, selection: "Selection") -> None:
     """A row for each configuration, then counts, then how the front grew."""
+    from sae.analysis.candidates import damages
     from sae.analysis.progress import trial_counts
     from sae.cli.output import print_line, print_table
     from sae.objectives import COST_OBJECTIVES
@@ -71,6 +72,8 @@ def print_front(study: Path, selection: "Selection") -> None:
         print_line("* read at another K than it was trained for: nothing has to be trained again")
     print_line(f"front: {len(selection.front)} of {len(selection.candidates)} configurations")
     print_line(f"trials: {count_line(trial_counts(selection.trials))}")
+    for name, reason in damages(selection.trials, selection.everything).items():
+        print_line(f"left out, damaged: {name}: {reason}")
     print_line(f"hypervolume: {history_line([row['hypervolume'] for row in selection.history()])}")
 
 

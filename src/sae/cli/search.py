@@ -1,6 +1,6 @@
 """`sae search`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +13,7 @@ HEADLINES = ("accuracy", "f1", "nll", "cc_ece", "mse")
 """Metrics that are shown of what was confirmed, beside the objectives."""
 
 if TYPE_CHECKING:
+    from sae.analysis.candidates import Candidate
     from sae.search.executors import Executor
     from sae.study_config import SearchConfig, StudyConfig
 
@@ -82,10 +83,21 @@ def search(
             shift=shift or None,
         ),
     )
+    check_flags(executor=executor, address=address, confirm=confirm, confirm_most=confirm_most)
     settings, study = resolve_search(config, flags, set_ or [])
     place = make_executor(executor, workers, address, cpus_per_trial, gpus_per_trial)
     run_study(out, settings, study, place, storage, Confirming(confirm, confirm_most), force=force)
     print_results(out, json=json)
+
+
+def check_flags(*, executor: str, address: str | None, confirm: int, confirm_most: int | None) -> None:
+    """Refuse flags that would have no effect."""
+    from sae.errors import ConfigError
+
+    if address is not None and executor != "ray":
+        raise ConfigError("--address is that of a Ray cluster, and goes with --executor ray")
+    if confirm_most is not None and not confirm:
+        raise ConfigError("--confirm-most says how many to confirm, and goes with --confirm SEEDS")
 
 
 def resolve_search(
@@ -107,8 +119,15 @@ def resolve_search(
     own, asked = given.pop("spaces", {}), given.pop("search", {})
     if not isinstance(own, dict) or not all(isinstance(value, dict) for value in own.values()):
         raise ConfigError("spaces must hold a section of settings for each method, e.g. standard: {backbone: …}")
-    settings = parse(SearchConfig, asked)
+    settings = parse(SearchConfig, {**methods_of(given), **asked})
     return settings, resolve_study(settings, suggestions(data_name(given)), given, own)
+
+
+def methods_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The method that a `method` section names is the one to search, where nothing else is said."""
+    section = given.get("method")
+    name = section if isinstance(section, str) else (section or {}).get("name")
+    return {"methods": [name]} if name else {}
 
 
 def make_executor(
@@ -165,12 +184,17 @@ def run_study(
 
 def announcement(settings: "SearchConfig", config: "StudyConfig") -> str:
     """What is about to happen, in one sentence."""
-    chosen = "" if settings.sampler else " (the default for this number of objectives)"
-    limit = f"{settings.budget} trials per sampled method" if settings.budget else f"{settings.hours:g} hours"
-    return (
-        f"searching {', '.join(config.spaces)} for {', '.join(config.objectives)}, {limit}, "
-        f"sampler {config.sampler}{chosen} after {config.startup} random trials"
-    )
+    from sae.search.space import read_space
+
+    sizes = {method: read_space(method, template).size for method, template in config.spaces.items()}
+    full = {method for method, size in sizes.items() if size <= config.grid or config.sampler == "grid"}
+    parts = [f"{method} in full ({sizes[method]:.0f} trials)" for method in full]
+    sampled = [method for method in sizes if method not in full]
+    if sampled:
+        limit = f"{settings.budget} trials each" if settings.budget else f"{settings.hours:g} hours"
+        how = config.sampler if settings.sampler else f"{config.sampler}, the default for this number of objectives"
+        parts.insert(0, f"{', '.join(sampled)} by {how}, after {config.startup} random trials, for {limit}")
+    return f"searching for {', '.join(config.objectives)}: {'; '.join(sorted(parts, key=lambda part: 'full' in part))}"
 
 
 def print_results(out: Path, *, json: bool, receipt: Mapping[str, Any] | None = None) -> None:
@@ -192,19 +216,20 @@ def print_results(out: Path, *, json: bool, receipt: Mapping[str, Any] | None = 
         return
     print_front(out, selection)
     if confirmed:
-        print_confirmed(confirmed)
+        print_confirmed(confirmed, selection.front)
     print_pick(chosen, why)
 
 
-def print_confirmed(confirmed: Mapping[str, Any]) -> None:
+def print_confirmed(confirmed: Mapping[str, Any], front: Sequence["Candidate"]) -> None:
     """What other seeds say of the front, on the test set and under shift."""
-    from sae.cli.output import print_table
+    from sae.cli.output import print_line, print_table
 
-    items = confirmed["front"]
+    present = {(item.trial.name, item.eval_exits) for item in front}
+    on_front = [item for item in confirmed["front"] if (item["trial"], item["eval_exits"]) in present]
+    items = [item for item in on_front if item["seeds"]]
     metrics = dict.fromkeys([*HEADLINES, *confirmed["objectives"]])
-    splits = [split for split in ("test", "shift") if all(item[split] for item in items)]
+    splits = [split for split in ("test", "shift") if items and all(item[split] for item in items)]
     columns = [(split, key) for split in splits for key in metrics if all(key in item[split] for item in items)]
-    costs = [key for key in ("flops", "shipped_flops") if all(key in item["costs"] for item in items if item["seeds"])]
     names = [f"{key} (shift)" if split == "shift" else key for split, key in columns]
     rows = [
         [
@@ -212,11 +237,21 @@ def print_confirmed(confirmed: Mapping[str, Any]) -> None:
             item["kind"],
             item["settings"],
             str(item["eval_exits"]) if item["method"] == "sae" else "-",
-            *(f"{item[split][key]['mean']:.3f} ± {item[split][key]['std']:.3f}" for split, key in columns),
-            *(f"{item['costs'][key]['mean']:,.0f}" for key in costs),
+            str(item["seeds"]),
+            *(show_spread(item[split][key]) for split, key in columns),
+            f"{item['costs']['flops']['mean']:,.0f}",
         ]
         for item in items
-        if item["seeds"]
     ]
-    title = f"trained again on {len(confirmed['seeds'])} other seeds: mean ± std on the test set"
-    print_table(title, ["trial", "kind", "settings", "K′", *names, *costs], rows)
+    print_table(
+        "trained again on other seeds: mean ± std on the test set",
+        ["trial", "kind", "settings", "K′", "seeds", *names, "flops"],
+        rows,
+    )
+    if len(items) < len(front):
+        print_line(f"{len(front) - len(items)} of the front are not confirmed; all are with --confirm SEEDS")
+
+
+def show_spread(spread: Mapping[str, float | None]) -> str:
+    """Mean and standard deviation, which one seed does not have."""
+    return f"{spread['mean']:.3f}" + ("" if spread["std"] is None else f" ± {spread['std']:.3f}")

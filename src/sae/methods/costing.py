@@ -1,6 +1,7 @@
 """What a configuration costs, without training it."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 
@@ -64,10 +65,17 @@ def cost_bounds(config: NetworkConfig, spec: DataSpec, *, shipped: bool = False)
     for: the cheapest outcome is that all inputs use one exit, the cheapest. Parameters and
     FLOPs are bounded apart, for another exit may have the fewest of each.
     """
-    method, backbone = config.method, config.backbone
-    num_outputs, count = spec.task.num_outputs, shipped_cost_of if shipped else cost_of
+    method = config.method
+    if isinstance(method, SaeConfig):
+        method = SaeConfig(inputs=method.inputs, exits=1)  # nothing else has a bearing on it
+    return _bounds(method, config.backbone, spec.shape, spec.task.num_outputs, shipped)
+
+
+@cache
+def _bounds(method: MethodConfig, backbone: BackboneConfig, shape: Shape, num_outputs: int, shipped: bool) -> Cost:
+    count = shipped_cost_of if shipped else cost_of
     if not isinstance(method, SaeConfig):
-        return count(method, backbone, spec.shape, num_outputs)
+        return count(method, backbone, shape, num_outputs)
     ways = ([0] * j + [method.inputs] + [0] * (backbone.depth - j - 1) for j in range(backbone.depth))
-    costs = [count(method, backbone, spec.shape, num_outputs, active) for active in ways]
+    costs = [count(method, backbone, shape, num_outputs, active) for active in ways]
     return Cost(params=min(cost.params for cost in costs), flops=min(cost.flops for cost in costs), by_part={})

@@ -21,11 +21,14 @@ from sae.search.job import Job, Outcome
 from sae.search.method_study import Asked, MethodStudy
 from sae.search.refusal import broken_limit, check_hope
 from sae.search.stopping import passes
+from sae.study_config import DEFAULT_TRIALS
 from sae.study_record import StudyRecord, Trial
 from sae.task import DataSpec
 
 POLL = 0.5
 """Seconds between looks at the clock while nothing happens."""
+CLOCK_SECONDS = 20.0
+"""How often the time that was spent is written down, so that a killed session loses no more."""
 STAND_IN = "shipped_flops"
 """What a trial is judged by at a rung in place of its latency, which is measured of finished networks only."""
 
@@ -62,6 +65,7 @@ class Driver:
         self.is_stopping = False
         self._asked: dict[str, Asked] = {}  # by the name of the job
         self._began, self._spent = time.monotonic(), record.seconds
+        self._kept = self._spent
 
     @property
     def seconds(self) -> float:
@@ -82,10 +86,15 @@ class Driver:
                 break
             for job, outcome in self.dispatcher.wait(POLL):
                 self._settle(job, outcome)
+            if self.seconds - self._kept > CLOCK_SECONDS:
+                self._keep_time()
         self._keep_time()
 
     def _resume(self) -> None:
-        """Go on with what an earlier session left; all of it is known before any of it starts, sources first."""
+        """Go on with what an earlier session left; all of it is known before any of it starts, sources first.
+
+        A trial that was told and whose folder has been deleted since is trained again; its numbers are the same.
+        """
         jobs = []
         for study in self.studies.values():
             for asked in study.unfinished():
@@ -93,6 +102,8 @@ class Driver:
                     self._stop(study, asked)
                 else:
                     jobs.append(self._prepare(asked))
+            told = (Asked(study.method, trial.number, study.config_of(trial)) for trial in study.complete())
+            jobs += [self._prepare(asked) for asked in told if not self._trial(asked).run.is_finished]
         self.dispatcher.add(*jobs)
 
     def is_over(self) -> bool:
@@ -119,7 +130,7 @@ class Driver:
         for study in self.studies.values():
             budget, asked = study.budget(self.budget.trials), study.num_asked()
             if budget is None or asked < budget:
-                shares.append((asked / budget if budget else float(asked), study))
+                shares.append((asked / (budget or DEFAULT_TRIALS), study))
         methods = {study.method for _, study in shares}
         ready = [pair for pair in shares if not (pair[1].method == "standard" and "ensemble" in methods)]
         return min(ready, key=lambda pair: pair[0])[1] if ready else None
@@ -173,6 +184,8 @@ class Driver:
         study = self.studies[asked.method]
         if outcome.state == "blocked":
             raise SaeError(f"{outcome.error}; the same command continues the search")
+        if not study.is_open(asked.number):
+            return  # it was told before, and only its folder was missing
         if outcome.state == "failed":
             study.tell_failed(asked.number, outcome.error)
         elif outcome.state == "paused":
@@ -214,6 +227,7 @@ class Driver:
         study.tell_stopped(asked.number)
 
     def _keep_time(self) -> None:
+        self._kept = self.seconds
         self.record.write_json(self.record.CLOCK, {"seconds": round(self.seconds, 3)})
 
 

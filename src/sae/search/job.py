@@ -7,7 +7,7 @@ from typing import Literal
 from sae.analysis.candidates import SHIFTED_VALIDATION
 from sae.analysis.confirmation import SHIFTED_TEST
 from sae.config import RunConfig
-from sae.errors import DataError, DivergedError, MissingExtraError, RecordError, SaeError
+from sae.errors import BusyError, DataError, DivergedError, MissingExtraError, RecordError, SaeError
 from sae.record import RunRecord
 
 
@@ -74,6 +74,8 @@ def run_job(job: Job) -> Outcome:
         _measure_latency(job, record)
     except DivergedError as error:  # now, or in an earlier session that did not come to tell it
         return Outcome("failed", (job.run.status or {}).get("error", str(error)))
+    except BusyError as error:  # an earlier worker of the same job that is not gone yet
+        return Outcome("lost", str(error))
     except (RecordError, DataError, MissingExtraError) as error:
         return Outcome("blocked", str(error))
     except OSError as error:
@@ -113,8 +115,9 @@ def _measure_latency(job: Job, record: RunRecord) -> None:
 
 
 def _failed(job: Job, message: str) -> Outcome:
-    """Record an error that nobody foresaw, so that the run stays failed."""
-    record = RunRecord.create(job.folder, job.config)
-    if record.status is None:
-        record.end("failed", error=message)
+    """Record an error that nobody foresaw, in training or in measuring, so that the run stays failed."""
+    try:
+        RunRecord.create(job.folder, job.config).end("failed", error=message)
+    except RecordError as error:
+        return Outcome("blocked", str(error))
     return Outcome("failed", message)

@@ -60,6 +60,7 @@ class MethodStudy:
         self._points = list(space.points()) if self.is_enumerated else []
         self._configs: dict[int, RunConfig] = {}
         self._open: dict[int, optuna.trial.Trial] = {}  # asked and not told yet
+        self._known: list[FrozenTrial] | None = None
 
     @property
     def method(self) -> str:
@@ -67,8 +68,18 @@ class MethodStudy:
         return self.space.method
 
     def trials(self) -> list[FrozenTrial]:
-        """All that were asked."""
-        return self.optuna.get_trials(deepcopy=False)
+        """All that were asked; read from the storage only after something changed, which nobody else does."""
+        if self._known is None:
+            self._known = self.optuna.get_trials(deepcopy=False)
+        return self._known
+
+    def complete(self) -> list[FrozenTrial]:
+        """Trials that were told to have finished."""
+        return [trial for trial in self.trials() if trial.state == TrialState.COMPLETE]
+
+    def is_open(self, number: int) -> bool:
+        """Whether a trial was asked and not told yet."""
+        return number in self._open
 
     def num_asked(self) -> int:
         """Trials that count against the budget: those that were refused cost nothing."""
@@ -90,7 +101,9 @@ class MethodStudy:
         """The next configuration to try."""
         number = len(self.trials())
         self.optuna.sampler = self._sampler(number)
-        return self._asked(self.optuna.ask(self.space.distributions))
+        asked = self.optuna.ask(self.space.distributions)
+        self._known = None
+        return self._asked(asked)
 
     def unfinished(self) -> list[Asked]:
         """Trials that an earlier session asked and did not tell; one that was being asked is asked to its end."""
@@ -102,6 +115,7 @@ class MethodStudy:
                 for name, distribution in self.space.distributions.items():
                     suggest(resumed, name, distribution)
                 found.append(self._asked(resumed))
+        self._known = None
         return found
 
     def config_of(self, trial: FrozenTrial) -> RunConfig:
@@ -113,7 +127,7 @@ class MethodStudy:
     def refuse(self, asked: Asked, reason: str) -> None:
         """Say that a trial cannot keep the limits, whatever it would learn."""
         self._note(asked.number, REFUSED, reason)
-        self.optuna.tell(self._open.pop(asked.number), state=TrialState.FAIL)
+        self._tell(asked.number, state=TrialState.FAIL)
 
     def tell_finished(self, number: int, values: Sequence[float], violations: Mapping[str, float], run: str) -> None:
         """Say what a trial came to."""
@@ -122,16 +136,16 @@ class MethodStudy:
             if f"constraints:{name}" not in known:  # an earlier session may have ended between here and `tell`
                 self._open[number].set_constraint(name, violation)
         self._note(number, RUN, run)
-        self.optuna.tell(self._open.pop(number), list(values))
+        self._tell(number, list(values))
 
     def tell_failed(self, number: int, error: str) -> None:
         """Say that a trial gave nothing."""
         self._note(number, ERROR, error)
-        self.optuna.tell(self._open.pop(number), state=TrialState.FAIL)
+        self._tell(number, state=TrialState.FAIL)
 
     def tell_stopped(self, number: int) -> None:
         """Say that a trial was stopped early."""
-        self.optuna.tell(self._open.pop(number), state=TrialState.PRUNED)
+        self._tell(number, state=TrialState.PRUNED)
 
     def rung(self, number: int, epoch: int) -> bool | None:
         """Whether a trial passed a rung; None if it has not been there."""
@@ -172,6 +186,12 @@ class MethodStudy:
 
     def _note(self, number: int, name: str, value: Any) -> None:
         self._open[number].set_user_attr(name, value)
+        self._known = None
+
+    def _tell(self, number: int, values: list[float] | None = None, state: TrialState | None = None) -> None:
+        self.optuna.tell(self._open[number], values, state)
+        del self._open[number]
+        self._known = None
 
 
 def suggest(trial: optuna.trial.Trial, name: str, distribution: BaseDistribution) -> Any:

@@ -1,5 +1,6 @@
 """Trials that are refused before training: those that cannot keep the limits, whatever they would learn."""
 
+import itertools
 from collections.abc import Sequence
 
 from sae.config import RunConfig
@@ -7,6 +8,7 @@ from sae.errors import ConfigError
 from sae.methods.costing import cost_bounds
 from sae.objectives import COSTS, Limit
 from sae.search.method_study import REFUSED, MethodStudy
+from sae.search.space import Space
 from sae.task import DataSpec
 
 SHIPPED = "shipped_"
@@ -23,18 +25,34 @@ def broken_limit(limits: Sequence[Limit], config: RunConfig, spec: DataSpec) -> 
     return None
 
 
+def check_reach(spaces: Sequence[Space], limits: Sequence[Limit], spec: DataSpec) -> None:
+    """Refuse at once a space of which nothing can keep the limits; where that takes long to tell, trials will show."""
+    if not on_costs(limits):
+        return
+    for space in spaces:
+        configs = [space.fill(point) for point in itertools.islice(space.structures(), MOST_REFUSED)]
+        broken = [broken_limit(limits, config, spec) for config in configs]
+        if len(configs) < MOST_REFUSED and all(broken):
+            raise ConfigError(f"limits must leave something to try of {space.method}: {_told(configs, limits, spec)}")
+
+
 def check_hope(study: MethodStudy, studies: Sequence[MethodStudy], limits: Sequence[Limit], spec: DataSpec) -> None:
     """Say so if a sampled space seems to hold nothing within the limits, or if no enumerated one does."""
     concerned = studies if study.is_enumerated else [study]
     if not all(map(_is_hopeless, concerned)):
         return
     configs = [study.config_of(trial) for trial in study.trials()[-MOST_REFUSED:]]
-    cheapest = {limit: min(least_of(limit, config, spec) for config in configs) for limit in on_costs(limits)}
-    told = ", ".join(f"{limit} where the cheapest comes to {least:,}" for limit, least in cheapest.items())
     raise ConfigError(
         f"limits must leave something to try, however {len(configs)} configurations of {study.method} in a row "
-        f"had to be refused ({told}): raise the limit, search smaller networks, or leave {study.method} out"
+        f"had to be refused: {_told(configs, limits, spec)}"
     )
+
+
+def _told(configs: Sequence[RunConfig], limits: Sequence[Limit], spec: DataSpec) -> str:
+    """How far configurations are from the limits, and what to do."""
+    cheapest = {limit: min(least_of(limit, config, spec) for config in configs) for limit in on_costs(limits)}
+    told = ", ".join(f"{limit} where the cheapest comes to {least:,}" for limit, least in cheapest.items())
+    return f"{told}; raise the limit, search smaller networks, or leave the method out"
 
 
 def on_costs(limits: Sequence[Limit]) -> list[Limit]:

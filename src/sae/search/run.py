@@ -2,7 +2,7 @@
 
 import signal
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -16,7 +16,8 @@ from sae.objectives import limits, objectives
 from sae.search.confirm import Confirmation
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
-from sae.search.method_study import open_studies, reaching_storage
+from sae.search.method_study import MethodStudy, open_studies, reaching_storage
+from sae.search.refusal import check_reach
 from sae.search.space import Space, build_space, read_space
 from sae.search.stopping import rungs
 from sae.search.view import SearchView, render_confirmation, showing
@@ -39,6 +40,12 @@ def resolve_study(search: SearchConfig, suggestions: Layer, given: Layer, own: d
     strangers = [method for method in own if method not in search.methods]
     if strangers:
         raise ConfigError(f"spaces are for methods that are searched ({', '.join(search.methods)}), got {strangers[0]}")
+    section = given.get("method")
+    named = section if isinstance(section, str) else (section or {}).get("name")
+    if named is not None and named not in search.methods:
+        raise ConfigError(
+            f"the method section must be about a method that is searched ({', '.join(search.methods)}), got {named}"
+        )
     spaces = [build_space(method, suggestions, given, own.get(method, {})) for method in search.methods]
     if search.sampler == "grid":
         spaces = [space.restricted_to_grid(search.k_free) for space in spaces]
@@ -51,6 +58,7 @@ def resolve_study(search: SearchConfig, suggestions: Layer, given: Layer, own: d
     task = "regression" if isinstance(dataset.spec.task, Regression) else "classification"
     chosen = objectives(search.objectives_for(task), task)
     bounds = limits(search.max, search.min, task)
+    check_reach(spaces, bounds, dataset.spec)
     if search.shift or any(objective.is_shifted for objective in (*chosen, *(limit.objective for limit in bounds))):
         check_images(dataset)
     return StudyConfig(
@@ -102,6 +110,7 @@ def run_search(
     storage = storage or f"sqlite:///{(record.path / record.STORAGE).resolve()}"
     with reaching_storage():
         studies = open_studies(storage, record.config, spaces, record.objectives)
+        _check_storage(record, studies)
         driver = Driver(record, studies, _dataset(spaces).spec, executor, budget)
         view = SearchView(driver)
         with _stopping_cleanly(driver, on_word), view.shown() as live:
@@ -109,6 +118,17 @@ def run_search(
     if driver.is_stopping:
         raise KeyboardInterrupt
     return driver
+
+
+def _check_storage(record: StudyRecord, studies: Sequence[MethodStudy]) -> None:
+    """Trials that have a folder were asked in some storage: it has to be the one that is given."""
+    begun = {trial.method for trial in record.trials()}
+    strange = [study.method for study in studies if study.method in begun and not study.trials()]
+    if strange:
+        raise ConfigError(
+            f"{record.path} holds trials of {strange[0]} that its storage does not know: give the same --storage "
+            f"as before, or start over with --force"
+        )
 
 
 def run_confirmation(

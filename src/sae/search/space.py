@@ -65,6 +65,11 @@ class Space:
             point = dict(zip(order, values, strict=True))
             yield {path: point[path] for path in holes}
 
+    def structures(self) -> Iterator[dict[str, Any]]:
+        """All suggestions of what is finite, with what is continuous at the lower end."""
+        choices = {path: hole.points() or [hole.values[0]] for path, hole in self.holes.items()}
+        return (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
+
     def corners(self) -> Iterator[dict[str, Any]]:
         """Suggestions whose acceptance means that every other is accepted: any two holes at each of their ends.
 
@@ -94,16 +99,18 @@ class Space:
         return write_holes(self.template)
 
     def restricted_to_grid(self, k_free: bool) -> "Space":
-        """N and K only, everything else at its default; with `k_free` only the largest K is trained.
+        """N and K only, everything else fixed; with `k_free` only the largest K is trained.
+
+        What is fixed has its default, or the first value of its hole if the default is not in there.
 
         Of a method that has neither, only what is continuous is fixed.
         """
         holes, defaults = self.holes, dict(flatten(_defaults(self.template)))
         has_grid = any(path in holes for path in GRID)
         free = [path for path, hole in holes.items() if (path in GRID if has_grid else hole.points() is not None)]
-        fixed = {path: defaults[path] for path in holes if path not in free}
+        fixed = {path: _inside(hole, defaults[path]) for path, hole in holes.items() if path not in free}
         if k_free and GRID[1] in holes:
-            fixed[GRID[1]] = holes[GRID[1]].values[-1]
+            fixed[GRID[1]] = max(holes[GRID[1]].values)
         return Space(self.method, _with_values(self.template, fixed))
 
 
@@ -176,6 +183,14 @@ def _with_depth(template: dict[str, Any]) -> dict[str, Any]:
                 f"{path}: a range up to the depth of the backbone, {depth}, cannot start at {hole.values[0]}"
             )
     return _with_values(template, {path: Hole(hole.kind, (hole.values[0], depth)) for path, hole in open_ends.items()})
+
+
+def _inside(hole: Hole, default: Any) -> Any:
+    """The default if it may stand in the hole, else the hole's first value."""
+    if hole.kind == "choice":
+        return default if default in hole.values else hole.values[0]
+    low, high = hole.values
+    return default if low <= default <= high else low
 
 
 def _defaults(template: Layer) -> dict[str, Any]:

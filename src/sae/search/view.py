@@ -18,7 +18,6 @@ from sae.study_record import StudyRecord
 
 MOST_ROWS = 8
 """Members of the front that are shown."""
-REFRESH = 0.5
 
 
 class SearchView:

@@ -67,7 +67,10 @@ def evaluate_shift(
         "sets": len(sets),
         "metrics": _over_sets(rows[max_exits], np.mean),
         "std_over_sets": _over_sets(rows[max_exits], np.std),
-        "by_exits": [{"exits": k, "metrics": _over_sets(rows[k], np.mean)} for k in method.exit_choices],
+        "by_exits": [
+            {"exits": k, "metrics": _over_sets(rows[k], np.mean), "std_over_sets": _over_sets(rows[k], np.std)}
+            for k in method.exit_choices
+        ],
         "by_set": rows[max_exits],
     }
 
