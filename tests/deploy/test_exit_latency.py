@@ -20,7 +20,7 @@ def test_graphs_that_use_the_same_exits_are_measured_once(digits_run: Path, monk
 
     def fake(makers: dict[str, object], effort: Effort) -> dict[str, Timing]:
         asked.append(list(makers))
-        return {label: Timing(0.001 * (at + 1), 0, 0) for at, label in enumerate(makers)}
+        return {label: Timing(9.0, 0, 0, cpu=0.001 * (at + 1)) for at, label in enumerate(makers)}
 
     monkeypatch.setattr(sae.deploy.exit_latency, "interleaved", fake)
     monkeypatch.setattr(sae.deploy.exit_latency, "shipped_content", lambda *_: b"")

@@ -51,6 +51,12 @@ def test_a_call_too_short_for_the_clock_is_repeated_within_a_repeat() -> None:
     assert timing.seconds < 1e-4
 
 
+def test_waiting_counts_on_the_wall_but_not_for_the_thread() -> None:
+    timing = interleaved({"a": lambda: lambda: time.sleep(0.01)}, Effort(repeats=3, sessions=1))["a"]
+    assert timing.seconds >= 0.01
+    assert timing.cpu < 0.005
+
+
 def test_samples_of_another_kind_are_refused() -> None:
     assert random_samples((1, 4, 4), "uint8", 3).dtype == np.uint8
     with pytest.raises(ModelError, match="of a fixed shape in uint8 or float32, got"):

@@ -91,6 +91,7 @@ def _measure(entries: dict[str, Entry], batch: int, effort: Effort, threads: int
 def _row(timing: Timing, first: Timing, batch: int) -> dict[str, float]:
     return {
         "ms": timing.seconds * 1e3,
+        "cpu_ms": timing.cpu * 1e3,
         "ms_low": timing.low * 1e3,
         "ms_high": timing.high * 1e3,
         "ms_per_sample": timing.seconds * 1e3 / batch,

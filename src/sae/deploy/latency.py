@@ -16,11 +16,17 @@ from sae.errors import ModelError
 Array = NDArray[Any]
 Call = Callable[[], object]
 """Computes one batch."""
+Clocks = tuple[float, float]
+"""Seconds on the wall, and of the calling thread."""
 
+HAS_CPU_CLOCK = time.get_clock_info("thread_time").resolution < 1e-4
+"""Some systems count a thread's time in steps too coarse to use; there the wall has to do."""
 BATCH = 64
 REPEATS, SESSIONS = 20, 3
 LEAST = 0.002
 """Seconds that one repeat takes at least: shorter calls are repeated within it, or the clock is what is measured."""
+WARM_UP = 4
+"""Calls before those that count."""
 CONTROL = "control"
 """The first model once more, under another name: what it differs by is noise."""
 
@@ -45,14 +51,17 @@ class Timing:
     """Seconds per batch.
 
     Attributes:
-        seconds: The median of all repeats.
+        seconds: The median of all repeats, by the clock on the wall.
         low: The lowest of the sessions' medians.
         high: The highest of them.
+        cpu: The median of the time that the calling thread computed. Of one thread it is what the wall would
+            say of a core that nobody else wants; where the core is shared it is by far the steadier one.
     """
 
     seconds: float
     low: float
     high: float
+    cpu: float
 
 
 def interleaved(makers: Mapping[str, Callable[[], Call]], effort: Effort) -> dict[str, Timing]:
@@ -66,7 +75,7 @@ def interleaved(makers: Mapping[str, Callable[[], Call]], effort: Effort) -> dic
         effort: How much is measured.
     """
     order, rng = list(makers), random.Random(effort.seed)
-    by_session: dict[str, list[list[float]]] = {label: [] for label in makers}
+    by_session: dict[str, list[list[Clocks]]] = {label: [] for label in makers}
     for _ in range(effort.sessions):
         rng.shuffle(order)
         calls = {label: makers[label]() for label in order}
@@ -104,19 +113,21 @@ def random_samples(shape: Sequence[Any], dtype: str, batch: int) -> Array:
     return rng.standard_normal((batch, *shape), dtype=np.float32)
 
 
-def _timing(sessions: Sequence[Sequence[float]]) -> Timing:
-    medians = [statistics.median(session) for session in sessions]
-    return Timing(statistics.median(value for session in sessions for value in session), min(medians), max(medians))
+def _timing(sessions: Sequence[Sequence[Clocks]]) -> Timing:
+    medians = [statistics.median(wall for wall, _ in session) for session in sessions]
+    wall, cpu = (statistics.median(both[clock] for session in sessions for both in session) for clock in (0, 1))
+    return Timing(wall, min(medians), max(medians), cpu if HAS_CPU_CLOCK else wall)
 
 
 def _count(call: Call) -> int:
-    """Warm up, and find how many calls fill a repeat."""
-    _seconds(call, 1)
-    return max(1, round(LEAST / max(_seconds(call, 1), 1e-7)))
+    """Warm up, and find how many calls fill a repeat; one that was interrupted does not count."""
+    quickest = min(_seconds(call, 1)[0] for _ in range(WARM_UP))
+    return max(1, round(LEAST / max(quickest, 1e-7)))
 
 
-def _seconds(call: Call, count: int) -> float:
-    start = time.perf_counter()
+def _seconds(call: Call, count: int) -> Clocks:
+    start, cpu_start = time.perf_counter(), time.thread_time()
     for _ in range(count):
         call()
-    return (time.perf_counter() - start) / count
+    cpu, wall = time.thread_time() - cpu_start, time.perf_counter() - start
+    return wall / count, cpu / count
