@@ -62,7 +62,7 @@ def main() -> None:
     app()
 
 
-from sae.cli import cost, data, demo, evaluate, export, pareto, pick, predict, search, train  # noqa: E402
+from sae.cli import adaptive, cost, data, demo, evaluate, export, pareto, pick, predict, search, train  # noqa: E402
 
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
@@ -70,6 +70,7 @@ app.command("search")(search.search)
 app.command("cost")(cost.cost)
 app.command("export")(export.export)
 app.command("predict")(predict.predict)
+app.command("adaptive")(adaptive.adaptive)
 app.add_typer(data.app, name="data")
 app.command("pareto")(pareto.pareto)
 app.command("pick")(pick.pick)
