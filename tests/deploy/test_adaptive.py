@@ -9,7 +9,7 @@ import torch
 from sae.deploy.adaptive import NEVER, Staged
 from sae.deploy.adaptive_export import Stages, check_stages, cut
 from sae.deploy.parity import without_frame
-from sae.deploy.segments import StagedNetwork, staged_sessions
+from sae.deploy.segments import Segment, StagedNetwork, staged_sessions
 from sae.deploy.session import Session
 from sae.errors import ConfigError, ParityError
 from sae.methods import Method
@@ -53,6 +53,7 @@ def one_by_one(network: StagedNetwork, sample: np.ndarray, threshold: float) -> 
     """Another road: one sample through the definition, in float64 numpy."""
     x, probs, weight = torch.from_numpy(sample[None]), np.zeros(1), 0.0
     for number, segment in enumerate(network.segments):
+        assert isinstance(segment, Segment)
         with torch.no_grad():
             *features, _ = segment(x)
             after = segment.layers(x)

@@ -1,10 +1,11 @@
 """How long stages take beside the plain graph, and whether that pays; no torch."""
 
-import statistics
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sae.deploy.adaptive import NEXT, Staged
@@ -12,6 +13,7 @@ from sae.deploy.adaptive_part import TimingPart
 from sae.deploy.session import Session
 
 Array = NDArray[Any]
+Call = Callable[[], object]
 
 REPEATS = 15
 WARM_UPS = 2
@@ -20,19 +22,29 @@ LEAST_GAIN = 0.05
 """What a time must be saved by at least before it counts as saved, however small the noise was."""
 
 
-def median_times(calls: Mapping[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, float]:
-    """Median milliseconds of each call, taken in turns so that noise falls on all alike.
+def median_times(calls: Mapping[str, Sequence[Call]], repeats: int = REPEATS) -> dict[str, float]:
+    """Milliseconds of a batch: the median over repeats of each batch, averaged over batches.
 
-    Every second round goes backwards: what comes after a large call finds a cold cache.
+    Batches differ in who leaves, so that one says little and a median over them would hide it.
+    Contestants take turns at every batch, so that noise falls on all alike; every second repeat
+    goes backwards, since what comes after a large call finds a cold cache.
+
+    Args:
+        calls: For each contestant, what computes each of the batches.
+        repeats: Of all batches.
     """
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for repeat in range(WARM_UPS + repeats):
-        for name in list(calls)[:: 1 if repeat % 2 else -1]:
-            start = time.perf_counter()
-            calls[name]()
-            if repeat >= WARM_UPS:
-                times[name].append((time.perf_counter() - start) * 1e3)
-    return {name: statistics.median(values) for name, values in times.items()}
+    names = list(calls)
+    count = len(calls[names[0]])
+    times = np.zeros((len(names), repeats, count))
+    for repeat in range(-WARM_UPS, repeats):
+        for batch in range(count):
+            for place in range(len(names))[:: 1 if repeat % 2 else -1]:
+                call = calls[names[place]][batch]
+                start = time.perf_counter()
+                call()
+                if repeat >= 0:
+                    times[place, repeat, batch] = time.perf_counter() - start
+    return dict(zip(names, (np.median(times, axis=1).mean(axis=1) * 1e3).tolist(), strict=True))
 
 
 def batches_of(samples: Array, size: int, most: int = MOST_BATCHES) -> list[Array]:
@@ -41,14 +53,9 @@ def batches_of(samples: Array, size: int, most: int = MOST_BATCHES) -> list[Arra
     return [samples[start * size : (start + 1) * size] for start in range(count)] or [samples]
 
 
-def over(run: Callable[[Array], object], batches: Sequence[Array]) -> Callable[[], None]:
-    """A pass over batches: which samples leave differs between them, so one batch alone says little."""
-
-    def call() -> None:
-        for batch in batches:
-            run(batch)
-
-    return call
+def over(run: Callable[[Array], object], batches: Sequence[Array]) -> list[Call]:
+    """A call for each batch."""
+    return [functools.partial(run, batch) for batch in batches]
 
 
 def time_adaptive(plain: bytes, staged: Staged, samples: Array, batch: int = 64, repeats: int = REPEATS) -> TimingPart:
@@ -68,7 +75,7 @@ def time_adaptive(plain: bytes, staged: Staged, samples: Array, batch: int = 64,
         "again": over(other.run, batches),
         "adaptive": over(staged.run, batches),
     }
-    taken = {name: value / len(batches) for name, value in median_times(calls, repeats).items()}
+    taken = median_times(calls, repeats)
     return TimingPart(
         batch=len(batches[0]),
         plain=taken["plain"],
@@ -80,9 +87,9 @@ def time_adaptive(plain: bytes, staged: Staged, samples: Array, batch: int = 64,
 
 def stage_times(staged: Staged, x: Array, repeats: int = REPEATS) -> list[float]:
     """Median milliseconds of each stage on a whole batch."""
-    calls: dict[str, Callable[[], object]] = {}
+    calls: dict[str, list[Call]] = {}
     for number, stage in enumerate(staged.stages):
-        calls[str(number)] = lambda stage=stage, x=x: stage.run(x)  # type: ignore[misc]
+        calls[str(number)] = over(stage.run, [x])
         x = stage.run(x).get(NEXT, x)
     return list(median_times(calls, repeats).values())
 
