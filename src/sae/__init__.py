@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sae.config import resolve as resolve
     from sae.deploy.export import export as export
     from sae.deploy.runtime import load as load
+    from sae.deploy.runtime import load_adaptive as load_adaptive
     from sae.errors import SaeError as SaeError
     from sae.measure.cost import measure_cost as measure_cost
     from sae.methods import Method as Method
@@ -41,6 +42,7 @@ _HOMES = {
     "evaluate": "sae.training.run",
     "export": "sae.deploy.export",
     "load": "sae.deploy.runtime",
+    "load_adaptive": "sae.deploy.runtime",
     "measure_cost": "sae.measure.cost",
     "resolve": "sae.config",
     "train": "sae.training.run",

@@ -62,7 +62,20 @@ def main() -> None:
     app()
 
 
-from sae.cli import bench, cost, data, demo, evaluate, export, pareto, pick, predict, search, train  # noqa: E402
+from sae.cli import (  # noqa: E402
+    adaptive,
+    bench,
+    cost,
+    data,
+    demo,
+    evaluate,
+    export,
+    pareto,
+    pick,
+    predict,
+    search,
+    train,
+)
 
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
@@ -71,6 +84,7 @@ app.command("cost")(cost.cost)
 app.command("export")(export.export)
 app.command("predict")(predict.predict)
 app.command("bench")(bench.bench)
+app.command("adaptive")(adaptive.adaptive)
 app.add_typer(data.app, name="data")
 app.command("pareto")(pareto.pareto)
 app.command("pick")(pick.pick)

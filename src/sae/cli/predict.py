@@ -19,6 +19,9 @@ def predict(
     coverage: Annotated[
         float | None, typer.Option(help="add sets or intervals that hold the truth with this probability")
     ] = None,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="let a sample leave at the first exit that is confident enough")
+    ] = False,
     split: Annotated[Literal["train", "val", "test"], typer.Option(help="of an .npz file")] = "test",
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of onnxruntime")] = 1,
     json: options.Json = False,
@@ -26,13 +29,13 @@ def predict(
     """Predict with an exported model; needs no torch."""
     from sae.cli.output import print_json, print_message
     from sae.deploy.answers import predict_to_file
-    from sae.deploy.runtime import load
+    from sae.deploy.runtime import load, load_adaptive
     from sae.deploy.sources import read_chunks
     from sae.errors import ConfigError
 
     if out.resolve() in {path.resolve() for path in (model, *data)}:
         raise ConfigError(f"--out must not be a file that is read, got {out}")
-    loaded = load(model, threads)
+    loaded = load_adaptive(model, threads) if adaptive else load(model, threads)
     summary = predict_to_file(loaded, read_chunks(data, loaded.manifest, split), out, abstain, coverage)
     report = {"model": str(model), "out": str(out), "abstain": abstain, "asked_coverage": coverage, **summary}
     print_json(report) if json else print_summary(report)
@@ -50,6 +53,7 @@ def print_summary(report: Mapping[str, Any]) -> None:
         "coverage": f"truths held by sets that promise {report['asked_coverage']}",
         "mean_set_size": "mean classes in a set",
         "mean_width": "mean width of an interval",
+        "mean_flops": "mean FLOPs, as a share of the plain graph's",
     }
     rows = [
         [titles.get(key, key), f"{value:,}" if isinstance(value, int) else f"{value:.4f}"]

@@ -33,10 +33,10 @@ def predict_to_file(
 
     Returns:
         `samples`, and where it applies `accuracy` or `mse`, `abstained`, `accuracy_kept`,
-        `coverage` and `size`.
+        `coverage` and `size`, and of adaptive exits `mean_flops` as a share of the plain graph's.
     """
     check_options(model, abstain, coverage)
-    tally = _Tally()
+    tally = _Tally(model)
 
     def write(temporary: Path) -> None:
         with temporary.open("w", newline="", encoding="utf-8") as file:
@@ -44,7 +44,7 @@ def predict_to_file(
             for chunk in chunks:
                 prediction = model.predict(chunk.samples)
                 columns = _columns(model, chunk, prediction, abstain, coverage)
-                tally.add(columns, len(prediction))
+                tally.add(columns, prediction)
                 writer = writer or _header(file, columns)
                 writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
 
@@ -94,6 +94,8 @@ def _class_columns(
     columns: dict[str, Any] = {"class": prediction.names, "label": prediction.labels}
     columns |= {"confidence": prediction.confidence, "entropy": prediction.entropy}
     columns["disagreement"] = prediction.disagreement
+    if prediction.exits is not None:
+        columns["exit"] = prediction.exits
     if abstain is not None:
         columns["abstain"] = prediction.abstains(abstain)
     if coverage is not None:
@@ -123,11 +125,13 @@ def _value_columns(model: Model, chunk: Chunk, prediction: ValuePrediction, cove
 class _Tally:
     """Running sums over chunks."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: Model) -> None:
+        self.model = model
         self.samples = 0
         self.sums: dict[str, float] = {}
 
-    def add(self, columns: dict[str, Any], count: int) -> None:
+    def add(self, columns: dict[str, Any], prediction: Prediction) -> None:
+        count = len(prediction)
         self.samples += count
         kept = ~columns["abstain"] if "abstain" in columns else np.ones(count, bool)
         found: dict[str, Array] = {
@@ -141,6 +145,8 @@ class _Tally:
             found["in_interval"] = columns["in_interval"]
         if "true_value" in columns:
             found["squared_error"] = np.square(columns["mean"].astype(np.float64) - columns["true_value"])
+        if "exit" in columns:
+            found["flops"] = np.array([self.model.mean_flops(prediction) * count])
         for key, values in found.items():
             self.sums[key] = self.sums.get(key, 0.0) + float(values.sum())
 
@@ -152,7 +158,7 @@ class _Tally:
         if not self.samples:
             return summary
         titles = {"correct": "accuracy", "squared_error": "mse", "in_set": "coverage", "in_interval": "coverage"}
-        titles |= {"set_size": "mean_set_size", "width": "mean_width"}
+        titles |= {"set_size": "mean_set_size", "width": "mean_width", "flops": "mean_flops"}
         summary |= {title: self.sums[key] / self.samples for key, title in titles.items() if key in self.sums}
         kept = self.samples - summary.get("abstained", 0)
         if "correct_kept" in self.sums and kept:

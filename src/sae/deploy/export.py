@@ -11,8 +11,10 @@ import torch
 from sae.config import RunConfig, SaeConfig
 from sae.data.dataset import Dataset, Split
 from sae.data.summary import class_titles
+from sae.deploy.adaptive_export import adaptive_part, cut
 from sae.deploy.conformal import calibrate, class_scores, class_sets, intervals, value_scores
 from sae.deploy.destination import already_there, write_model
+from sae.deploy.exit_rule import ExitTarget
 from sae.deploy.graph import ShippedGraph, raw_shape
 from sae.deploy.manifest import (
     ColumnPart,
@@ -30,6 +32,7 @@ from sae.deploy.manifest import (
 from sae.deploy.onnx_file import to_onnx
 from sae.deploy.parity import check_parity, without_frame
 from sae.deploy.quantisation import calibration_samples, check_finite, describe_quantisation, quantise
+from sae.deploy.segments import check_adaptive
 from sae.deploy.session import CHUNK, Session
 from sae.ensemble.pruning import PrunedNetwork
 from sae.methods import Method
@@ -43,13 +46,22 @@ TRIED_COVERAGE = 0.9
 SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
-def export(run: Path, out: Path, eval_exits: int | None = None, *, force: bool = False, int8: bool = False) -> Manifest:
+def export(
+    run: Path,
+    out: Path,
+    eval_exits: int | None = None,
+    *,
+    adaptive: ExitTarget | None = None,
+    force: bool = False,
+    int8: bool = False,
+) -> Manifest:
     """Write a run's network as ONNX, and its manifest beside it; nothing is written unless both are right.
 
     Args:
         run: The run folder.
         out: The `.onnx` file; its folder holds this one model.
         eval_exits: K′ to ship; by default the trained K.
+        adaptive: Write stages for adaptive exits too, their threshold calibrated to this.
         force: Replace another model that `out` and its folder hold.
         int8: Quantise it, once it is shown that the graph in float32 is right.
     """
@@ -58,14 +70,19 @@ def export(run: Path, out: Path, eval_exits: int | None = None, *, force: bool =
         method, dataset = restore(record, "cpu")
         max_exits = method.resolve_exits(eval_exits)
         identity = _run_part(record)
-        found = already_there(out, identity, max_exits, force=force, int8=int8)
+        found = already_there(out, identity, max_exits, adaptive, force=force, int8=int8)
         if found is not None:
             return found
-        graph = ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset)
+        pruned = method.pruned(max_exits)
+        if adaptive is not None:
+            check_adaptive(pruned, dataset)
+        graph = ShippedGraph(pruned.folded(dataset.spec.shape), dataset)
         content = graph_content(graph, dataset)
         session = Session(content)
         parity = check_parity(session, method, dataset, max_exits)
         outputs = {name: _outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
+        stages = cut(pruned, dataset, session) if adaptive is not None else None
+        part = adaptive_part(stages, content, dataset, out.stem, adaptive) if stages and adaptive else None
         quantisation = None
         if int8:
             metrics = {name: _metrics(outputs[name], dataset.split(name)) for name in outputs}
@@ -85,12 +102,13 @@ def export(run: Path, out: Path, eval_exits: int | None = None, *, force: bool =
         cost=_cost_part(method, dataset, max_exits),
         metrics={name: _metrics(outputs[name], dataset.split(name)) for name in outputs},
         conformal=conformal_part(outputs["val"], dataset.val, outputs["test"], dataset.test),
+        adaptive=part,
         parity=parity,
         run=identity,
         versions=_versions(),
         quantisation=quantisation,
     )
-    write_model(out, content, manifest)
+    write_model(out, content, manifest, stages.contents if stages else ())
     return manifest
 
 

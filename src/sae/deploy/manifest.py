@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sae.deploy.adaptive_part import AdaptivePart
 from sae.deploy.conformal import Calibration
 from sae.errors import ModelError
 
@@ -183,6 +184,7 @@ class Manifest(_Part):
     cost: CostPart
     metrics: dict[str, dict[str, float]] = Field(description="of the graph on the val and the test split")
     conformal: ConformalPart
+    adaptive: AdaptivePart | None = None
     parity: ParityPart
     run: RunPart
     versions: dict[str, str]

@@ -19,6 +19,7 @@ class ClassPrediction:
         entropy: How uncertain the prediction is, in nats, (batch,).
         disagreement: How far the members disagree, in nats, (batch,).
         class_names: In the order of `probs`.
+        exits: The depth of the exit that each sample left at, counted from 1, (batch,); None of a plain graph.
     """
 
     labels: Array
@@ -26,6 +27,7 @@ class ClassPrediction:
     entropy: Array
     disagreement: Array
     class_names: tuple[str, ...]
+    exits: Array | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

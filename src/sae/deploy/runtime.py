@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.deploy.conformal import class_sets, intervals
+from sae.deploy.adaptive import Staged
+from sae.deploy.conformal import Calibration, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
 from sae.deploy.prediction import ClassPrediction, Prediction, ValuePrediction
 from sae.deploy.samples import as_samples
@@ -22,10 +23,11 @@ class Model:
 
     Attributes:
         manifest: What is known of it.
+        graph: What computes: the plain graph, or its stages.
     """
 
-    def __init__(self, manifest: Manifest, session: Session) -> None:
-        self.manifest, self._session = manifest, session
+    def __init__(self, manifest: Manifest, graph: Session | Staged) -> None:
+        self.manifest, self.graph = manifest, graph
 
     def predict(self, x: Any) -> Prediction:
         """What the model says of samples; of none it says nothing, an empty prediction.
@@ -34,11 +36,13 @@ class Model:
             x: Images (batch, channel, height, width), or with channels last, in whole numbers of
                 [0, 255]; or features (batch, feature). Image files are read by `sae.deploy.sources`.
         """
-        outputs = self._session.run(as_samples(x, self.manifest.input))
+        outputs = self.graph.run(as_samples(x, self.manifest.input))
         if self.manifest.task == "regression":
             return ValuePrediction(**outputs)
         names = self.manifest.target.class_names
         assert names is not None, "a manifest of a classification has class names"
+        if "stage" in outputs:
+            outputs["exits"] = self._exits()[outputs.pop("stage")]
         labels = outputs["probs"].argmax(axis=1) if len(outputs["probs"]) else np.zeros(0, np.int64)
         return ClassPrediction(labels, class_names=names, **outputs)
 
@@ -56,7 +60,30 @@ class Model:
 
     def threshold(self, coverage: float) -> float:
         """The conformal score up to which an answer belongs into a set or interval."""
-        return self.manifest.conformal.calibration.threshold(coverage)
+        return self._calibration().threshold(coverage)
+
+    def mean_flops(self, prediction: Prediction) -> float:
+        """What the samples of a prediction cost on average, as a share of the plain graph's FLOPs."""
+        exits = prediction.exits if isinstance(prediction, ClassPrediction) else None
+        part = self.manifest.adaptive
+        if exits is None or part is None or not len(exits):
+            return 1.0
+        flops = np.array([stage.flops for stage in part.stages])
+        return float(flops[np.searchsorted(self._exits(), exits)].mean() / flops[-1])
+
+    def _exits(self) -> Array:
+        part = self.manifest.adaptive
+        assert part is not None, "stages are of a manifest that lists them"
+        return np.array([stage.exit for stage in part.stages])
+
+    def _calibration(self) -> Calibration:
+        """Of the answers that are given: those of early exits have scores of their own."""
+        part = self.manifest.adaptive
+        return (
+            part.calibration
+            if part is not None and isinstance(self.graph, Staged)
+            else (self.manifest.conformal.calibration)
+        )
 
 
 def load(path: Path | str, threads: int = 1) -> Model:
@@ -66,6 +93,43 @@ def load(path: Path | str, threads: int = 1) -> Model:
         path: The `.onnx` file, its `manifest.json` beside it; or the folder of both.
         threads: That one operation may use.
     """
+    given, manifest, manifest_path = _find(path)
+    content = _read_graph(
+        given / manifest.graph.file if given.is_dir() else given, manifest.graph.sha256, manifest_path
+    )
+    session = Session(content, threads)
+    _check_agreement(manifest, session, manifest_path)
+    return Model(manifest, session)
+
+
+def load_adaptive(path: Path | str, threads: int = 1, threshold: float | None = None) -> Model:
+    """The same model in stages: a sample leaves at the first exit that is confident enough.
+
+    Args:
+        path: As of `load`; exported with `--adaptive`.
+        threads: That one operation may use.
+        threshold: The confidence from which a sample leaves; by default the calibrated one, for which alone
+            coverage is promised.
+    """
+    _, manifest, manifest_path = _find(path)
+    part = manifest.adaptive
+    if part is None:
+        raise ModelError(
+            f"adaptive exits need the stages of a model, however {manifest_path} lists none: export it with --adaptive"
+        )
+    if threshold is not None and not threshold >= 0:
+        raise ConfigError(f"the threshold must be a probability, or above 1 for never, got {threshold}")
+    stages = [
+        Session(_read_graph(manifest_path.with_name(stage.file), stage.sha256, manifest_path), threads)
+        for stage in part.stages
+    ]
+    _check_input(manifest, stages[0], manifest_path)
+    seen = [stage.seen for stage in part.stages]
+    return Model(manifest, Staged(stages, seen, part.threshold if threshold is None else threshold))
+
+
+def _find(path: Path | str) -> tuple[Path, Manifest, Path]:
+    """What was given, the manifest that belongs to it, and where that is."""
     given = Path(path)
     manifest_path = (given if given.is_dir() else given.parent) / NAME
     if not given.exists():
@@ -75,21 +139,17 @@ def load(path: Path | str, threads: int = 1) -> Model:
             f"a model must have a {NAME} beside it, however {manifest_path.parent} has none: {given} is "
             f"not from `sae export`, or was moved without it"
         )
-    manifest = read_manifest(manifest_path)
-    content = _read_graph(given / manifest.graph.file if given.is_dir() else given, manifest, manifest_path)
-    session = Session(content, threads)
-    _check_agreement(manifest, session, manifest_path)
-    return Model(manifest, session)
+    return given, read_manifest(manifest_path), manifest_path
 
 
-def _read_graph(path: Path, manifest: Manifest, manifest_path: Path) -> bytes:
+def _read_graph(path: Path, sha256: str, manifest_path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path} must be readable, however: {error.strerror}: {ADVICE}") from None
-    if sha256_of(content) != manifest.graph.sha256:
+    if sha256_of(content) != sha256:
         raise ModelError(
-            f"{path} must be the graph that {manifest_path} describes (SHA-256 {manifest.graph.sha256[:12]}…), "
+            f"{path} must be the graph that {manifest_path} describes (SHA-256 {sha256[:12]}…), "
             f"however it is another ({sha256_of(content)[:12]}…): {ADVICE}"
         )
     return content
@@ -97,22 +157,30 @@ def _read_graph(path: Path, manifest: Manifest, manifest_path: Path) -> bytes:
 
 def _check_agreement(manifest: Manifest, session: Session, manifest_path: Path) -> None:
     """The bytes are those that were exported; this finds a manifest that was changed since."""
-    takes = manifest.input
-    pairs: Sequence[tuple[str, Any, Any]] = (
-        ("input", takes.name, session.input_name),
-        ("dtype", takes.dtype, session.dtype),
-        ("shape", tuple(takes.shape), session.shape),
-        ("outputs", tuple(manifest.graph.outputs), session.outputs),
-    )
-    for what, said, found in pairs:
-        if said != found:
-            raise ModelError(
-                f"{manifest_path} must agree with its graph, however its {what} is {said} and the graph's {found}: "
-                f"{ADVICE}"
-            )
+    _check_input(manifest, session, manifest_path)
+    _check_pairs([("outputs", tuple(manifest.graph.outputs), session.outputs)], manifest_path)
     names = manifest.target.class_names
     if names is not None and session.width("probs") != len(names):
         raise ModelError(
             f"{manifest_path} must name every class of its graph, got {len(names)} names for "
             f"{session.width('probs')}: {ADVICE}"
         )
+
+
+def _check_input(manifest: Manifest, session: Session, manifest_path: Path) -> None:
+    takes = manifest.input
+    pairs = [
+        ("input", takes.name, session.input_name),
+        ("dtype", takes.dtype, session.dtype),
+        ("shape", tuple(takes.shape), session.shape),
+    ]
+    _check_pairs(pairs, manifest_path)
+
+
+def _check_pairs(pairs: Sequence[tuple[str, Any, Any]], manifest_path: Path) -> None:
+    for what, said, found in pairs:
+        if said != found:
+            raise ModelError(
+                f"{manifest_path} must agree with its graph, however its {what} is {said} and the graph's {found}: "
+                f"{ADVICE}"
+            )

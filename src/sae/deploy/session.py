@@ -27,6 +27,7 @@ class Session:
         dtype: Of a sample.
         shape: Of a sample.
         outputs: Their names.
+        rows: Samples computed so far.
     """
 
     def __init__(self, content: bytes, threads: int = 1) -> None:
@@ -43,10 +44,13 @@ class Session:
         self.input_name, self.shape = taken[0].name, tuple(taken[0].shape[1:])
         self.dtype = ELEMENT_TYPES.get(taken[0].type, taken[0].type)
         self.outputs = tuple(output.name for output in self._session.get_outputs())
+        self.rows = 0
         self._widths = [tuple(output.shape[1:]) for output in self._session.get_outputs()]
 
     def run(self, samples: Array) -> dict[str, Array]:
         """All outputs by name, computed in chunks; of no samples they are empty."""
+        if 0 < len(samples) <= CHUNK:
+            return dict(zip(self.outputs, self.run_once(samples), strict=True))
         chunks = [self.run_once(samples[start : start + CHUNK]) for start in range(0, len(samples), CHUNK)]
         if not chunks:
             chunks = [[np.zeros((0, *width), np.float32) for width in self._widths]]
@@ -60,4 +64,5 @@ class Session:
 
     def run_once(self, samples: Array) -> list[Array]:
         """All outputs of one batch, computed at once."""
+        self.rows += len(samples)
         return list(self._session.run(None, {self.input_name: samples}))
