@@ -103,7 +103,7 @@ def cut_short(study: MethodStudy, stored: int) -> None:
     trial = study.optuna.ask()
     for name, distribution in list(study.space.distributions.items())[:stored]:
         trial._suggest(name, distribution)
-    assert len(study.trials()[-1].params) == stored
+    assert len(study.optuna.get_trials()[-1].params) == stored
 
 
 def test_what_is_unfinished_is_asked_again_and_can_be_told(tmp_path: Path) -> None:

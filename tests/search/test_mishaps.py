@@ -1,0 +1,128 @@
+"""What may happen to a study folder between two commands, and settings that mean another thing than they seem to."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sae.search.driver import Budget, Driver
+from sae.search.executors.local import LocalExecutor
+from sae.search.method_study import open_studies
+from sae.search.space import build_space
+from sae.settings import read_yaml
+from sae.study_record import StudyRecord
+from sae.task import Classification, DataSpec
+from tests.search.studies import DIGITS, InlineExecutor, search
+
+TWO = ("--sampler", "random", "--trials", "2")
+
+
+@pytest.fixture
+def study(tmp_path: Path, inline: InlineExecutor) -> Path:
+    assert search(tmp_path / "study", *TWO)[0] == 0
+    inline.done.clear()
+    return tmp_path / "study"
+
+
+@pytest.mark.parametrize("name", ["trials", "confirm", "optuna.db"])
+def test_a_folder_that_holds_something_of_that_name_is_left_alone(
+    name: str, tmp_path: Path, inline: InlineExecutor
+) -> None:
+    (tmp_path / "mine" / name).mkdir(parents=True)
+    (tmp_path / "mine" / name / "patients.txt").write_text("mine")
+    code, _, error = search(tmp_path / "mine", *TWO)
+    assert code == 2
+    assert f"holds {name}" in error
+    assert (tmp_path / "mine" / name / "patients.txt").read_text() == "mine"
+
+
+def test_a_study_that_lost_its_settings_keeps_its_trials(study: Path, inline: InlineExecutor) -> None:
+    (study / "study.yaml").unlink()
+    assert search(study, *TWO)[0] == 2
+    assert len(list((study / "trials" / "sae").iterdir())) == 2
+
+
+def test_a_damaged_trial_hides_no_other_and_is_trained_again_when_deleted(study: Path, inline: InlineExecutor) -> None:
+    first = next(StudyRecord(study).trials()).run.path
+    whole = (first / "metrics.json").read_bytes()
+    (first / "metrics.json").write_text("{")
+    code, out, error = search(study, *TWO)
+    assert code == 0, error
+    assert "left out, damaged: sae/0" in out
+    assert "delete this run folder" in out
+    shutil.rmtree(first)
+    assert search(study, *TWO)[0] == 0
+    assert [job.name for job in inline.done] == ["sae/0"]
+    assert (first / "metrics.json").read_bytes() == whole
+
+
+def test_another_storage_is_refused(study: Path, tmp_path: Path, inline: InlineExecutor) -> None:
+    code, _, error = search(study, *TWO, "--storage", f"sqlite:///{tmp_path}/other.db")
+    assert code == 2
+    assert "give the same --storage as before" in error
+
+
+def test_time_alone_is_shared_evenly_with_what_is_enumerated(tmp_path: Path) -> None:
+    assert search(tmp_path / "x", "--hours", "1e-9", "--method", "sae,standard", "--set", "spaces.standard={}")[0] == 3
+    record = StudyRecord(tmp_path / "x")
+    spaces = [build_space(method, DIGITS, {}, {}) for method in record.config.spaces]
+    studies = open_studies(f"sqlite:///{tmp_path}/o.db", record.config, spaces, record.objectives)
+    driver = Driver(record, studies, DataSpec((1, 16, 16), Classification(10)), LocalExecutor(1), Budget(None, 1.0))
+    asked = []
+    for _ in range(12):
+        study = driver._next_study()
+        assert study is not None
+        asked.append(study.ask().method)
+    assert asked.count("sae") > 2
+
+
+def test_a_grid_stays_inside_the_users_space() -> None:
+    given = {"backbone": {"width": {"choice": [2, 3]}}}
+    assert build_space("sae", DIGITS, given, {}).restricted_to_grid(k_free=False).template["backbone"]["width"] == 2
+
+
+def test_a_method_section_says_what_is_searched(tmp_path: Path, inline: InlineExecutor) -> None:
+    section = ("--set", "method={name: ensemble, members: 2}", "--json")
+    code, out, error = search(tmp_path / "x", *section)
+    assert code == 0, error
+    assert list(json.loads(out)["trials"]) == ["ensemble"]
+    code, _, error = search(tmp_path / "y", *section, "--method", "sae")
+    assert code == 2
+    assert "must be about a method that is searched" in error
+
+
+def test_numbers_of_yaml_may_be_written_as_everybody_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("a: {log: [1e-3, 1]}\nb: 2E+6\nc: e5\nd: 1e\n")
+    assert read_yaml(tmp_path / "x.yaml") == {"a": {"log": [0.001, 1]}, "b": 2e6, "c": "e5", "d": "1e"}
+
+
+def test_what_is_not_on_the_front_any_more_is_not_shown_as_confirmed(study: Path, inline: InlineExecutor) -> None:
+    code, out, error = search(study, *TWO, "--confirm", "1")
+    assert code == 0, error
+    assert "trained again on other seeds" in out
+    assert "±" not in out.split("trained again", 1)[1].split("why:", 1)[0].split("flops", 1)[1]
+    confirmed = json.loads((study / "confirmed.json").read_text())
+    confirmed["front"] = confirmed["front"][:1]
+    confirmed["front"][0]["trial"] = "sae/99"
+    (study / "confirmed.json").write_text(json.dumps(confirmed))
+    out = search(study, *TWO)[1]
+    assert "sae/99" not in out
+    assert "not confirmed" in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--address", "auto"), "goes with --executor ray"),
+        (("--confirm-most", "2"), "goes with --confirm"),
+        (("--max", "flops=1"), "limits must leave something to try of sae: flops ≤ 1 where the cheapest comes to"),
+    ],
+)
+def test_what_can_have_no_effect_is_refused_before_anything_is_done(
+    flags: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    code, _, error = search(tmp_path / "x", *TWO, *flags)
+    assert code == 2
+    assert message in error
+    assert not (tmp_path / "x").exists()
