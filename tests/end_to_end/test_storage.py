@@ -75,8 +75,13 @@ def server() -> Iterator[Server]:
 
 
 def states(url: str) -> list[TrialState]:
-    [name] = optuna.get_all_study_names(url)
-    return [trial.state for trial in optuna.load_study(study_name=name, storage=url).trials]
+    storage = optuna.storages.RDBStorage(url)
+    try:
+        [name] = optuna.get_all_study_names(storage)
+        return [trial.state for trial in optuna.load_study(study_name=name, storage=storage).trials]
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
 
 
 def begin(out: Path, url: str) -> "subprocess.Popen[str]":
