@@ -187,7 +187,7 @@ def announcement(settings: "SearchConfig", config: "StudyConfig") -> str:
     from sae.search.space import read_space
 
     sizes = {method: read_space(method, template).size for method, template in config.spaces.items()}
-    full = {method for method, size in sizes.items() if size <= config.grid or config.sampler == "grid"}
+    full = [method for method, size in sizes.items() if size <= config.grid or config.sampler == "grid"]
     parts = [f"{method} in full ({sizes[method]:.0f} trials)" for method in full]
     sampled = [method for method in sizes if method not in full]
     if sampled:
