@@ -30,7 +30,7 @@ from sae.settings import parse
 
 MEMBERS = 4
 FASTER = 3.0
-NUMBERS = ((2, 1), (3, 1), (4, 1), (2, 2), (4, 2))
+NUMBERS = ((2, 1), (3, 1), (4, 1), (2, 2), (3, 2), (4, 2))
 """N and K."""
 NAMES = [f"N={inputs} K={exits}" for inputs, exits in NUMBERS]
 
