@@ -16,8 +16,9 @@ from sae.objectives import objectives
 from sae.record import RunRecord
 from sae.search.driver import Budget, Driver
 from sae.search.job import Job, Outcome
-from sae.search.method_study import MethodStudy, open_studies
+from sae.search.method_study import MethodStudy
 from sae.search.space import Space, build_space
+from sae.search.storage import open_studies
 from sae.study_config import Sampler, StudyConfig
 from sae.study_record import StudyRecord
 

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from sae.cli import app
 from sae.objectives import objectives
 from sae.search.job import Job, Outcome, run_job
-from sae.search.method_study import MethodStudy, open_studies
+from sae.search.method_study import MethodStudy
 from sae.search.space import Space, build_space
+from sae.search.storage import open_studies
 from sae.study_config import StudyConfig
 from sae.study_record import StudyRecord
 

@@ -8,8 +8,8 @@ import pytest
 
 from sae.search.driver import Budget, Driver
 from sae.search.executors.local import LocalExecutor
-from sae.search.method_study import open_studies
 from sae.search.space import build_space
+from sae.search.storage import open_studies
 from sae.settings import read_yaml
 from sae.study_record import StudyRecord
 from sae.task import Classification, DataSpec

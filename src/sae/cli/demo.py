@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from sae.cli import options
-from sae.cli.search import Confirming, print_results, resolve_search, run_study
+from sae.cli.results import print_results
+from sae.cli.search import Confirming, resolve_search, run_study
 
 SEEDS = 2
 MOST = 5

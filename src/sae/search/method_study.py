@@ -1,23 +1,16 @@
 """The trials of one method, in an Optuna study: asked one at a time, told once each."""
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.exceptions import ExperimentalWarning, StorageInternalError
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy.exc import SQLAlchemyError
 
 from sae.analysis.pareto import Losses
 from sae.config import RunConfig
-from sae.errors import ConfigError, SaeError
-from sae.objectives import Objective
 from sae.search.samplers import FixedSampler, make_sampler
 from sae.search.space import Space
 from sae.seeds import derive_seed
@@ -202,51 +195,3 @@ def suggest(trial: optuna.trial.Trial, name: str, distribution: BaseDistribution
         return trial.suggest_float(name, distribution.low, distribution.high, log=distribution.log)
     assert isinstance(distribution, CategoricalDistribution), f"a hole is of three kinds, got {distribution}"
     return trial.suggest_categorical(name, distribution.choices)
-
-
-@contextmanager
-def reaching_storage() -> Iterator[None]:
-    """Say it in our words if the database is out of reach; what was told it is safe there."""
-    try:
-        yield
-    except (StorageInternalError, SQLAlchemyError) as error:
-        reason = str(error.__cause__ or error).splitlines()[0]
-        raise SaeError(
-            f"the database of the study must stay within reach, however it is not ({reason}): "
-            f"when it is back, the same command continues the search"
-        ) from None
-
-
-def open_studies(
-    storage: str, config: StudyConfig, spaces: Sequence[Space], objectives: Sequence[Objective]
-) -> list[MethodStudy]:
-    """The Optuna study of each method, new or as an earlier session left it.
-
-    Args:
-        storage: URL of a database.
-        config: The settings of the study.
-        spaces: By method.
-        objectives: What is optimised.
-    """
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        backend = optuna.storages.RDBStorage(storage)
-    except (SQLAlchemyError, StorageInternalError, ImportError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"--storage takes the URL of a database that can be reached, e.g. sqlite:///study.db: {reason}"
-        ) from None
-    names = [objective.name for objective in objectives]
-    ways = StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE
-    directions = [ways[objective.quantity.maximise] for objective in objectives]
-    studies = []
-    for space in spaces:
-        study = optuna.create_study(
-            storage=backend, study_name=f"{space.method} {config.id}", directions=directions, load_if_exists=True
-        )
-        if study.metric_names != names:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExperimentalWarning)
-                study.set_metric_names(names)
-        studies.append(MethodStudy(space, config, study))
-    return studies

@@ -16,10 +16,11 @@ from sae.objectives import limits, objectives
 from sae.search.confirm import Confirmation
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
-from sae.search.method_study import MethodStudy, open_studies, reaching_storage
+from sae.search.method_study import MethodStudy
 from sae.search.refusal import check_reach
 from sae.search.space import Space, build_space, read_space
 from sae.search.stopping import rungs
+from sae.search.storage import open_studies, reaching_storage
 from sae.search.view import SearchView, render_confirmation, showing
 from sae.settings import Layer
 from sae.study_config import SearchConfig, StudyConfig
