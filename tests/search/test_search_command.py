@@ -145,7 +145,8 @@ def test_a_folder_that_cannot_be_written_stops_the_search_until_it_can(tmp_path:
 
 def test_shifted_validation_data_can_be_an_objective(tmp_path: Path, inline: InlineExecutor) -> None:
     flags = (*RANDOM, "--trials", "1", "--objectives", "nll@shift,flops")
-    assert search(tmp_path / "x", *flags)[0] == 0
+    code, _, error = search(tmp_path / "x", *flags)
+    assert code == 0, error
     trial = optuna_trials(tmp_path / "x")["sae"][0]
     run = RunRecord.open(tmp_path / "x" / trial.user_attrs["run"])
     shifted = json.loads((run.path / "shift-val.json").read_text())
