@@ -58,6 +58,7 @@ class InlineExecutor:
 def search(out: Path, *flags: str) -> tuple[int, str, str]:
     """`sae search` in this process."""
     result = CliRunner().invoke(app, ["search", *SMALL, *flags, "--out", str(out)])
+    sys.stderr.write(result.stderr)  # shown if the test fails
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr

@@ -20,7 +20,7 @@ from sae.search.method_study import MethodStudy
 from sae.search.refusal import check_reach
 from sae.search.space import Space, build_space, read_space
 from sae.search.stopping import rungs
-from sae.search.storage import open_studies, reaching_storage
+from sae.search.storage import close_storage, open_studies, reaching_storage
 from sae.search.view import SearchView, render_confirmation, showing
 from sae.settings import Layer
 from sae.study_config import SearchConfig, StudyConfig
@@ -116,6 +116,7 @@ def run_search(
         view = SearchView(driver)
         with _stopping_cleanly(driver, on_word), view.shown() as live:
             driver.run(lambda: live.update(view.render()) if live else None)
+        close_storage(studies)
     if driver.is_stopping:
         raise KeyboardInterrupt
     return driver

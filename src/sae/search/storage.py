@@ -62,3 +62,13 @@ def open_studies(
                 study.set_metric_names(names)
         studies.append(MethodStudy(space, config, study))
     return studies
+
+
+def close_storage(studies: Sequence[MethodStudy]) -> None:
+    """Let go of the connections to a database, which a long-lived process would run out of."""
+    for study in studies:
+        storage = study.optuna._storage
+        storage.remove_session()
+        engine = getattr(getattr(storage, "_backend", storage), "engine", None)
+        if engine is not None:
+            engine.dispose()
