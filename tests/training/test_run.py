@@ -57,6 +57,16 @@ def test_reliability_bins_hold_every_sample(finished: RunRecord) -> None:
     assert sum(bins["count"]) == 360
 
 
+def test_curves_are_kept_at_every_number_of_exits(finished: RunRecord) -> None:
+    curves = finished.read_json(finished.CURVES)["test"]
+    report = finished.report("test")
+    assert [item["exits"] for item in curves["by_exits"]] == [item["exits"] for item in report["by_exits"]]
+    trained = next(item for item in curves["by_exits"] if item["exits"] == report["exits"])
+    assert trained["reliability"] == curves["reliability"]
+    for item, measured in zip(curves["by_exits"], report["by_exits"], strict=True):
+        assert item["risk_coverage"]["risk"][-1] == pytest.approx(measured["metrics"]["error"])
+
+
 def test_the_same_seed_gives_the_same_bytes(finished: RunRecord, tmp_path: Path) -> None:
     assert results(train(CONFIG, tmp_path / "again")) == results(finished)
 

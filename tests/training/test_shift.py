@@ -40,6 +40,7 @@ def test_shift_covers_every_corruption_and_severity(run: RunRecord) -> None:
         assert shift["std_over_sets"][key] == pytest.approx(np.std(values))
     assert [item["exits"] for item in shift["by_exits"]] == [1, 2]
     assert shift["by_exits"][0]["metrics"] == shift["metrics"]
+    assert shift["by_exits"][0]["by_set"] == shift["by_set"] != shift["by_exits"][1]["by_set"]
 
 
 def test_a_set_is_measured_as_if_it_were_evaluated_by_hand(run: RunRecord) -> None:

@@ -133,10 +133,16 @@ def metrics_at(by_exits: list[dict[str, Any]], max_exits: int) -> dict[str, floa
     return found
 
 
-def curves(method: Method, split: Split, prepare: Preparation) -> dict[str, dict[str, list[float]]]:
-    """What is drawn of a split at the trained K: risk over coverage, and bins of reliability for classes."""
+def curves(method: Method, split: Split, prepare: Preparation) -> dict[str, Any]:
+    """What is drawn of a split, at the trained K and in `by_exits` at every K′; see `drawn_curves`."""
     outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
-    predictive, targets = predictive_at(method, outputs, method.max_exits), torch.from_numpy(split.targets)
+    targets = torch.from_numpy(split.targets)
+    by_exits = {k: drawn_curves(predictive_at(method, outputs, k), targets) for k in method.exit_choices}
+    return {**by_exits[method.max_exits], "by_exits": [{"exits": k, **drawn} for k, drawn in by_exits.items()]}
+
+
+def drawn_curves(predictive: Predictive, targets: Tensor) -> dict[str, dict[str, list[float]]]:
+    """Risk over coverage, and bins of reliability for classes."""
     risk = risk_coverage(entropy(predictive), selection_loss(predictive, targets))
     points = torch.linspace(0, len(targets) - 1, min(CURVE_POINTS, len(targets))).long()
     drawn = {"risk_coverage": {"coverage": risk.coverage[points].tolist(), "risk": risk.risk[points].tolist()}}

@@ -42,9 +42,9 @@ def evaluate_shift(
     """Metrics on corrupted versions of a split, by default on all, one set in memory at a time.
 
     Returns:
-        The mean and the standard deviation over all sets at K′ exits, the mean at every other
-        number of exits, and every set by itself. `auroc_entropy` is how well predictive
-        entropy tells the corrupted samples from the clean ones.
+        The mean and the standard deviation over all sets and every set by itself, at K′ exits and in
+        `by_exits` at every number of exits. `auroc_entropy` is how well predictive entropy tells the
+        corrupted samples from the clean ones.
     """
     split = dataset.split(split_name)
     check_images(dataset)
@@ -68,7 +68,12 @@ def evaluate_shift(
         "metrics": _over_sets(rows[max_exits], np.mean),
         "std_over_sets": _over_sets(rows[max_exits], np.std),
         "by_exits": [
-            {"exits": k, "metrics": _over_sets(rows[k], np.mean), "std_over_sets": _over_sets(rows[k], np.std)}
+            {
+                "exits": k,
+                "metrics": _over_sets(rows[k], np.mean),
+                "std_over_sets": _over_sets(rows[k], np.std),
+                "by_set": rows[k],
+            }
             for k in method.exit_choices
         ],
         "by_set": rows[max_exits],
