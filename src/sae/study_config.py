@@ -72,6 +72,14 @@ class SearchConfig(Settings):
         return min(LARGEST_STARTUP, max(4, self.budget // 4), self.budget)
 
 
+class ConfirmConfig(Settings):
+    """What is trained again after a search; what is confirmed already is not trained again when this changes."""
+
+    seeds: int = Field(0, ge=0, description="on so many other seeds; 0 for not at all")
+    most: int | None = Field(None, ge=1, description="at most so many of the front; by default all of it")
+    each: int = Field(0, ge=0, description="so many of the own front of each class of methods")
+
+
 class StudyConfig(Settings):
     """All that the trials of a study depend on; what may change from one session to the next is not here.
 

@@ -158,6 +158,15 @@ def front(found: Sequence[Candidate], objectives: Sequence[Objective], limits: S
     return [item for item in best if any(item is other for other in unique.values())]
 
 
+def fronts_by_kind(
+    found: Sequence[Candidate], objectives: Sequence[Objective], limits: Sequence[Limit] = ()
+) -> dict[str, list[Candidate]]:
+    """By class of methods, the front among its own; classes of which nothing keeps the limits are left out."""
+    kinds = dict.fromkeys(item.kind for item in found)
+    fronts = {kind: front([item for item in found if item.kind == kind], objectives, limits) for kind in kinds}
+    return {kind: best for kind, best in fronts.items() if best}
+
+
 def kind_of(config: RunConfig) -> str:
     """The paper's classes: SE, EE, MIMO, MIMMO and I/B (in between) for an SAE, else the method's name."""
     method = config.method

@@ -4,16 +4,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sae.analysis.candidates import Candidate, candidates, front, losses_of
+from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind, losses_of
 from sae.analysis.confirmation import summarise
 from sae.analysis.pareto import spread_order
 from sae.config import EnsembleConfig, StandardConfig
 from sae.errors import SaeError
+from sae.objectives import Objective
 from sae.record import RunRecord
 from sae.search.dispatch import Dispatcher
 from sae.search.driver import POLL, num_members
 from sae.search.executors import Executor
 from sae.search.job import Job
+from sae.study_config import ConfirmConfig
 from sae.study_record import StudyRecord
 
 
@@ -26,10 +28,10 @@ class Confirmation:
         is_stopping: Set it, and no training is started any more.
     """
 
-    def __init__(self, record: StudyRecord, executor: Executor, seeds: int, most: int | None) -> None:
+    def __init__(self, record: StudyRecord, executor: Executor, confirm: ConfirmConfig) -> None:
         self.record, self.dispatcher = record, Dispatcher(executor)
-        self.chosen = choose(record, most)
-        self.seeds = [record.config.seed + number for number in range(1, seeds + 1)]
+        self.chosen = choose(record, confirm.most, confirm.each)
+        self.seeds = [record.config.seed + number for number in range(1, confirm.seeds + 1)]
         self.jobs = with_sources(self._job(item, seed) for item in self._configurations() for seed in self.seeds)
         self.num_done = 0
         self.is_stopping = False
@@ -79,11 +81,28 @@ class Confirmation:
         return Job(f"{item.trial.name} seed {seed}", config, folder, shift=shift, latency=latency)
 
 
-def choose(record: StudyRecord, most: int | None) -> list[Candidate]:
-    """The front of a study, or so many of it, spread over it from the one nearest to the ideal."""
-    objectives = record.objectives
-    best = front(candidates(record), objectives, record.limits)
-    return [best[index] for index in spread_order(losses_of(best, objectives))[:most]]
+def choose(record: StudyRecord, most: int | None, each: int = 0) -> list[Candidate]:
+    """The front of a study, then the own front of each class of methods, as the paper does.
+
+    Args:
+        record: The study.
+        most: At most so many of the front.
+        each: At most so many of each class's own, which those of the front count towards.
+
+    Returns:
+        Spread over each front from the one nearest to the ideal.
+    """
+    found, objectives, limits = candidates(record), record.objectives, record.limits
+    chosen = _spread(front(found, objectives, limits), objectives)[:most]
+    for kind, own in fronts_by_kind(found, objectives, limits).items():
+        missing = each - sum(item.kind == kind for item in chosen)
+        others = [item for item in _spread(own, objectives) if not any(item is other for other in chosen)]
+        chosen += others[: max(0, missing)]
+    return chosen
+
+
+def _spread(best: Sequence[Candidate], objectives: Sequence[Objective]) -> list[Candidate]:
+    return [best[index] for index in spread_order(losses_of(best, objectives))]
 
 
 def with_sources(jobs: Iterable[Job]) -> list[Job]:
