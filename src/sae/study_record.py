@@ -57,8 +57,10 @@ class StudyRecord(Record[StudyConfig]):
     KIND, MAKER = "study", "sae search"
     MARK = "# The resolved settings of a study of sae."
     CONFIG, STORAGE, CLOCK, CONFIRMED = "study.yaml", "optuna.db", "clock.json", "confirmed.json"
-    TRIALS, CONFIRM, SHIPPED = "trials", "confirm", "shipped"
-    FILES = (CONFIG, STORAGE, f"{STORAGE}-journal", CLOCK, CONFIRMED, TRIALS, CONFIRM, SHIPPED)
+    TRIALS, CONFIRM, SHIPPED, REPORT = "trials", "confirm", "shipped", "report.html"
+    FILES = (CONFIG, STORAGE, f"{STORAGE}-journal", CLOCK, CONFIRMED, TRIALS, CONFIRM, SHIPPED, REPORT)
+    MODEL, RECEIPT = "model.onnx", "receipt.json"
+    """Of what is shipped."""
 
     @classmethod
     def open(cls, path: Path) -> "StudyRecord":

@@ -57,6 +57,17 @@ class Selection:
         """The one to take, and why."""
         return pick(self.front, self.objectives, prefer)
 
+    def best_of(self, method: str, chosen: Candidate) -> Candidate | None:
+        """A method's best by the first objective, to stand beside what was chosen; None if that is of it, or it has none.
+
+        Limits do not count here: who cannot afford an ensemble still wants to know what it would give.
+        """
+        first = self.objectives[0]
+        found = [item for item in self.everything if item.trial.method == method and first.name in item.values]
+        if not found or chosen.trial.method == method:
+            return None
+        return min(found, key=lambda item: first.loss(item.values[first.name]))
+
 
 def select(
     study: StudyRecord,

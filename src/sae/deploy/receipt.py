@@ -19,8 +19,9 @@ from sae.deploy.parity import without_frame
 from sae.deploy.prediction import ClassPrediction
 from sae.deploy.runtime import load
 from sae.folder import Folder
+from sae.study_record import StudyRecord
 
-NAME = "receipt.json"
+NAME = StudyRecord.RECEIPT
 """Beside the model that it is about."""
 PICK = "pick"
 COMPARED = ("ensemble", "standard")
@@ -43,7 +44,7 @@ def ship_pick(
     """
     chosen, why = selection.pick()
     manifest = export(chosen.trial.run.path, out, chosen.eval_exits, force=force, int8=int8)
-    others = {method: found for method in COMPARED if (found := best_of(selection, method, chosen)) is not None}
+    others = {method: found for method in COMPARED if (found := selection.best_of(method, chosen)) is not None}
     identity = {"sha256": manifest.graph.sha256, "compared": {key: item.trial.name for key, item in others.items()}}
     known = _known(out)
     if known is not None and known["identity"] == identity:
@@ -68,18 +69,6 @@ def ship_pick(
     }
     Folder(out.parent).write_json(NAME, receipt)
     return manifest, receipt
-
-
-def best_of(selection: Selection, method: str, chosen: Candidate) -> Candidate | None:
-    """A method's best by the first objective, on the front if it has any there; None if it is the pick or has none."""
-    if chosen.trial.method == method:
-        return None
-    first = selection.objectives[0]
-    for among in (selection.front, selection.everything):
-        found = [item for item in among if item.trial.method == method and first.name in item.values]
-        if found:
-            return min(found, key=lambda item: first.loss(item.values[first.name]))
-    return None
 
 
 def predict_test(chosen: Candidate, model: Path) -> dict[str, float]:

@@ -86,18 +86,15 @@ def choose(record: StudyRecord, most: int | None, each: int = 0) -> list[Candida
 
     Args:
         record: The study.
-        most: At most so many of the front.
-        each: At most so many of each class's own, which those of the front count towards.
-
-    Returns:
-        Spread over each front from the one nearest to the ideal.
+        most: At most so many of the front, spread over it from the one nearest to the ideal.
+        each: So many of each class's own: its best in the first objective, then spread in the same way.
     """
     found, objectives, limits = candidates(record), record.objectives, record.limits
     chosen = _spread(front(found, objectives, limits), objectives)[:most]
-    for kind, own in fronts_by_kind(found, objectives, limits).items():
-        missing = each - sum(item.kind == kind for item in chosen)
-        others = [item for item in _spread(own, objectives) if not any(item is other for other in chosen)]
-        chosen += others[: max(0, missing)]
+    for own in fronts_by_kind(found, objectives, limits).values():
+        best = min(own, key=lambda item: item.losses(objectives))
+        order = [best, *(item for item in _spread(own, objectives) if item is not best)]
+        chosen += [item for item in order[:each] if not any(item is other for other in chosen)]
     return chosen
 
 

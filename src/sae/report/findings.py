@@ -1,0 +1,80 @@
+"""What there is to tell of a study: what was chosen, what it is compared with, and what is missing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sae.analysis.candidates import Candidate
+from sae.analysis.results import Result, headline, result_of, study_results
+from sae.analysis.selection import Selection, select
+from sae.errors import NothingFoundError, RecordError
+from sae.record import RunRecord
+from sae.study_record import StudyRecord
+
+COMPARED = ("ensemble", "standard")
+"""Methods that a pick has to stand beside."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A study as its report tells of it.
+
+    Attributes:
+        record: The study.
+        selection: What it has to offer; None while nothing can be chosen.
+        missing: Why nothing can be chosen, if so.
+        pick: The one to ship.
+        why: This one.
+        results: What was confirmed on other seeds.
+        shown: By role, `pick`, `ensemble` and `standard`: confirmed where that was done, else the search's own run.
+        receipt: What shipping the pick has measured, if it was shipped.
+    """
+
+    record: StudyRecord
+    selection: Selection | None
+    missing: str
+    pick: Candidate | None
+    why: str
+    results: list[Result]
+    shown: Mapping[str, Result]
+    receipt: Mapping[str, Any] | None
+
+    @property
+    def data_name(self) -> str:
+        """The data set."""
+        return next(str(space["data"]["name"]) for space in self.record.config.spaces.values())
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What its data set is judged by, quality first."""
+        return headline(self.record.config.task, self.data_name)
+
+
+def find(record: StudyRecord) -> Findings:
+    """Gather what there is to tell; a study without any result has only that to tell."""
+    try:
+        selection = select(record)
+    except NothingFoundError as error:
+        return Findings(record, None, str(error), None, "", [], {}, None)
+    pick, why = selection.pick()
+    results = study_results(record)
+    rivals = {method: selection.best_of(method, pick) for method in COMPARED}
+    shown = {role: _result(item, results) for role, item in {"pick": pick, **rivals}.items() if item}
+    return Findings(record, selection, "", pick, why, results, shown, _receipt(record, pick))
+
+
+def _result(item: Candidate, results: list[Result]) -> Result:
+    """What is known of a candidate: on other seeds, or else of the run it was chosen by."""
+    confirmed = (one for one in results if (one.label, one.eval_exits) == (item.trial.name, item.eval_exits))
+    return next(confirmed, None) or result_of(item, [item.trial.run])
+
+
+def _receipt(record: StudyRecord, pick: Candidate) -> Mapping[str, Any] | None:
+    """The receipt of shipping this pick; one of an earlier pick tells nothing of it."""
+    try:
+        receipt = RunRecord(record.path / record.SHIPPED).read_json(record.RECEIPT)
+        shipped = receipt["rows"]["pick"]
+        is_same = (shipped["trial"], shipped["eval_exits"]) == (pick.trial.name, pick.eval_exits)
+    except (RecordError, KeyError, TypeError):
+        return None
+    return receipt if is_same else None
