@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sae.analysis.candidates import Candidate
-from sae.analysis.results import Result, headline, result_of, study_results
+from sae.analysis.results import Result, headline, make_result, study_results
 from sae.analysis.selection import Selection, select
 from sae.errors import NothingFoundError, RecordError
 from sae.record import RunRecord
@@ -66,7 +66,7 @@ def find(record: StudyRecord) -> Findings:
 def _result(item: Candidate, results: list[Result]) -> Result:
     """What is known of a candidate: on other seeds, or else of the run it was chosen by."""
     confirmed = (one for one in results if (one.label, one.eval_exits) == (item.trial.name, item.eval_exits))
-    return next(confirmed, None) or result_of(item, [item.trial.run])
+    return next(confirmed, None) or make_result(item.trial.name, [item.trial.run], 0, item.eval_exits)
 
 
 def _receipt(record: StudyRecord, pick: Candidate) -> Mapping[str, Any] | None:
