@@ -155,3 +155,21 @@ def test_a_folder_in_place_of_a_file_is_named(record: RunRecord) -> None:
         record.read_json(record.METRICS)
     with pytest.raises(RecordError, match=r"model.safetensors"):
         record.read_arrays(record.MODEL)
+
+
+def test_rows_are_read_back_as_texts(tmp_path: Path) -> None:
+    record = RunRecord(tmp_path)
+    record.write_rows("rows.csv", [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}])
+    assert record.read_rows("rows.csv") == [{"epoch": "1", "loss": "0.5"}, {"epoch": "2", "loss": "0.25"}]
+
+
+@pytest.mark.parametrize("text", ["a,b\n1\n", "a,b\n1,2,3\n", 'a,b\n1,"2\n', "a,b\n1,\udcff\n"])
+def test_damaged_rows_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "rows.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(RecordError, match=r"rows\.csv is damaged"):
+        RunRecord(tmp_path).read_rows("rows.csv")
+
+
+def test_missing_rows_are_said(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"must hold rows\.csv"):
+        RunRecord(tmp_path).read_rows("rows.csv")

@@ -97,6 +97,17 @@ class Folder:
 
         self._replace(name, write)
 
+    def read_rows(self, name: str) -> list[dict[str, str]]:
+        """Read rows of CSV, all values as texts; a row that was cut short is refused."""
+        try:
+            with self._reading(name) as path, path.open(newline="", encoding="utf-8") as file:
+                rows = list(csv.DictReader(file, strict=True))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise RecordError(f"{self.path / name} is damaged ({error}): {self.ADVICE}") from None
+        if any(None in row or None in row.values() for row in rows):
+            raise RecordError(f"{self.path / name} is damaged, its rows must be as long as its header: {self.ADVICE}")
+        return rows
+
     def write_arrays(self, name: str, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
         """Write named arrays as safetensors."""
         from safetensors.numpy import save

@@ -17,6 +17,8 @@ from sae.study_record import DAMAGED, StudyRecord, Trial
 
 SHIFTED_VALIDATION = "shift-val.json"
 """Metrics of a trial on the corrupted validation sets that objectives may use, at every number of exits."""
+SHIFTED_TEST = "shift-test.json"
+"""A run on the 95 corrupted test sets, at every number of exits."""
 
 LETTERS = {"N": "inputs", "K": "exits", "M": "members"}
 

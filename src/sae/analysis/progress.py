@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from sae.analysis.candidates import Candidate, losses_of
+from sae.analysis.grids import cell_of
 from sae.analysis.pareto import added_volume, non_dominated, normalised
-from sae.config import SaeConfig
 from sae.objectives import Limit, Objective
 from sae.record import STATES
 from sae.study_record import DAMAGED, UNFINISHED, Trial
@@ -75,9 +75,9 @@ def grid_counts(trials: Iterable[Trial]) -> list[dict[str, int]]:
     """Rows `inputs`, `exits`, `trials`, `finished`: how often an SAE of N inputs and K exits was tried."""
     cells: dict[tuple[int, int], dict[str, int]] = {}
     for trial in trials:
-        method = trial.run.config.method
-        if isinstance(method, SaeConfig):
-            cell = cells.setdefault((method.inputs, method.exits), {"trials": 0, "finished": 0})
-            cell["trials"] += 1
-            cell["finished"] += trial.state == "finished"
+        cell = cell_of(trial.run.config)
+        if cell is not None:
+            counts = cells.setdefault(cell, {"trials": 0, "finished": 0})
+            counts["trials"] += 1
+            counts["finished"] += trial.state == "finished"
     return [{"inputs": inputs, "exits": exits, **cells[inputs, exits]} for inputs, exits in sorted(cells)]

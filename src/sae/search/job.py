@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sae.analysis.candidates import SHIFTED_VALIDATION
-from sae.analysis.confirmation import SHIFTED_TEST
+from sae.analysis.candidates import SHIFTED_TEST, SHIFTED_VALIDATION
 from sae.config import RunConfig
 from sae.errors import BusyError, DataError, DivergedError, MissingExtraError, RecordError, SaeError
 from sae.record import RunRecord

@@ -1,0 +1,88 @@
+"""The trials of a study at the K they were trained for, read once: settings, and what every split says."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sae.analysis.candidates import SHIFTED_TEST, kind_of, measured_costs, summary
+from sae.analysis.results import at_exits, trained_exits
+from sae.config import RunConfig
+from sae.errors import RecordError
+from sae.objectives import COSTS
+from sae.study_record import DAMAGED, Trial
+
+Split = Literal["val", "test", "shift"]
+"""Validation, test, or the 95 corrupted versions of test."""
+EVALUATED: tuple[Split, ...] = ("val", "test")
+"""What every finished trial is evaluated on."""
+
+
+@dataclass(frozen=True)
+class TrialValues:
+    """A trial at its trained K.
+
+    Attributes:
+        trial: Which.
+        config: How it was, or was to be, trained.
+        state: What became of it, see `Trial.state`; `damaged` also where its results cannot be read.
+        metrics: By split; only finished trials have any.
+        costs: Counted and measured ones; the same.
+        seconds: Of training, where it ended.
+    """
+
+    trial: Trial
+    config: RunConfig
+    state: str
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
+    seconds: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """The class of method."""
+        return kind_of(self.config)
+
+    @property
+    def settings(self) -> str:
+        """What people tell it from others by."""
+        return summary(self.config)
+
+    def get(self, name: str, where: Split = "val") -> float | None:
+        """A metric, measured there, or a cost, which is the same everywhere; None if it was not recorded."""
+        return self.costs[name] if name in self.costs else self.metrics.get(where, {}).get(name)
+
+
+def read_trials(trials: Iterable[Trial]) -> list[TrialValues]:
+    """All trials with settings that can be read, whatever became of them."""
+    found = []
+    for trial in trials:
+        try:
+            config = trial.run.config
+        except RecordError:
+            continue
+        found.append(_read(trial, config))
+    return found
+
+
+def _read(trial: Trial, config: RunConfig) -> TrialValues:
+    state = trial.state
+    if state == DAMAGED:
+        return TrialValues(trial, config, state)
+    seconds = (trial.run.status or {}).get("seconds")
+    if state != "finished":
+        return TrialValues(trial, config, state, seconds=seconds)
+    try:
+        metrics, costs = _read_results(trial, trained_exits(config))
+    except (RecordError, KeyError):
+        return TrialValues(trial, config, DAMAGED, seconds=seconds)
+    return TrialValues(trial, config, state, metrics, costs, seconds)
+
+
+def _read_results(trial: Trial, exits: int) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    reports: dict[str, dict[str, Any] | None] = {split: at_exits(trial.run.report(split), exits) for split in EVALUATED}
+    if (trial.run.path / SHIFTED_TEST).exists():
+        reports["shift"] = at_exits(trial.run.read_json(SHIFTED_TEST), exits)
+    metrics = {split: item["metrics"] for split, item in reports.items() if item is not None}
+    counted = reports["val"] or {}
+    costs = {key: counted[key] for key in COSTS if key in counted} | measured_costs(trial.run).get(exits, {})
+    return metrics, costs

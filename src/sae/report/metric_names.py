@@ -1,0 +1,96 @@
+"""What metrics, costs and their units are called by people, and how many decimals of them are worth reading."""
+
+import math
+from collections.abc import Iterable
+
+from sae.objectives import METRICS, objective
+from sae.report.content import Column
+
+NAMES = {
+    "nll": "NLL",
+    "accuracy": "Accuracy",
+    "error": "Error",
+    "f1": "F1",
+    "ece": "ECE",
+    "cc_ece": "CC-ECE",
+    "cc_ece_uniform": "CC-ECE (uniform)",
+    "brier": "Brier",
+    "mse": "MSE",
+    "flops": "FLOPs",
+    "params": "Params",
+    "shipped_flops": "Shipped FLOPs",
+    "shipped_params": "Shipped params",
+    "latency": "Latency",
+}
+"""By the names of objectives."""
+WITH_UNIT = {
+    "flops": "MFLOPs",
+    "params": "M params",
+    "shipped_flops": "Shipped MFLOPs",
+    "shipped_params": "Shipped M params",
+    "latency": "Latency (ms)",
+}
+"""Of what has one, above the numbers."""
+
+MILLION = 1e6
+MOST_DIGITS = 6
+
+
+def name_of(metric: str) -> str:
+    """A metric or cost as people call it; what has no such name keeps its own."""
+    return NAMES.get(metric, metric)
+
+
+def unit_of(metric: str) -> float:
+    """What a value is divided by before it is shown: FLOPs and parameters are shown in millions."""
+    return MILLION if metric.endswith(("flops", "params")) else 1.0
+
+
+def better(metric: str, task: str) -> str:
+    """The arrow that says which way is better.
+
+    Example:
+        >>> better("f1", "classification"), better("flops", "classification")
+        ('↑', '↓')
+    """
+    return "↑" if objective(metric, task).quantity.maximise else "↓"
+
+
+def metric_column(metric: str, task: str, shown: Iterable[float], under_shift: bool = False) -> Column:
+    """The column of a metric or cost.
+
+    Args:
+        metric: By the name of its objective.
+        task: What is predicted.
+        shown: The numbers that will be in it, in its unit.
+        under_shift: Whether it was measured on corrupted samples.
+    """
+    where = " (shift)" if under_shift and metric in METRICS[task] else ""
+    decimals = cost_digits(shown) if metric in WITH_UNIT else digits_for(shown)
+    return Column(f"{WITH_UNIT.get(metric) or name_of(metric)}{where}", better(metric, task), decimals)
+
+
+def digits_for(values: Iterable[float]) -> int:
+    """Decimals that show three digits of the largest.
+
+    Example:
+        >>> digits_for([0.84, 0.02]), digits_for([12.5]), digits_for([3200.0])
+        (3, 1, 0)
+    """
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    return _digits(largest)
+
+
+def cost_digits(values: Iterable[float]) -> int:
+    """Decimals that show three digits of the least: costs differ by factors, and the least is of most interest.
+
+    Example:
+        >>> cost_digits([0.165, 7.4]), cost_digits([1200.0, 450.0])
+        (3, 0)
+    """
+    least = min((abs(value) for value in values if value and math.isfinite(value)), default=0.0)
+    return _digits(least)
+
+
+def _digits(value: float) -> int:
+    return min(MOST_DIGITS, max(0, 2 - math.floor(math.log10(value)))) if value else 3

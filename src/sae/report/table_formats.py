@@ -1,0 +1,145 @@
+"""Tables as Markdown, CSV and LaTeX files."""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from sae.errors import RecordError
+from sae.folder import write_whole
+from sae.report.content import Cell, Column, Table, show
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "′": "$'$",
+    "α": r"$\alpha$",
+    "ρ": r"$\rho$",
+    "θ": r"$\theta$",
+    "–": "--",
+    "…": r"\dots{}",
+}
+"""What LaTeX reads otherwise than people do."""
+
+
+def to_markdown(table: Table) -> str:
+    """A title, the table as GitHub draws it, and the caption; the best numbers are bold."""
+    heads = [_markdown(_title(column)) for column in table.columns]
+    rules = [":--" if _is_text(table, index) else "--:" for index in range(len(table.columns))]
+    rows = [[_bold(_markdown(show(cell, column)), cell) for cell, column in _pairs(table, row)] for row in table.rows]
+    lines = [f"| {' | '.join(line)} |" for line in (heads, rules, *rows)]
+    return "\n".join([f"### {_markdown(table.title)}", "", *lines, "", _markdown(table.caption), ""])
+
+
+def to_csv(table: Table) -> str:
+    """Plain numbers at full precision; standard deviations have columns of their own, after their means."""
+    spread = [any(row[index].std is not None for row in table.rows) for index in range(len(table.columns))]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(
+        title
+        for column, has_std in zip(table.columns, spread, strict=True)
+        for title in (column.title, *([f"{column.title} std"] if has_std else []))
+    )
+    for row in table.rows:
+        writer.writerow(
+            "" if value is None else value
+            for cell, has_std in zip(row, spread, strict=True)
+            for value in (cell.value, *([cell.std] if has_std else []))
+        )
+    return file.getvalue()
+
+
+def to_latex(table: Table) -> str:
+    r"""A float for the package booktabs, to be read by `\input` and referred to as `tab:<name>`."""
+    alignment = "".join("l" if _is_text(table, index) else "r" for index in range(len(table.columns)))
+    heads = " & ".join(_latex(_title(column)) for column in table.columns)
+    rows = [" & ".join(_latex_cell(cell, column) for cell, column in _pairs(table, row)) for row in table.rows]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(table.title)}. {_latex(table.caption)}}}",
+        rf"\label{{tab:{table.name}}}",
+        rf"\begin{{tabular}}{{{alignment}}}",
+        r"\toprule",
+        rf"{heads} \\",
+        r"\midrule",
+        *(rf"{row} \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
+"""By the ending of their files."""
+
+
+def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
+    """Write each table as `<name>.md`, `.csv` and `.tex`; the folder is made where it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"tables must be written to a folder, however {folder} cannot be one: {error}") from None
+    written = []
+    for table in tables:
+        for ending, form in FORMATS.items():
+            written.append(folder / f"{table.name}.{ending}")
+            write_whole(written[-1], partial(_write_text, form(table)))
+    return written
+
+
+def _write_text(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _title(column: Column) -> str:
+    return f"{column.title} {column.better}".rstrip()
+
+
+def _pairs(table: Table, row: tuple[Cell, ...]) -> Iterable[tuple[Cell, Column]]:
+    return zip(row, table.columns, strict=True)
+
+
+def _is_text(table: Table, index: int) -> bool:
+    """Whether a column reads from the left: it has a text, or nothing."""
+    values = [row[index].value for row in table.rows]
+    return any(isinstance(value, str) for value in values) or all(value is None for value in values)
+
+
+def _markdown(text: str) -> str:
+    """Text that stays what it is: one line, no cell borders, emphasis, code, links or HTML of its own."""
+    return re.sub(r"([\\|*_`#<>\[\]~])", r"\\\1", " ".join(text.split()))
+
+
+def _bold(text: str, cell: Cell) -> str:
+    return f"**{text}**" if cell.strong else text
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def _latex_cell(cell: Cell, column: Column) -> str:
+    """The mean is bold where it is the best; a minus is one, not a hyphen."""
+    if isinstance(cell.value, str) or cell.value is None:
+        text = _latex(show(cell, column))
+        return rf"\textbf{{{text}}}" if cell.strong else text
+    mean = show(Cell(cell.value), column).replace("-", "$-$")
+    mean = rf"\textbf{{{mean}}}" if cell.strong else mean
+    return mean if cell.std is None else rf"{mean} $\pm$ {show(Cell(cell.std), column)}"

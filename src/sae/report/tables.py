@@ -1,0 +1,212 @@
+"""The numbers of a study as tables: what was confirmed, the best of each class, ranks, influence, and all trials."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sae.analysis.best import best_by_kind
+from sae.analysis.ranking import MeanRank
+from sae.analysis.results import Result, Where
+from sae.analysis.spread import Spread
+from sae.analysis.trial_values import TrialValues
+from sae.objectives import METRICS
+from sae.report.content import Cell, Column, Table, show
+from sae.report.kinds import LOOKS
+from sae.report.metric_names import metric_column, name_of, unit_of
+
+COSTS = ("flops", "params")
+LEVEL = 0.05
+"""The chance that any number of a table of tests is marked where nothing is to be found."""
+PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
+
+Row = tuple[Cell, ...]
+
+
+def confirmed_table(results: Sequence[Result], metrics: Sequence[str], task: str, name: str = "confirmed") -> Table:
+    """Every configuration: mean ± std over seeds on the test set and, where measured, under shift, and costs."""
+    measured: list[tuple[str, Where]] = [(metric, "test") for metric in metrics]
+    if any(result.shift for result in results):
+        measured += [(metric, "shift") for metric in metrics if metric in METRICS[task]]
+    measured += [(cost, "test") for cost in COSTS]
+    heads = [Column("Configuration"), Column("Method"), Column("Settings"), Column("K′")]
+    ends = [Column("Seeds"), *([Column("Failed")] if any(result.failed for result in results) else [])]
+    columns = [*heads, *(_column_of(results, metric, where, task) for metric, where in measured), *ends]
+    rows = [
+        (
+            *_named(result),
+            *(_spread_cell(result.get(metric, where), metric) for metric, where in measured),
+            *(Cell(len(result.runs)), Cell(result.failed))[: len(ends)],
+        )
+        for result in results
+    ]
+    caption = f"Mean ± standard deviation over seeds; strong: the best of a column. {_K_PRIME}{_seeds_note(results)}"
+    return Table(name, "Confirmed on other seeds", caption, tuple(columns), mark_best(columns, rows))
+
+
+def best_table(
+    results: Sequence[Result], metrics: Sequence[str], task: str, where: Where = "test", name: str = "best"
+) -> Table:
+    """The paper's layout: a row for each class and metric, with the configuration of that class that is best in it."""
+    found = sorted(best_by_kind(results, metrics, task, where), key=lambda best: _place(best.kind))
+    measured = [*metrics, *COSTS]
+    heads = [Column("Method"), Column("Configurations"), Column("Best in"), Column("Configuration"), Column("Settings")]
+    shown = [best.result for best in found]
+    columns = [*heads, Column("K′"), *(_column_of(shown, metric, where, task) for metric in measured)]
+    rows = []
+    for best in found:
+        label, method, settings, k_prime = _named(best.result)
+        first = (method, Cell(best.configurations), Cell(name_of(best.metric)), label, settings, k_prime)
+        rows.append((*first, *(_spread_cell(best.result.get(metric, where), metric) for metric in measured)))
+    caption = (
+        f"For each class of methods the configuration that is best in each metric on {PLACES[where]}, mean ± standard "
+        f"deviation over seeds; strong: the best of a column. Chosen by these very numbers, so they flatter a little. "
+        f"{_K_PRIME}"
+    )
+    return Table(name, f"Best of each class on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
+
+
+def rank_table(ranks: Sequence[MeanRank], where: Where = "test", name: str = "ranks") -> Table:
+    """Mean rank of each class in each metric, 1 is best."""
+    metrics = list(dict.fromkeys(rank.metric for rank in ranks))
+    kinds = sorted({rank.kind for rank in ranks}, key=_place)
+    by_place = {(rank.kind, rank.metric): rank for rank in ranks}
+    ranked = (Column(name_of(metric), "↓", 2) for metric in metrics)
+    columns = [Column("Method"), *ranked, Column("Data sets")]
+    rows = []
+    for kind in kinds:
+        found = [by_place.get((kind, metric)) for metric in metrics]
+        present = max(rank.datasets for rank in found if rank)
+        cells = (Cell(rank.mean, rank.std) if rank else Cell(None) for rank in found)
+        rows.append((Cell(LOOKS[kind].name), *cells, Cell(present)))
+    caption = (
+        f"Configurations of a class are averaged in each data set, on {PLACES[where]}; classes are ranked by that, 1 is"
+        " best, and ranks averaged over the data sets in which the class is present (± standard deviation over these). "
+        "Strong: the best of a column. The fewest FLOPs alone make no good network."
+    )
+    return Table(name, f"Ranks on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
+
+
+def influence_table(rows: Sequence[Mapping[str, Any]], name: str = "influence") -> Table:
+    """For each setting ρ or F of each metric with its p-value; strong where p is small for that many tests."""
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    tests = sum(row["p"] is not None for row in rows)
+    lines: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        lines.setdefault((row["setting"], row["statistic"]), {})[row["metric"]] = row
+    titles = [name_of(metric) for metric in metrics]
+    pairs = [column for title in titles for column in (Column(title, digits=2), Column(f"{title} p", digits=4))]
+    body = [
+        (
+            Cell(setting),
+            Cell("ρ" if statistic == "rho" else statistic),
+            *(cell for metric in metrics for cell in _test_cells(found.get(metric), tests)),
+        )
+        for (setting, statistic), found in lines.items()
+    ]
+    trials = sorted({row["trials"] for row in rows})
+    caption = (
+        f"Spearman's ρ of continuous settings and ANOVA's F of N, K and W, over {_listed(trials)} SAE trials. Strong: "
+        f"p < {LEVEL} / {tests}, so that among these {tests} tests any is marked by chance with a probability of at "
+        f"most {LEVEL}; without that care about {LEVEL * tests:.0f} would fall below {LEVEL} by themselves. 0.0000 "
+        "is less than 0.00005. A search looks where it is promising, so settings are not independent of each other: "
+        "a link is no cause."
+    )
+    columns = (Column("Setting"), Column("Statistic"), *pairs)
+    return Table(name, "What the settings do", caption, columns, tuple(body))
+
+
+def trials_table(trials: Sequence[TrialValues], metrics: Sequence[str], task: str, name: str = "trials") -> Table:
+    """All trials of a study at the K they were trained for, whatever became of them."""
+    measured = [*metrics, *COSTS]
+    shown = {m: [value / unit_of(m) for item in trials if (value := item.get(m)) is not None] for m in measured}
+    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("State")]
+    columns = [*heads, *(metric_column(metric, task, shown[metric]) for metric in measured), Column("Seconds")]
+    rows = [
+        (
+            *(Cell(item.trial.name), Cell(LOOKS[item.kind].name), Cell(item.settings), Cell(item.state)),
+            *(_number_cell(item.get(metric), metric) for metric in measured),
+            Cell(item.seconds),
+        )
+        for item in trials
+    ]
+    caption = (
+        "Every trial at the K it was trained for; metrics are of the validation split, which alone may choose. "
+        "Strong: the best of a column. Seconds are of training."
+    )
+    return Table(name, "All trials", caption, tuple(columns), mark_best(columns, rows))
+
+
+def mark_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows with the best of every column that has a direction marked.
+
+    Numbers that look the same as the best are marked with it. A column with fewer than two numbers has no best.
+    """
+    best = [_best_shown(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
+    return tuple(
+        tuple(
+            replace(cell, strong=text is not None and _mean_shown(cell, column) == text)
+            for cell, column, text in zip(row, columns, best, strict=True)
+        )
+        for row in rows
+    )
+
+
+_K_PRIME = "K′ is the number of exits per input that an SAE predicts with."
+
+
+def _best_shown(column: Column, cells: Iterable[Cell]) -> str | None:
+    """The best number of a column as it is shown."""
+    numbers = [cell for cell in cells if isinstance(cell.value, int | float)]
+    if not column.better or len(numbers) < 2:
+        return None
+    choose = max if column.better == "↑" else min
+    return _mean_shown(choose(numbers, key=lambda cell: float(cell.value or 0.0)), column)
+
+
+def _mean_shown(cell: Cell, column: Column) -> str:
+    return show(replace(cell, std=None), column)
+
+
+def _named(result: Result) -> tuple[Cell, Cell, Cell, Cell]:
+    k_prime = Cell(result.eval_exits if result.method == "sae" else None)
+    return Cell(result.label), Cell(LOOKS[result.kind].name), Cell(result.settings), k_prime
+
+
+def _column_of(results: Sequence[Result], metric: str, where: Where, task: str) -> Column:
+    spreads = [result.get(metric, where) for result in results]
+    shown = [spread.mean / unit_of(metric) for spread in spreads if spread is not None]
+    return metric_column(metric, task, shown, under_shift=where == "shift")
+
+
+def _spread_cell(spread: Spread | None, metric: str) -> Cell:
+    if spread is None:
+        return Cell(None)
+    unit = unit_of(metric)
+    return Cell(spread.mean / unit, None if spread.std is None else spread.std / unit)
+
+
+def _number_cell(value: float | None, metric: str) -> Cell:
+    return Cell(None) if value is None or not math.isfinite(value) else Cell(value / unit_of(metric))
+
+
+def _test_cells(row: Mapping[str, Any] | None, tests: int) -> tuple[Cell, Cell]:
+    if row is None or row["p"] is None:
+        return Cell(None), Cell(None)
+    return Cell(row["value"]), Cell(row["p"], strong=row["p"] < LEVEL / tests)
+
+
+def _seeds_note(results: Sequence[Result]) -> str:
+    """What mean ± std does not tell: runs without shift, numbers that were of no use."""
+    fewer = [f"{item.label} ({item.shift_runs})" for item in results if item.shift and item.shift_runs < len(item.runs)]
+    useless = sum(spread.left_out for item in results for spread in item.test.values())
+    notes = f" Under shift fewer seeds were measured of {', '.join(fewer)}." if fewer else ""
+    return notes + (f" {useless} numbers that were not finite are left out." if useless else "")
+
+
+def _place(kind: str) -> int:
+    return list(LOOKS).index(kind)
+
+
+def _listed(counts: Sequence[int]) -> str:
+    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "no"

@@ -1,0 +1,178 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sae.analysis.ranking import MeanRank
+from sae.analysis.results import Result, Spread
+from sae.analysis.trial_values import read_trials
+from sae.objectives import COSTS, MEASURED_COSTS, METRICS
+from sae.report.content import Cell, Column, Table, show
+from sae.report.kinds import LOOKS
+from sae.report.metric_names import NAMES, digits_for
+from sae.report.tables import (
+    best_table,
+    confirmed_table,
+    influence_table,
+    mark_best,
+    rank_table,
+    trials_table,
+)
+from tests.results import result, small_config, write_run
+from tests.studies import small_study
+
+TASK = "classification"
+EE = {"name": "sae", "inputs": 1, "exits": 2}
+
+
+def results() -> list[Result]:
+    return [
+        result("sae/1", {"f1": 0.8, "nll": Spread(0.5, None)}, method=EE, flops=2e6, eval_exits=1),
+        result("standard/0", {"f1": 0.7, "nll": 0.6}, flops=5e5),
+        result("sae/2", {"f1": 0.9, "nll": 0.7}, method=EE, flops=3e6),
+    ]
+
+
+def column(table: Table, title: str) -> list[Cell]:
+    index = [item.title for item in table.columns].index(title)
+    return [row[index] for row in table.rows]
+
+
+def shown(table: Table, title: str) -> list[str]:
+    index = [item.title for item in table.columns].index(title)
+    return [show(row[index], table.columns[index]) for row in table.rows]
+
+
+def is_whole(table: Table) -> bool:
+    return all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_a_row_for_every_configuration_with_its_deviation_and_cost() -> None:
+    table = confirmed_table(results(), ["f1", "nll"], TASK)
+    assert is_whole(table)
+    titles = ["Configuration", "Method", "Settings", "K′", "F1", "NLL", "MFLOPs", "M params", "Seeds"]
+    assert [item.title for item in table.columns] == titles
+    assert [item.better for item in table.columns[4:8]] == ["↑", "↓", "↓", "↓"]
+    assert shown(table, "Method") == ["SAE: EE", "Standard", "SAE: EE"]
+    assert shown(table, "K′") == ["1", "–", "2"]
+    assert shown(table, "NLL") == ["0.500", "0.600 ± 0.010", "0.700 ± 0.010"]
+    assert shown(table, "MFLOPs") == ["2.000 ± 0.000", "0.500 ± 0.000", "3.000 ± 0.000"]
+
+
+def test_shift_and_failures_have_columns_where_there_are_any(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / str(seed), small_config(seed), [{"nll": 1.0}] * 3) for seed in (0, 1)]
+    shifted = result("a", {"nll": 1.0}, shift={"nll": 2.0}, runs=runs[:1], failed=1)
+    table = confirmed_table([shifted, *results()], ["nll"], TASK)
+    assert is_whole(table)
+    assert shown(table, "NLL (shift)") == ["2.00 ± 0.02", "–", "–", "–"]
+    assert shown(table, "Failed") == ["1", "0", "0", "0"]
+    assert not any(item.title == "MFLOPs (shift)" for item in table.columns)
+
+
+def test_what_a_mean_does_not_tell_is_in_the_caption(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / str(seed), small_config(seed), [{"nll": 1.0}] * 3) for seed in (0, 1)]
+    whole = result("a", {"nll": 1.0}, shift={"nll": 2.0}, runs=runs)
+    assert "fewer seeds" not in confirmed_table([whole], ["nll"], TASK).caption
+    values = {**vars(whole), "shift_runs": 1, "test": {"nll": Spread(1.0, None, 1)}}
+    caption = confirmed_table([Result(**values)], ["nll"], TASK).caption
+    assert "fewer seeds were measured of a (1)" in caption
+    assert "1 numbers that were not finite are left out" in caption
+
+
+def test_the_best_table_has_a_row_for_each_class_and_metric_in_the_papers_order() -> None:
+    table = best_table(results(), ["f1", "nll"], TASK)
+    assert is_whole(table)
+    rows = list(zip(shown(table, "Method"), shown(table, "Best in"), shown(table, "Configuration"), strict=True))
+    assert rows == [
+        ("Standard", "F1", "standard/0"),
+        ("Standard", "NLL", "standard/0"),
+        ("SAE: EE", "F1", "sae/2"),
+        ("SAE: EE", "NLL", "sae/1"),
+    ]
+    assert shown(table, "Configurations") == ["1", "1", "2", "2"]
+    assert [cell.strong for cell in column(table, "F1")] == [False, False, True, False]
+
+
+def test_the_best_table_under_shift_needs_shift() -> None:
+    assert best_table(results(), ["nll"], TASK, "shift").rows == ()
+    shifted = result("a", {"nll": 1.0}, shift={"nll": 2.0})
+    table = best_table([*results(), shifted], ["nll"], TASK, "shift")
+    assert shown(table, "NLL (shift)") == ["2.00 ± 0.02"]
+
+
+def test_ranks_are_in_the_papers_order_with_the_least_strong() -> None:
+    ranks = [
+        MeanRank("EE", "f1", 1.0, None, 1),
+        MeanRank("standard", "f1", 1.5, 0.7, 2),
+        MeanRank("standard", "flops", 1.0, 0.0, 2),
+    ]
+    table = rank_table(ranks)
+    assert is_whole(table)
+    assert shown(table, "Method") == ["Standard", "SAE: EE"]
+    assert shown(table, "F1") == ["1.50 ± 0.70", "1.00"]
+    assert shown(table, "FLOPs") == ["1.00 ± 0.00", "–"]
+    assert shown(table, "Data sets") == ["2", "1"]
+    assert [cell.strong for cell in column(table, "F1")] == [False, True]
+    assert not any(cell.strong for cell in column(table, "FLOPs"))  # one number is no best
+
+
+def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:
+    row = {"metric": "nll", "trials": 20}
+    rows = [
+        {**row, "setting": "T start", "statistic": "rho", "value": 0.6, "p": 0.02},
+        {**row, "setting": "T end", "statistic": "rho", "value": None, "p": None},
+        {**row, "setting": "N", "statistic": "F", "value": 30.0, "p": 0.001},
+        {**row, "setting": "K", "statistic": "F", "value": 1.0, "p": 0.5},
+    ]
+    table = influence_table(rows)
+    assert is_whole(table)
+    assert shown(table, "NLL p") == ["0.0200", "–", "0.0010", "0.5000"]
+    assert [cell.strong for cell in column(table, "NLL p")] == [False, False, True, False]  # 0.05 / 3 is 0.0167
+    assert "0.05 / 3" in table.caption
+    assert "over 20 SAE trials" in table.caption
+    assert is_whole(influence_table([]))
+
+
+def test_all_trials_are_listed_whatever_became_of_them(tmp_path: Path) -> None:
+    trials = read_trials(small_study(tmp_path / "s").record.trials())
+    table = trials_table(trials, ["f1", "nll"], TASK)
+    assert is_whole(table)
+    assert len(table.rows) == 6
+    assert shown(table, "State")[:3] == ["finished", "failed", "finished"]
+    assert shown(table, "NLL") == ["0.300", "–", "0.200", "–", "–", "0.600"]
+    assert [cell.strong for cell in column(table, "NLL")] == [False, False, True, False, False, False]
+    assert shown(table, "Seconds") == ["60", "60", "60", "60", "–", "60"]
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(-9, 9)), max_size=8), st.sampled_from("↑↓"))
+def test_all_that_look_like_the_best_are_strong(values: list[float | None], better: str) -> None:
+    head = Column("x", better, 2)
+    cells = [row[0] for row in mark_best([head], [(Cell(value),) for value in values])]
+    numbers = [value for value in values if value is not None]
+    strong = {show(cell, head) for cell in cells if cell.strong}
+    if len(numbers) < 2:
+        assert not strong
+    else:
+        best = f"{(max if better == '↑' else min)(numbers):.2f}"
+        assert strong == {best}
+        assert all(cell.strong == (show(cell, head) == best) for cell in cells)
+
+
+def test_columns_without_a_direction_have_no_best() -> None:
+    rows = mark_best([Column("Seeds")], [(Cell(1),), (Cell(2),)])
+    assert not any(cell.strong for row in rows for cell in row)
+
+
+def test_everything_that_is_measured_has_a_name() -> None:
+    assert set(NAMES) == {*METRICS["classification"], *METRICS["regression"], *COSTS, *MEASURED_COSTS}
+
+
+@pytest.mark.parametrize(("values", "digits"), [([], 3), ([0.0], 3), ([1e-9], 6), ([float("nan"), 2.5], 2)])
+def test_decimals_follow_the_numbers(values: list[float], digits: int) -> None:
+    assert digits_for(values) == digits
+
+
+def test_every_class_of_methods_can_be_placed() -> None:
+    ranks = [MeanRank(kind, "nll", 1.0, None, 1) for kind in reversed(LOOKS)]
+    assert shown(rank_table(ranks), "Method") == [look.name for look in LOOKS.values()]
