@@ -1,0 +1,194 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+
+  // Theme: the system's, until somebody chooses.
+  const stored = {
+    get() { try { return localStorage.getItem("sae-theme"); } catch { return null; } },
+    set(theme) { try { localStorage.setItem("sae-theme", theme); } catch { /* files may have no storage */ } },
+  };
+  document.getElementById("theme").addEventListener("click", () => {
+    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    stored.set(root.dataset.theme);
+  });
+  system.addEventListener("change", () => {
+    if (!stored.get()) root.dataset.theme = system.matches ? "dark" : "light";
+  });
+
+  // Tables: a click sorts, another turns the order round, a third brings the given order back.
+  const NEXT = {
+    ascending: { none: "ascending", ascending: "descending", descending: "none" },
+    descending: { none: "descending", descending: "ascending", ascending: "none" },
+  };
+  const compareNumbers = (a, b) => (a < b ? -1 : Number(a > b)); // a difference of infinities is no number
+  const compareCells = (one, other) => {
+    const [a, b] = [one, other].map((cell) => cell.dataset.value);
+    if (a !== undefined && b !== undefined) return compareNumbers(Number(a), Number(b));
+    if (a !== undefined || b !== undefined) return a !== undefined ? -1 : 1;
+    return one.textContent.localeCompare(other.textContent, undefined, { numeric: true });
+  };
+  const isMissing = (cell) => "missing" in cell.dataset;
+  const sortRows = (rows, column, order) => {
+    const sign = order === "descending" ? -1 : 1;
+    return [...rows].sort((one, other) => {
+      const [a, b] = [one.cells[column], other.cells[column]];
+      return isMissing(a) - isMissing(b) || (isMissing(a) ? 0 : sign * compareCells(a, b));
+    });
+  };
+  for (const table of document.querySelectorAll("figure.table table")) {
+    const body = table.tBodies[0];
+    const given = [...body.rows];
+    const headings = [...table.tHead.rows[0].cells];
+    headings.forEach((heading, column) => {
+      const button = heading.querySelector("button");
+      button.addEventListener("click", () => {
+        const order = NEXT[button.dataset.first][heading.getAttribute("aria-sort")];
+        headings.forEach((other) => other.setAttribute("aria-sort", "none"));
+        heading.setAttribute("aria-sort", order);
+        body.append(...(order === "none" ? given : sortRows(given, column, order)));
+      });
+    });
+  }
+  for (const button of document.querySelectorAll(".more")) {
+    const table = button.parentElement.querySelector("table");
+    const closed = button.textContent;
+    button.setAttribute("aria-expanded", "false");
+    button.addEventListener("click", () => {
+      const whole = table.classList.toggle("whole");
+      button.setAttribute("aria-expanded", String(whole));
+      button.textContent = whole ? "Show fewer" : closed;
+    });
+  }
+
+  // Commands: copied where the browser lets us, else selected for the reader to copy.
+  const copyOf = async (code) => {
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      return "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      return document.execCommand("copy") ? "Copied" : "Selected";
+    }
+  };
+  for (const button of document.querySelectorAll(".copy")) {
+    button.addEventListener("click", async () => {
+      button.textContent = await copyOf(button.parentElement.querySelector("code"));
+      setTimeout(() => { button.textContent = "Copy"; }, 1600);
+    });
+  }
+
+  // Figures.
+  const { config, figures } = JSON.parse(document.getElementById("figures").textContent);
+  const views = new Map();
+  const LETTER = 7; // pixels that a letter of a title takes
+
+  // Titles in as many lines as their place asks for.
+  const wrap = (text, length) => {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      const last = lines.pop();
+      if (last && last.length + 1 + word.length > length) lines.push(last, word);
+      else lines.push(last ? `${last} ${word}` : word);
+    }
+    return lines;
+  };
+  const wrapTitle = (title, width) => {
+    const lines = (text) => [text ?? []].flat().flatMap((line) => wrap(line, width / LETTER));
+    if (typeof title === "string") return { text: lines(title), limit: width };
+    return title && { ...title, text: lines(title.text), subtitle: lines(title.subtitle), limit: width };
+  };
+  const draw = async (place, spec) => {
+    const columns = Math.max(1, Math.floor(place.clientWidth / 120));
+    const legend = { ...config.legend, columns, gradientLength: Math.min(200, place.clientWidth * 0.6) };
+    try {
+      const title = wrapTitle(spec.title, place.clientWidth);
+      const result = await vegaEmbed(place, title ? { ...spec, title } : spec, {
+        mode: "vega-lite",
+        renderer: "svg",
+        actions: false,
+        config: { ...config, legend, font: getComputedStyle(document.body).fontFamily },
+        tooltip: { disableDefaultStyle: true },
+      });
+      result.view.addEventListener("click", (event, item) => pin(event, item));
+      return result.view;
+    } catch (error) {
+      place.classList.add("failed");
+      place.textContent = `This panel could not be drawn: ${error.message}`;
+      console.error(error);
+      return null;
+    }
+  };
+  const drawAll = async () => {
+    for (const figure of document.querySelectorAll("[data-figure]")) {
+      const places = [...figure.querySelectorAll(".panel")];
+      const specs = figures[figure.dataset.figure];
+      views.set(figure, await Promise.all(places.map((place, index) => draw(place, specs[index]))));
+    }
+    root.dataset.drawn = "true";
+  };
+
+  // Details of a mark stay where it was clicked, to be read and copied, until a click elsewhere or Escape.
+  const unpin = () => document.querySelectorAll(".pinned").forEach((box) => box.remove());
+  const pin = (event, item) => {
+    const shown = document.getElementById("vg-tooltip-element");
+    if (!item || !item.tooltip || !shown) return;
+    unpin();
+    const box = document.createElement("div");
+    const place = shown.getBoundingClientRect();
+    box.className = "pinned";
+    box.append(...[...shown.childNodes].map((node) => node.cloneNode(true)));
+    box.style.left = `${place.left + scrollX}px`;
+    box.style.top = `${place.top + scrollY}px`;
+    document.body.append(box);
+    shown.classList.remove("visible");
+    event.stopPropagation();
+  };
+  document.addEventListener("click", (event) => { if (!event.target.closest(".pinned")) unpin(); });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") unpin(); });
+
+  // A figure as a picture: its panels side by side, in the colours that are seen.
+  const colours = (text) => {
+    const style = getComputedStyle(root);
+    return text.replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
+  };
+  const pictureOf = async (figure) => {
+    const parser = new DOMParser();
+    const gap = 24;
+    let [x, height, panels] = [gap, 0, ""];
+    for (const view of views.get(figure)) {
+      if (!view) continue;
+      const svg = parser.parseFromString(await view.toSVG(), "image/svg+xml").documentElement;
+      svg.setAttribute("x", x);
+      svg.setAttribute("y", gap);
+      x += Number(svg.getAttribute("width")) + gap;
+      height = Math.max(height, Number(svg.getAttribute("height")));
+      panels += new XMLSerializer().serializeToString(svg);
+    }
+    const size = { width: x, height: height + 2 * gap };
+    const open = `<svg xmlns="http://www.w3.org/2000/svg" width="${size.width}" height="${size.height}">`;
+    const text = colours(`${open}<rect width="100%" height="100%" fill="var(--paper)"/>${panels}</svg>`);
+    return { ...size, url: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}` };
+  };
+  const asPng = async ({ width, height, url }) => {
+    const image = new Image();
+    image.src = url;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [2 * width, 2 * height];
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return canvas.toDataURL("image/png");
+  };
+  for (const button of document.querySelectorAll(".save")) {
+    button.addEventListener("click", async () => {
+      const figure = button.closest("[data-figure]");
+      const picture = await pictureOf(figure);
+      const link = document.createElement("a");
+      link.href = button.dataset.format === "png" ? await asPng(picture) : picture.url;
+      link.download = `${figure.dataset.figure}.${button.dataset.format}`;
+      link.click();
+    });
+  }
+
+  drawAll();
+})();

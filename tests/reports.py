@@ -1,0 +1,73 @@
+"""A small report with a bit of everything."""
+
+import altair as alt
+
+from sae.report.content import Cell, Chart, Column, Figure, Lead, Note, Report, Section, Table
+from sae.report.kinds import LOOKS
+
+COMMAND = "sae train --data pneumonia --set method.inputs=3 --set method.exits=2 --out runs/a-folder-with-a-long-name"
+HOSTILE = "</script><script>document.title='broken'</script><b>&"
+
+
+def scatter() -> Chart:
+    """Marks of every kind, with a command to show; a ring on top."""
+    rows = [
+        {"x": index, "y": index % 4, "method": look.name, "command": COMMAND}
+        for index, look in enumerate(LOOKS.values())
+    ]
+    names, looks = [look.name for look in LOOKS.values()], LOOKS.values()
+    base = alt.Chart(alt.Data(values=rows), height=150).encode(x="x:Q", y="y:Q")
+    marks = base.mark_point(filled=True, size=150, opacity=1).encode(
+        color=alt.Color("method:N", scale=alt.Scale(domain=names, range=[look.colour for look in looks])),
+        shape=alt.Shape("method:N", scale=alt.Scale(domain=names, range=[look.shape for look in looks])),
+        tooltip=["method:N", "command:N"],
+    )
+    ring = base.transform_filter("datum.x == 2").mark_point(size=400, stroke="black")
+    return alt.LayerChart(layer=[marks, ring])
+
+
+def line() -> Chart:
+    rows = [{"trials": trials, "share": 1 - 1 / trials} for trials in range(1, 6)]
+    base = alt.Chart(alt.Data(values=rows), height=150)
+    chart: alt.Chart = base.mark_line(color="black").encode(x="trials:Q", y="share:Q")
+    return chart
+
+
+def cells() -> Chart:
+    rows = [{"N": n, "K": k, "nll": n / k, HOSTILE: HOSTILE} for n in (1, 2) for k in (1, 2, 3)]
+    base = alt.Chart(alt.Data(values=rows)).encode(x="K:O", y="N:O")
+    layers = [base.mark_rect().encode(color="nll:Q"), base.mark_text(color="black").encode(text="nll:Q")]
+    return alt.LayerChart(layer=layers, title=HOSTILE)
+
+
+def table(num_rows: int, name: str = "front") -> Table:
+    """Scores go up and down with the rows; the second row has none."""
+    columns = (Column("method"), Column("F1", "↑", digits=3), Column("FLOPs", "↓"), Column("how it was trained"))
+    rows = tuple(
+        (
+            Cell(f"{HOSTILE} {row}"),
+            Cell(None) if row == 1 else Cell((row * 7 % num_rows) / num_rows, 0.01, strong=row == 0),
+            Cell(1000 * (row + 1)),
+            Cell(COMMAND),
+        )
+        for row in range(num_rows)
+    )
+    return Table(name, f"Front {HOSTILE}", f"Caption {HOSTILE}", columns, rows)
+
+
+def small_report() -> Report:
+    lead = Lead(
+        f"Take SAE with N = 2 and K = 3. {HOSTILE}",
+        reasons=("It is as good as an ensemble.", f"Run `sae pick` {HOSTILE}"),
+        receipt=table(3, "receipt"),
+        commands=((COMMAND, "Train it again:"), (f"echo {HOSTILE}", "Hostile:")),
+    )
+    figures = (
+        Figure("search-quality", f"Search {HOSTILE}", "Hover.", (scatter(), line())),
+        Figure("grid", "Grid", f"Darker is worse. {HOSTILE}", (cells(),)),
+    )
+    sections = (
+        Section("search", f"What was found? {HOSTILE}", "All of it.", (*figures, Note(f"Three failed. {HOSTILE}"))),
+        Section("front", "Which are the best?", "These.", (table(20),)),
+    )
+    return Report(f"pneumonia {HOSTILE}", ("60 trials", HOSTILE), lead, sections)
