@@ -60,12 +60,11 @@ def train(
 
 def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> "RunConfig":
     """Layers of settings, lowest first: what the data set suggests for the method, YAML, flags, --set."""
-    from sae.config import resolve, suit_method
-    from sae.data.catalogue import suggestions
+    from sae.data.catalogue import resolve_on
     from sae.settings import from_assignments, merge, read_yaml
 
     given = merge(merge(read_yaml(config) if config else {}, flags), from_assignments(assignments))
-    return resolve({"method": {"name": "sae"}}, suit_method(suggestions(data_name(given)), given), given)
+    return resolve_on(data_name(given), given)
 
 
 def data_name(given: dict[str, Any]) -> str:
