@@ -97,6 +97,14 @@ class Folder:
 
         self._replace(name, write)
 
+    def read_rows(self, name: str) -> list[dict[str, str]]:
+        """Read rows of CSV by their keys, as texts."""
+        try:
+            with self._reading(name) as path, path.open(newline="", encoding="utf-8") as file:
+                return list(csv.DictReader(file))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise RecordError(f"{self.path / name} is damaged ({error}): {self.ADVICE}") from None
+
     def write_arrays(self, name: str, arrays: Arrays, metadata: dict[str, str] | None = None) -> None:
         """Write named arrays as safetensors."""
         from safetensors.numpy import save

@@ -14,6 +14,7 @@ EXTRA_OF = {
     **dict.fromkeys(("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "altair"), "train"),
     "pyarrow": "tables",
     "ray": "ray",
+    "tensorboard": "tensorboard",
 }
 """Which extra brings which package."""
 

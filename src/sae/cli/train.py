@@ -34,6 +34,9 @@ def train(
     set_: Annotated[list[str] | None, typer.Option("--set", help="any setting, e.g. train.lr=1e-3")] = None,
     force: Annotated[bool, typer.Option(help="start over, whatever the folder holds of a run")] = False,
     processes: options.Processes = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="also write event files for TensorBoard, after every epoch")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
@@ -51,8 +54,11 @@ def train(
     from sae.cli.output import print_evaluation, print_json, print_message
     from sae.training.progress import Bar
     from sae.training.run import train as train_run
+    from sae.training.tracking import UNTRACKED, TensorBoard
 
-    record = train_run(run, out, force=force, processes=processes or options.num_cores(), display=Bar())
+    tracker = TensorBoard() if tensorboard else UNTRACKED
+    cores = processes or options.num_cores()
+    record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker)
     report = {"run": str(out), "split": "test", **record.report("test"), "shift": None}
     (print_json if json else print_evaluation)(report)
     print_message(f"the run is in {out}")
