@@ -24,8 +24,8 @@ class Tracker(Protocol):
     def epochs(self, record: RunRecord, history: Sequence[Row]) -> AbstractContextManager[Callable[[Row], None]]:
         """Begin with the rows that are there; the context gives a function to be called with every new one."""
 
-    def write(self, record: RunRecord) -> None:
-        """The view of what a run has recorded so far, whoever trained it."""
+    def write(self, record: RunRecord) -> bool:
+        """The view of what a run has recorded so far, whoever trained it; returns whether there is one now."""
 
 
 class Untracked:
@@ -37,8 +37,10 @@ class Untracked:
         del record, history
         yield lambda _: None
 
-    def write(self, record: RunRecord) -> None:
+    def write(self, record: RunRecord) -> bool:
         """Nothing."""
+        del record
+        return False
 
 
 UNTRACKED = Untracked()
@@ -78,12 +80,13 @@ class TensorBoard:
 
             yield add
 
-    def write(self, record: RunRecord) -> None:
+    def write(self, record: RunRecord) -> bool:
         """Event files of what a run has recorded; none where it has no history, as a derived one."""
         history = record.history()
         if history:
             with self.epochs(record, history):
                 pass
+        return bool(history)
 
     def _start(self) -> Any:
         """Tells a TensorBoard that is looking on to forget what it has read of the file before this one."""
