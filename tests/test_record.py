@@ -109,6 +109,38 @@ def test_history_is_one_row_per_epoch(record: RunRecord) -> None:
     assert (record.path / record.HISTORY).read_text().split() == ["epoch,loss", "1,0.5", "2,0.25"]
 
 
+def test_history_is_read_as_it_was_written(record: RunRecord) -> None:
+    assert record.history() == []
+    rows = [{"epoch": 1, "loss": 0.1 + 0.2}, {"epoch": 2, "loss": 1e-300}]
+    record.write_rows(record.HISTORY, rows)
+    assert record.history() == rows
+
+
+@pytest.mark.parametrize("text", ["loss\n1\n", "epoch,loss\n1\n", "epoch,loss\n1,x\n", "epoch\n1,2\n"])
+def test_a_damaged_history_is_named(record: RunRecord, text: str) -> None:
+    (record.path / record.HISTORY).write_text(text)
+    with pytest.raises(RecordError, match=r"history.csv must hold a row of numbers for each epoch"):
+        record.history()
+
+
+def test_rows_that_are_no_text_are_named(record: RunRecord) -> None:
+    (record.path / record.HISTORY).write_bytes(b"epoch\n\xff\n")
+    with pytest.raises(RecordError, match=r"history.csv is damaged"):
+        record.history()
+
+
+def test_force_deletes_event_files_and_nothing_else_beside_them(record: RunRecord) -> None:
+    events = record.path / record.TENSORBOARD
+    for notes in (False, True):
+        events.mkdir()
+        (events / "events.out.tfevents.1.x").write_text("")
+        if notes:
+            (events / "notes.txt").write_text("mine")
+        RunRecord.create(record.path, run_config(), force=True)
+        assert [path.name for path in events.glob("*")] == (["notes.txt"] if notes else [])
+        assert events.exists() == notes
+
+
 def test_status_is_json(record: RunRecord) -> None:
     record.write_json(record.STATUS, {"state": "finished"})
     assert json.loads((record.path / record.STATUS).read_text()) == {"state": "finished"}

@@ -5,6 +5,7 @@ last, so that a folder is either unfinished work, which is resumed, or a whole r
 """
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
 
@@ -118,6 +119,7 @@ class RunRecord(Record[RunConfig]):
         "status.json",
     )
     INTERIM, LATENCY = "interim.json", "latency.json"
+    TENSORBOARD, EVENTS = "tensorboard", "events.out.tfevents.*"
     FILES = (STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY)
 
     @classmethod
@@ -174,7 +176,27 @@ class RunRecord(Record[RunConfig]):
                 (self.path / name).unlink(missing_ok=True)
         for path in self.path.glob("shift-*"):
             path.unlink()
+        self.clear_events()
         (self.path / self.CONFIG).unlink(missing_ok=True)
+
+    def clear_events(self) -> None:
+        """Delete the event files of TensorBoard, and their folder if nothing else is in it."""
+        folder = self.path / self.TENSORBOARD
+        for path in folder.glob(self.EVENTS):
+            path.unlink()
+        with suppress(OSError):  # it is not there, or holds what is not ours
+            folder.rmdir()
+
+    def history(self) -> list[dict[str, float]]:
+        """A row for each epoch that is done; empty where none was recorded."""
+        if not (self.path / self.HISTORY).exists():
+            return []
+        rows = self.read_rows(self.HISTORY)
+        try:
+            return [{"epoch": float(row["epoch"]), **{key: float(row[key]) for key in row}} for row in rows]
+        except (KeyError, TypeError, ValueError):
+            what = f"{self.path / self.HISTORY} must hold a row of numbers for each epoch, however it does not"
+            raise RecordError(f"{what}: {self.ADVICE}") from None
 
     def report(self, split: str) -> dict[str, Any]:
         """What was measured of a split: `exits, metrics, by_exits`."""

@@ -44,11 +44,7 @@ class Trial:
     @property
     def state(self) -> str:
         """How it ended, `finished`, `stopped` or `failed`; else `unfinished`, or `damaged` where nobody can tell."""
-        try:
-            status = self.run.status
-        except RecordError:
-            return DAMAGED
-        return str(status["state"]) if status else UNFINISHED
+        return state_of(self.run)
 
 
 class StudyRecord(Record[StudyConfig]):
@@ -105,6 +101,15 @@ class StudyRecord(Record[StudyConfig]):
         for name in (*(name for name in self.FILES if name != self.CONFIG), self.CONFIG):
             path = self.path / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def state_of(run: RunRecord) -> str:
+    """How a run ended, `finished`, `stopped` or `failed`; else `unfinished`, or `damaged` where nobody can tell."""
+    try:
+        status = run.status
+    except RecordError:
+        return DAMAGED
+    return str(status["state"]) if status else UNFINISHED
 
 
 def config_hash(config: RunConfig) -> str:

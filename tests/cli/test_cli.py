@@ -219,6 +219,22 @@ def test_a_command_without_its_extra_says_which(missing: str, tmp_path: Path) ->
     assert "Traceback" not in done.stderr
 
 
+def test_tracking_without_its_extra_says_so_before_anything_is_done(tmp_path: Path) -> None:
+    arguments = ["sae", "train", "--data", "digits", "--tensorboard", "--out", str(tmp_path / "x")]
+    done = python(
+        f"import sys; sys.modules['tensorboard'] = None; sys.argv = {arguments}; from sae.cli import main; main()"
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: this command needs tensorboard")
+    assert "sae[tensorboard]" in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_training_writes_event_files_if_asked_to(tmp_path: Path) -> None:
+    assert sae("train", "--data", "digits", *FAST, "--tensorboard", "--out", tmp_path / "x")[0] == 0
+    assert len(list((tmp_path / "x" / "tensorboard").iterdir())) == 1
+
+
 def test_every_public_name_is_there() -> None:
     import sae
 

@@ -174,7 +174,8 @@ def test_pick_prints_one_configuration_with_its_reason_and_what_to_do(study: Pat
     assert "test (not used for choosing)" in out
     run = read("pick", study)["run"]
     assert f"run folder:     {run}" in lines
-    assert f"train it again: sae train --config '{run}/config.yaml' --out runs/picked" in lines
+    again = "sae train --data digits --depth 3 --epochs 2 --set data.crop=0 --out runs/picked"
+    assert f"train it again: {again}" in lines
     assert f"look closer:    sae evaluate '{run}' --eval-exits 2" in lines
 
 

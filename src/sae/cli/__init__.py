@@ -14,6 +14,7 @@ EXTRA_OF = {
     **dict.fromkeys(("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "altair"), "train"),
     "pyarrow": "tables",
     "ray": "ray",
+    "tensorboard": "tensorboard",
 }
 """Which extra brings which package."""
 
@@ -73,6 +74,7 @@ from sae.cli import (  # noqa: E402
     pareto,
     pick,
     predict,
+    runs,
     search,
     train,
 )
@@ -88,4 +90,5 @@ app.command("adaptive")(adaptive.adaptive)
 app.add_typer(data.app, name="data")
 app.command("pareto")(pareto.pareto)
 app.command("pick")(pick.pick)
+app.command("runs")(runs.runs)
 app.command("demo")(demo.demo)

@@ -34,11 +34,15 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         table.add_column(column, justify="right" if is_number else "left", no_wrap=index == 0)
     for row in rows:
         table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=200)
+    console = result_console()
     console.print(title, style="bold", markup=False, highlight=False)
     console.print(table)
+
+
+def result_console() -> Console:
+    """Standard output; wide where it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
 
 
 def print_line(line: str) -> None:

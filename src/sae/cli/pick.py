@@ -53,10 +53,12 @@ def metrics_on_test(chosen: "Candidate") -> dict[str, float]:
 
 def commands(chosen: "Candidate") -> dict[str, str]:
     """How to train the configuration again, and how to look at it closer."""
+    from sae.report.commands import train_command
+
     run = chosen.trial.run
     exits = f" --eval-exits {chosen.eval_exits}" if chosen.trial.method == "sae" else ""
     return {
-        "train": f"sae train --config {shlex.quote(str(run.path / run.CONFIG))} --out runs/picked",
+        "train": train_command(chosen.config, "runs/picked"),
         "evaluate": f"sae evaluate {shlex.quote(str(run.path))}{exits}",
     }
 

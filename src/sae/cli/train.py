@@ -34,6 +34,9 @@ def train(
     set_: Annotated[list[str] | None, typer.Option("--set", help="any setting, e.g. train.lr=1e-3")] = None,
     force: Annotated[bool, typer.Option(help="start over, whatever the folder holds of a run")] = False,
     processes: options.Processes = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="also write event files for TensorBoard, after every epoch")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
@@ -51,8 +54,11 @@ def train(
     from sae.cli.output import print_evaluation, print_json, print_message
     from sae.training.progress import Bar
     from sae.training.run import train as train_run
+    from sae.training.tracking import UNTRACKED, TensorBoard
 
-    record = train_run(run, out, force=force, processes=processes or options.num_cores(), display=Bar())
+    tracker = TensorBoard() if tensorboard else UNTRACKED
+    cores = processes or options.num_cores()
+    record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker)
     report = {"run": str(out), "split": "test", **record.report("test"), "shift": None}
     (print_json if json else print_evaluation)(report)
     print_message(f"the run is in {out}")
@@ -60,12 +66,11 @@ def train(
 
 def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> "RunConfig":
     """Layers of settings, lowest first: what the data set suggests for the method, YAML, flags, --set."""
-    from sae.config import resolve, suit_method
-    from sae.data.catalogue import suggestions
+    from sae.data.catalogue import resolve_on
     from sae.settings import from_assignments, merge, read_yaml
 
     given = merge(merge(read_yaml(config) if config else {}, flags), from_assignments(assignments))
-    return resolve({"method": {"name": "sae"}}, suit_method(suggestions(data_name(given)), given), given)
+    return resolve_on(data_name(given), given)
 
 
 def data_name(given: dict[str, Any]) -> str:

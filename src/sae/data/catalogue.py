@@ -6,10 +6,11 @@ Light to import: the readers are loaded only when a set is.
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sae.config import DataConfig
+from sae.config import DataConfig, RunConfig, resolve, suit_method
 from sae.data.entry import Entry, PublishedFile
 from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
 from sae.errors import DataError, did_you_mean
+from sae.settings import Layer
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Samples
@@ -77,6 +78,16 @@ def suggestions(name: str) -> dict[str, Any]:
     """The lowest layer of a run's settings: what the data set of this name or path suggests."""
     entry = find_entry(name)
     return {**entry.suggests, "data": {"name": name, **entry.suggests.get("data", {})}}
+
+
+def resolve_on(name: str, given: Layer) -> RunConfig:
+    """The settings of a run on this data: what it suggests for the method, and over that what is given.
+
+    Example:
+        >>> resolve_on("digits", {"method": "batch_ensemble"}).train.batch_size
+        72
+    """
+    return resolve({"method": {"name": "sae"}}, suit_method(suggestions(name), given), given)
 
 
 def load(config: DataConfig, seed: int = 0) -> "Dataset":

@@ -37,6 +37,7 @@ from sae.training.shift import (
     evaluate_ood,
     evaluate_shift,
 )
+from sae.training.tracking import UNTRACKED, Tracker
 from sae.training.trainer import Progress, Trainer, pick_device
 
 
@@ -48,6 +49,7 @@ def train(
     processes: int = 1,
     until: int | None = None,
     display: ProgressDisplay = SILENT,
+    tracker: Tracker = UNTRACKED,
 ) -> RunRecord:
     """Train, evaluate and record a run; continue it if it was interrupted, return it if it is there.
 
@@ -58,6 +60,7 @@ def train(
         processes: How many may train the members of an ensemble at once; changes no number.
         until: Pause after this epoch, if the run is not further yet; what it is worth by then is in `interim.json`.
         display: Where progress is shown.
+        tracker: What is told of every epoch; changes no number.
     """
     keep_freed_memory()
     with torch_threads(config.train.threads):
@@ -66,9 +69,11 @@ def train(
         with training(method, dataset, config, processes) as trainer:
             record = RunRecord.create(out, config, force=force)
             with record.lock():
-                if not _has_ended(record):
+                if _has_ended(record):
+                    tracker.write(record)
+                else:
                     epochs = config.train.epochs
-                    _train_and_record(trainer, record, min(until or epochs, epochs), display)
+                    _train_and_record(trainer, record, min(until or epochs, epochs), display, tracker)
     return record
 
 
@@ -190,9 +195,11 @@ def _has_ended(record: RunRecord) -> bool:
     return status is not None
 
 
-def _train_and_record(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay) -> None:
+def _train_and_record(
+    trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay, tracker: Tracker
+) -> None:
     try:
-        progress = _train(trainer, record, until, display)
+        progress = _train(trainer, record, until, display, tracker)
     except DivergedError as error:
         record.end("failed", error=str(error), **_versions())
         raise
@@ -203,12 +210,15 @@ def _train_and_record(trainer: Trainer, record: RunRecord, until: int, display: 
     record.end("finished", seconds=round(progress.seconds, 3), **_versions())
 
 
-def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay) -> Progress:
+def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay, tracker: Tracker) -> Progress:
     """All epochs that are not done yet, with a checkpoint after each."""
     method, dataset, prepare = trainer.method, trainer.dataset, trainer.prepare
     progress = load_checkpoint(record, trainer)
     done = progress.epoch * trainer.steps_per_epoch
-    with display.steps(record.path.name, trainer.num_steps, done) as on_step:
+    with (
+        display.steps(record.path.name, trainer.num_steps, done) as on_step,
+        tracker.epochs(record, progress.history) as on_epoch,
+    ):
         for epoch in range(progress.epoch, until):
             start = time.perf_counter()
             terms = trainer.train_epoch(epoch, on_step)
@@ -221,6 +231,7 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
             progress.seconds += time.perf_counter() - start
             record.write_rows(record.HISTORY, progress.history)
             save_checkpoint(record, trainer, progress)
+            on_epoch(progress.history[-1])
     if progress.epoch < trainer.config.train.epochs:
         report = evaluate_split(method, dataset, "val", prepare)
         record.write_json(record.INTERIM, {"epoch": progress.epoch, "seconds": progress.seconds, "val": report})

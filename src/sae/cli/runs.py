@@ -1,0 +1,188 @@
+"""`sae runs`."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.analysis.run_list import ListedRun
+
+USUAL = Path("runs")
+METRICS = ("f1", "nll", "cc_ece", "mse")
+"""Shown if any run has it; JSON has all."""
+DROPPED = ("params", "ended", "seed", "time", "flops", "epochs")
+"""What a narrow terminal does without, the first first."""
+MOST_ERRORS, LONGEST_ERROR = 5, 100
+
+
+def runs(
+    folder: Annotated[
+        Path | None, typer.Argument(help="where to look; by default `runs` if that is here, else this folder")
+    ] = None,
+    sort: Annotated[str | None, typer.Option(help="column to sort by, best first, e.g. nll, flops or ended")] = None,
+    state: Annotated[str | None, typer.Option(help="only these, e.g. finished,failed")] = None,
+    method: Annotated[str | None, typer.Option(help="only these methods or classes, e.g. ensemble,EE")] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="also write event files for TensorBoard into every listed run")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """All runs below a folder, those of studies too: what became of them, and their main numbers."""
+    from sae.analysis.run_list import list_runs, select_runs, sort_runs
+    from sae.cli.output import print_json
+
+    folder = folder or (USUAL if USUAL.is_dir() else Path())
+    found = list_runs(folder)
+    listed = select_runs(found, options.names("--state", state), options.names("--method", method))
+    listed = sort_runs(listed, sort or "run")
+    if json:
+        print_json({"runs": [run.describe() for run in listed]})
+    else:
+        print_runs(folder, listed, len(found), sort)
+    if tensorboard:
+        write_events(folder, listed)
+
+
+def print_runs(folder: Path, listed: Sequence["ListedRun"], num_found: int, sort: str | None) -> None:
+    """A row for each run, counts, and why some have no numbers."""
+    from sae.cli.output import print_line, print_message, print_table
+
+    if not listed:
+        print_line(f"no runs below {folder}" if not num_found else f"none of the {num_found} runs below {folder}")
+        return
+    rows = table_rows(folder, listed, sort)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    data = set(columns["data"])
+    if len(data) == 1:
+        del columns["data"]
+    dropped = drop_columns(columns, "time" if sort == "seconds" else sort)
+    title = f"{len(listed)} of {num_found}" if len(listed) < num_found else f"{num_found}"
+    print_table(
+        f"{title} runs below {folder}{f' on {data.pop()}' if len(data) == 1 else ''}: test set, at the trained K",
+        list(columns),
+        [list(row) for row in zip(*columns.values(), strict=True)],
+    )
+    counts = Counter(run.state for run in listed)
+    print_line(", ".join(f"{count} {state}" for state, count in counts.most_common()))
+    print_errors(folder, listed)
+    if dropped:
+        print_message(f"left out for want of room: {', '.join(dropped)}; --json has everything")
+
+
+def table_rows(folder: Path, listed: Sequence["ListedRun"], sort: str | None) -> list[dict[str, str]]:
+    """By column what is shown of each run."""
+    from sae.analysis.run_list import NUMBERS, value_of
+    from sae.objectives import COSTS
+
+    metrics = [name for name in METRICS if any(name in run.values for run in listed)]
+    shown = {*metrics, *COSTS, "seed", "epochs", "seconds", "ended"}
+    if sort in NUMBERS and sort not in shown:
+        metrics.append(sort)
+    rows = []
+    for run in listed:
+        facts = run.describe()
+        done = f"{run.epochs}" if run.state == "finished" else f"{run.epochs}/{facts['planned_epochs'] or '?'}"
+        rows.append(
+            {
+                "run": str(run.record.path.relative_to(folder)),
+                "state": run.state,
+                "data": Path(facts["data"] or "-").name,
+                "method": f"{facts['kind']} {facts['settings']}" if run.config else "-",
+                "seed": show(facts["seed"], "d"),
+                "epochs": done,
+                **{name: show(value_of(run, name), ".4f") for name in metrics},
+                **{name: show_count(run.values.get(name)) for name in ("flops", "params")},
+                "time": show_seconds(run.seconds),
+                "ended": "-" if run.ended is None else f"{datetime.fromtimestamp(run.ended):%Y-%m-%d %H:%M}",
+            }
+        )
+    return rows
+
+
+def drop_columns(columns: dict[str, list[str]], kept: str | None) -> list[str]:
+    """Take columns out until the rest fits the terminal, but for one; returns which, so that it can be said."""
+    from rich.cells import cell_len
+
+    from sae.cli.output import result_console
+
+    room, dropped = result_console().width, []
+    for name in (name for name in DROPPED if name != kept):
+        widths = [max(map(cell_len, [column, *cells])) for column, cells in columns.items()]
+        if sum(widths) + 3 * len(widths) + 1 <= room:
+            break
+        del columns[name]
+        dropped.append(name)
+    return dropped
+
+
+def print_errors(folder: Path, listed: Sequence["ListedRun"]) -> None:
+    """Why runs failed or are damaged, the first few, shortly."""
+    from sae.cli.output import print_line
+
+    told = [run for run in listed if run.state in ("failed", "damaged") and run.error]
+    for run in told[:MOST_ERRORS]:
+        error = " ".join(str(run.error).split())
+        short = error if len(error) <= LONGEST_ERROR else f"{error[: LONGEST_ERROR - 1]}…"
+        print_line(f"{run.state}: {run.record.path.relative_to(folder)}: {short}")
+    if len(told) > MOST_ERRORS:
+        print_line(f"and {len(told) - MOST_ERRORS} more, see --json")
+
+
+def write_events(folder: Path, listed: Sequence["ListedRun"]) -> None:
+    """Event files from the histories; a run that is being trained or cannot be read is left alone, and named."""
+    from sae.cli.output import print_message
+    from sae.errors import RecordError
+    from sae.training.tracking import TensorBoard
+
+    tracker, written = TensorBoard(), 0
+    for run in listed:
+        if run.record.is_busy:
+            print_message(f"{run.record.path} is being worked on, and left alone")
+            continue
+        try:
+            with run.record.lock():
+                written += tracker.write(run.record)
+        except RecordError as error:
+            print_message(f"left alone: {error}")
+    print_message(f"{written} of {len(listed)} runs have event files: tensorboard --logdir {folder}")
+
+
+def show(value: float | None, form: str) -> str:
+    """A number, or a dash where there is none."""
+    return "-" if value is None else format(value, form)
+
+
+def show_count(value: float | None) -> str:
+    """Three digits and a letter.
+
+    Example:
+        >>> show_count(210944), show_count(1.5e9), show_count(64), show_count(None)
+        ('211k', '1.5G', '64', '-')
+    """
+    if value is None:
+        return "-"
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{float(f'{value / size:.3g}'):g}{letter}"
+    return f"{value:g}"
+
+
+def show_seconds(seconds: float | None) -> str:
+    """Two units of time.
+
+    Example:
+        >>> show_seconds(7.2), show_seconds(75), show_seconds(3_700), show_seconds(None)
+        ('7 s', '1 min 15 s', '1 h 01 min', '-')
+    """
+    if seconds is None:
+        return "-"
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
