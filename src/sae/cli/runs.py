@@ -1,5 +1,6 @@
 """`sae runs`."""
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -150,7 +151,7 @@ def write_events(folder: Path, listed: Sequence["ListedRun"]) -> None:
                 written += tracker.write(run.record)
         except RecordError as error:
             print_message(f"left alone: {error}")
-    print_message(f"{written} of {len(listed)} runs have event files: tensorboard --logdir {folder}")
+    print_message(f"{written} of {len(listed)} runs have event files: tensorboard --logdir {shlex.quote(str(folder))}")
 
 
 def show(value: float | None, form: str) -> str:
