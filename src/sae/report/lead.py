@@ -2,15 +2,15 @@
 
 import math
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
-from sae.analysis.results import Result, Spread
+from sae.analysis.results import Result
+from sae.analysis.spread import Spread
 from sae.objectives import METRICS
+from sae.report.commands import train_command
 from sae.report.content import Cell, Column, Lead, Table
 from sae.report.findings import Findings
 from sae.report.kinds import LOOKS
-from sae.report.names import metric_title
+from sae.report.metric_names import better, name_of
 
 ROLES = {"pick": "the pick", "ensemble": "best ensemble", "standard": "best standard network"}
 RIVALS = {"ensemble": "the best deep ensemble", "standard": "the best standard network"}
@@ -22,7 +22,7 @@ def study_lead(found: Findings) -> Lead:
     """The recommendation of a study; of one without results, what is missing."""
     folder = shlex.quote(str(found.record.path))
     if found.pick is None:
-        again = ("continue the search", f"sae search … --out {folder}")
+        again = (f"sae search … --out {folder}", "Continue the search.")
         return Lead("Nothing can be recommended yet.", (f"{found.missing[:1].upper()}{found.missing[1:]}.",), None, (again,))
     pick, task = found.shown["pick"], found.record.config.task
     sentence = f"Ship {pick.label}: {describe(pick)}."
@@ -43,7 +43,7 @@ def describe(result: Result) -> str:
 def compare(pick: Result, rival: Result, role: str, metrics: tuple[str, ...], task: str) -> str:
     """What is told apart on the test split, and how many times the rival costs."""
     words = [
-        f"{metric_title(name)} {_spread(pick.test[name])} {verdict(pick.test[name], rival.test[name], seeds_of(pick, rival), METRICS[task][name].maximise)} {_spread(rival.test[name])}"
+        f"{name_of(name)} {_spread(pick.test[name])} {verdict(pick.test[name], rival.test[name], seeds_of(pick, rival), METRICS[task][name].maximise)} {_spread(rival.test[name])}"
         for name in metrics
         if name in pick.test and name in rival.test
     ]
@@ -89,8 +89,8 @@ def receipt_table(found: Findings) -> Table:
     shifted = all(item.shift for item in shown.values())
     rows_shipped = (found.receipt or {}).get("rows", {})
     timed = all(role in rows_shipped for role in shown)
-    metrics = [Column(metric_title(name), _arrow(task, name), 3) for name in found.metrics]
-    under_shift = [Column(f"{metric_title(name)}, shifted", _arrow(task, name), 3) for name in found.metrics] if shifted else []
+    metrics = [Column(name_of(name), better(name, task), 3) for name in found.metrics]
+    under_shift = [Column(f"{name_of(name)}, shifted", better(name, task), 3) for name in found.metrics] if shifted else []
     costs = [Column("MFLOPs", "↓", 3), Column("M params", "↓", 3)]
     times = [Column(f"ms for {(found.receipt or {}).get('batch')}", "↓", 3), Column("file, kB", "↓")] if timed else []
     rows = tuple(
@@ -113,9 +113,9 @@ def ship_commands(found: Findings) -> tuple[tuple[str, str], ...]:
     """What to type next."""
     folder = shlex.quote(str(found.record.path))
     return (
-        ("ship it: an ONNX file with its receipt", f"sae export {folder} --out model.onnx"),
-        ("predict with it, no torch needed", "sae predict model.onnx --input samples.npz"),
-        ("choose otherwise", f"sae pick {folder} --max flops=1e6 --prefer nll"),
+        (f"sae export {folder} --out shipped/model.onnx", "Ship it: an ONNX file, with its manifest and its receipt."),
+        ("sae predict shipped/model.onnx DATA --out predictions.csv", "Predict with the file alone; no torch is needed."),
+        (train_command(found.shown["pick"].config), "Train it again, anywhere."),
     )
 
 
@@ -132,10 +132,6 @@ def _read_at(item: Result) -> str:
     return f" K′={item.eval_exits}" if item.method == "sae" else ""
 
 
-def _arrow(task: str, name: str) -> str:
-    return "↑" if METRICS[task][name].maximise else "↓"
-
-
 def _cell(spread: Spread | None, scale: float = 1.0) -> Cell:
     if spread is None:
         return Cell(None)
@@ -148,6 +144,3 @@ def _spread(spread: Spread) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-Json = Mapping[str, Any]

@@ -13,7 +13,7 @@ from sae.analysis.ranking import mean_ranks
 from sae.analysis.results import Result
 from sae.analysis.selection import failures
 from sae.analysis.shifted_sets import means_by_set
-from sae.analysis.trial_values import TrialValues, read_trials
+from sae.analysis.trial_values import read_trials
 from sae.objectives import Objective, objective
 from sae.report.commands import train_command
 from sae.report.confirmed_figure import confirmed_scatter
@@ -70,7 +70,7 @@ class StudySections:
             parts += [
                 search_scatter(points, self._pairs(), name=self._name("search"), title="Every configuration tried"),
                 hypervolume_figure(selection.history(), name=self._name("hypervolume"), title="How the front grew"),
-                front_table(selection.front, selection.objectives, found.pick, name=self._name("front")),
+                front_table(selection, self.task, name=self._name("front")),
             ]
         parts += [Note(text) for text in self._losses()]
         return self._section("search", "What the search found", self._search_intro(), parts)
@@ -150,8 +150,9 @@ class StudySections:
 
     def structure(self) -> Section:
         """Which N and K the trials liked."""
-        depth = max((len(item.active) for item in self._sae()), default=0)
-        inputs = max((item.config.method.inputs for item in self.trials if item.config.method.name == "sae"), default=0)
+        configs = [item.config for item in self.trials if item.config.method.name == "sae" and item.state == "finished"]
+        depth = max((config.backbone.depth for config in configs), default=0)
+        inputs = max((getattr(config.method, "inputs", 0) for config in configs), default=0)
         figures = [
             grid_figure(
                 [(objective(name, self.task), grid_means(self.trials, name, where)) for name in self.found.metrics],
@@ -260,9 +261,6 @@ class StudySections:
             for method, states in counts.items()
         )
         return f"Trials: {'; '.join(told) or 'none has begun'}. Everything here is of the validation split."
-
-    def _sae(self) -> list[TrialValues]:
-        return [item for item in self.trials if item.config.method.name == "sae" and item.state == "finished"]
 
     def _label(self, role: str, item: Result) -> str:
         return f"{ROLES[role]}, {item.label}"

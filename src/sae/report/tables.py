@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from sae.analysis.best import best_by_kind
+from sae.analysis.candidates import summary
 from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Where
+from sae.analysis.selection import Selection
 from sae.analysis.spread import Spread
 from sae.analysis.trial_values import TrialValues
 from sae.objectives import METRICS
@@ -21,6 +23,26 @@ LEVEL = 0.05
 PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
 
 Row = tuple[Cell, ...]
+
+
+def front_table(selection: Selection, task: str, name: str = "front") -> Table:
+    """What no other configuration beats on validation; the pick is marked."""
+    pick, _ = selection.pick()
+    measured = list(dict.fromkeys([*(item.name for item in selection.objectives), *COSTS]))
+    values = {m: [item.values[m] / unit_of(m) for item in selection.front if m in item.values] for m in measured}
+    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("K′")]
+    columns = [*heads, *(metric_column(metric, task, values[metric]) for metric in measured)]
+    rows = [
+        (
+            Cell(f"{item.trial.name}, the pick" if item is pick else item.trial.name),
+            *(Cell(LOOKS[item.kind].name), Cell(summary(item.config))),
+            Cell(item.eval_exits if item.trial.method == "sae" else None),
+            *(_number_cell(item.values.get(metric), metric) for metric in measured),
+        )
+        for item in selection.front
+    ]
+    caption = f"What no other configuration beats, by validation; strong: the best of a column. {_K_PRIME}"
+    return Table(name, "The front", caption, tuple(columns), mark_best(columns, rows))
 
 
 def confirmed_table(results: Sequence[Result], metrics: Sequence[str], task: str, name: str = "confirmed") -> Table:

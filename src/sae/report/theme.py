@@ -120,5 +120,7 @@ def _exchange(key: str, value: Any, parent: Mapping[str, Any], kept: tuple[str, 
 
 
 def _as_variable(value: Any) -> Any:
-    colour = NAMED.get(value, value.upper()) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    colour = NAMED.get(value, value.upper())
     return f"var({_variable(colour)})" if colour in DARK else value
