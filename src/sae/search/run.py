@@ -63,7 +63,7 @@ def resolve_study(search: SearchConfig, suggestions: Layer, given: Layer, own: d
     if search.shift or any(objective.is_shifted for objective in (*chosen, *(limit.objective for limit in bounds))):
         check_images(dataset)
     return StudyConfig(
-        id=f"s{uuid.uuid4().hex[:8]}",  # never to be read as a number
+        id=uuid.uuid4().hex[:8],
         task=task,
         spaces={space.method: space.to_yaml() for space in spaces},
         objectives=tuple(objective.name for objective in chosen),
