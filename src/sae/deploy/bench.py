@@ -121,16 +121,15 @@ def _run_entries(
     run: Path, number: int, folder: Path, threads: int, eval_exits: int | None, stack: ExitStack
 ) -> list[Entry]:
     """The graph first, for ratios are to the first."""
-    import torch
-
     from sae.deploy.eager import eager_maker, open_run
+    from sae.deploy.eager_file import write_eager
     from sae.training.run import torch_threads
 
     model, content = open_run(run, eval_exits)
     stack.enter_context(torch_threads(threads))
-    files = [folder / f"{number}.{suffix}" for suffix in ("onnx", "pt")]
+    files = [folder / f"{number}.{suffix}" for suffix in ("onnx", "safetensors")]
     files[0].write_bytes(content)
-    torch.save(model, files[1])
+    write_eager(files[1], run, model)
     eager = Entry(f"{run.name} (torch)", str(run), TORCH, lambda batch: eager_maker(model, batch), files[1], None)
     return [_graph_entry(run, content, files[0], threads), eager]
 
