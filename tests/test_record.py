@@ -7,7 +7,7 @@ import pytest
 
 from sae.errors import RecordError
 from sae.folder import LOCK
-from sae.record import RunRecord
+from sae.record import RunRecord, at_exits
 from tests.builders import run_config
 
 
@@ -155,3 +155,10 @@ def test_a_folder_in_place_of_a_file_is_named(record: RunRecord) -> None:
         record.read_json(record.METRICS)
     with pytest.raises(RecordError, match=r"model.safetensors"):
         record.read_arrays(record.MODEL)
+
+
+def test_a_number_of_exits_that_was_not_recorded_is_named() -> None:
+    with pytest.raises(RecordError, match=r"must be one that was recorded \(1, 2\), got 3"):
+        at_exits([{"exits": 1}, {"exits": 2}], 3)
+    with pytest.raises(RecordError, match=r"recorded \(none\), got 1"):
+        at_exits([], 1)
