@@ -11,10 +11,9 @@ from sae.deploy.latency import CONTROL, Call, Effort, Timing, interleaved, sessi
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.peak_memory import peak_memory
 from sae.errors import ConfigError, ModelError
+from sae.record import RunRecord
 
 ONNXRUNTIME, TORCH = "onnxruntime", "torch"
-CONFIG = "config.yaml"
-"""What tells a run folder from that of an exported model."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def _row(timing: Timing, first: Timing, batch: int) -> dict[str, float]:
 def _entries(
     target: Path, number: int, folder: Path, threads: int, eval_exits: int | None, stack: ExitStack
 ) -> list[Entry]:
-    if (target / CONFIG).exists():
+    if (target / RunRecord.CONFIG).exists():
         return _run_entries(target, number, folder, threads, eval_exits, stack)
     if eval_exits is not None:
         raise ConfigError(f"--eval-exits is for run folders, however {target} is none: its number of exits is fixed")
