@@ -62,6 +62,18 @@ def _lay_over(key: str, below: Any, above: Any) -> Any:
     return merge(below, above) if is_same_kind else above
 
 
+def section_name(section: Any) -> Any:
+    """The name in a section of settings, which may be given by its name alone; None where nothing is named.
+
+    What stands there is not checked: before settings are parsed it may be anything.
+
+    Example:
+        >>> section_name("sae"), section_name({"name": "sae", "inputs": 2}), section_name({"inputs": 2})
+        ('sae', 'sae', None)
+    """
+    return section.get("name") if isinstance(section, Mapping) else section
+
+
 def parse(model: type[Model], values: Layer) -> Model:
     """Check a plain mapping against a model; what is wrong is said in one sentence."""
     problem = next(_problems(model, values, ""), None)
