@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sae.search import view
+from sae.analysis.candidates import front
 from sae.search.driver import Budget, Driver
 from sae.search.space import read_space
 from sae.search.storage import close_storage, open_studies
@@ -30,13 +30,13 @@ def test_the_headline_counts_what_ended_of_what_is_planned(driver: Driver) -> No
 def test_the_front_is_looked_for_again_only_when_a_trial_has_ended(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    front, calls = view.front, []
+    calls = []
 
     def count(*arguments: Any) -> Any:
         calls.append(arguments)
         return front(*arguments)
 
-    monkeypatch.setattr(view, "front", count)
+    monkeypatch.setattr("sae.search.view.front", count)
     seen = SearchView(driver)
     for _ in range(3):
         seen.render()
