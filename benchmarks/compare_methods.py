@@ -11,12 +11,14 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from sae.record import at_exits
+
 METRICS = ("f1", "nll", "ece", "cc_ece")
 
 
 def row_of(name: str, reports: list[dict[str, Any]], seconds: list[float]) -> list[str]:
     """One method: clean, calibrated and shifted numbers, then cost."""
-    chosen = [next(i for i in r["by_exits"] if i["exits"] == r["exits"]) for r in reports]
+    chosen = [at_exits(r["by_exits"], r["exits"]) for r in reports]
     return [
         name,
         *(_spread([r["metrics"][key] for r in reports]) for key in METRICS),

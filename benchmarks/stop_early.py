@@ -15,8 +15,10 @@ import numpy as np
 
 from sae.analysis.candidates import Candidate, candidates_of, losses_of
 from sae.analysis.pareto import hypervolume, normalised
-from sae.cli.search import resolve_search, run_study
+from sae.cli.output import print_message
 from sae.search.executors.local import LocalExecutor
+from sae.search.plan import resolve_search
+from sae.search.run import run_study
 from sae.study_record import StudyRecord
 
 REFERENCE = 1.1
@@ -30,9 +32,7 @@ def search(out: Path, seed: int, trials: int, epochs: int, *, stop_early: bool) 
         "seed": seed,
         "search": {"trials": trials, "sampler": "random", "stop_early": stop_early},
     }
-    settings, study = resolve_search(None, flags, [])
-    run_study(out, settings, study, LocalExecutor(2))
-    return StudyRecord.open(out)
+    return run_study(out, resolve_search([flags]), LocalExecutor(2), on_word=print_message)
 
 
 def course(record: StudyRecord, among: Sequence[Candidate]) -> tuple[list[float], list[float]]:

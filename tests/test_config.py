@@ -2,10 +2,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from sae.config import EnsembleConfig, RunConfig, SaeConfig, StandardConfig, VggConfig, resolve
 from sae.errors import ConfigError
-from sae.settings import differences, from_assignments, merge, parse, read_yaml, to_yaml
+from sae.settings import Settings, differences, from_assignments, merge, parse, read_yaml, to_yaml
 
 BASE: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
 
@@ -66,6 +68,26 @@ def test_a_config_survives_yaml(tmp_path: Path) -> None:
     again = parse(RunConfig, read_yaml(tmp_path / "run.yaml"))
     assert again == config
     assert isinstance(again.backbone, VggConfig)
+
+
+class Anything(Settings):
+    values: dict[str, Any]
+
+
+NUMBERS_IN_TEXT = st.from_regex(r"[-+]?[0-9]{1,3}(\.[0-9]{0,2})?[eE][-+]?[0-9]{1,5}", fullmatch=True)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@example("12e34567")
+@example("1e-3")
+@example("-.5E+6")
+@given(st.none() | st.booleans() | st.integers() | FINITE | st.text() | NUMBERS_IN_TEXT)
+def test_every_value_survives_yaml(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+    path = tmp_path_factory.getbasetemp() / "value.yaml"
+    path.write_text(to_yaml(Anything(values={"key": value, str(value): [value]})), encoding="utf-8")
+    found = parse(Anything, read_yaml(path)).values
+    assert found == {"key": value, str(value): [value]}
+    assert type(found["key"]) is type(value)
 
 
 def test_differences_name_the_settings_and_both_values() -> None:

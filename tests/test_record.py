@@ -7,7 +7,7 @@ import pytest
 
 from sae.errors import RecordError
 from sae.folder import LOCK
-from sae.record import RunRecord
+from sae.record import RunRecord, at_exits
 from tests.builders import run_config
 
 
@@ -205,3 +205,10 @@ def test_damaged_rows_are_refused(tmp_path: Path, text: str) -> None:
 def test_missing_rows_are_said(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"must hold rows\.csv"):
         RunRecord(tmp_path).read_rows("rows.csv")
+
+
+def test_a_number_of_exits_that_was_not_recorded_is_named() -> None:
+    with pytest.raises(RecordError, match=r"must be one that was recorded \(1, 2\), got 3"):
+        at_exits([{"exits": 1}, {"exits": 2}], 3)
+    with pytest.raises(RecordError, match=r"recorded \(none\), got 1"):
+        at_exits([], 1)

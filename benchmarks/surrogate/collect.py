@@ -18,6 +18,7 @@ import numpy as np
 from rich.progress import track
 
 from sae.config import RunConfig, resolve
+from sae.record import at_exits
 from sae.seeds import derive_seed
 from sae.training.run import train
 
@@ -61,7 +62,7 @@ def row_of(index: int) -> Params:
     params = draw(index)
     with tempfile.TemporaryDirectory() as folder:
         report = train(config_of(params), Path(folder) / "run").report("val")
-    flops = next(item["flops"] for item in report["by_exits"] if item["exits"] == report["exits"])
+    flops = at_exits(report["by_exits"], report["exits"])["flops"]
     return {**params, "nll": round(report["metrics"]["nll"], 5), "cc_ece": round(report["metrics"]["cc_ece"], 5)} | {
         "flops": flops
     }

@@ -5,6 +5,7 @@ last, so that a folder is either unfinished work, which is resumed, or a whole r
 """
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
@@ -15,6 +16,20 @@ from sae.folder import LOCK, Folder
 from sae.settings import Model, differences, parse, read_yaml, to_yaml
 
 STATES = ("finished", "stopped", "failed")
+
+
+def at_exits(by_exits: Sequence[dict[str, Any]], exits: int) -> dict[str, Any]:
+    """What was recorded at K′ exits, among what was at every number of them.
+
+    Example:
+        >>> at_exits([{"exits": 1, "flops": 10}, {"exits": 2, "flops": 30}], 2)
+        {'exits': 2, 'flops': 30}
+    """
+    found = next((item for item in by_exits if item["exits"] == exits), None)
+    if found is None:
+        recorded = ", ".join(str(item["exits"]) for item in by_exits) or "none"
+        raise RecordError(f"the number of exits must be one that was recorded ({recorded}), got {exits}")
+    return found
 
 
 class Record(Folder, Generic[Model]):

@@ -62,6 +62,18 @@ def _lay_over(key: str, below: Any, above: Any) -> Any:
     return merge(below, above) if is_same_kind else above
 
 
+def section_name(section: Any) -> Any:
+    """The name in a section of settings, which may be given by its name alone; None where nothing is named.
+
+    What stands there is not checked: before settings are parsed it may be anything.
+
+    Example:
+        >>> section_name("sae"), section_name({"name": "sae", "inputs": 2}), section_name({"inputs": 2})
+        ('sae', 'sae', None)
+    """
+    return section.get("name") if isinstance(section, Mapping) else section
+
+
 def parse(model: type[Model], values: Layer) -> Model:
     """Check a plain mapping against a model; what is wrong is said in one sentence."""
     problem = next(_problems(model, values, ""), None)
@@ -91,7 +103,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def to_yaml(config: Settings) -> str:
     """All settings, also those that are at their default, as YAML."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+    return yaml.dump(config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False)
 
 
 def from_assignments(assignments: list[str]) -> dict[str, Any]:
@@ -131,9 +143,14 @@ class _Loader(SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_Loader.add_implicit_resolver(  # YAML 1.1 reads 1e-3 as a string, everybody else as a number
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
+class _Dumper(yaml.SafeDumper):
+    """Quotes every string that `_Loader` would read as something else."""
+
+
+for _side in (_Loader, _Dumper):  # YAML 1.1 reads 1e-3 as a string, everybody else as a number
+    _side.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+    )
 
 
 def _read_value(text: str) -> Any:

@@ -116,6 +116,8 @@ def test_what_is_not_on_the_front_any_more_is_not_shown_as_confirmed(study: Path
     [
         (("--address", "auto"), "goes with --executor ray"),
         (("--confirm-most", "2"), "goes with --confirm"),
+        (("--storage", "nothing://x"), "--storage takes the URL of a database"),
+        (("--storage", "sqlite:////nowhere/at/all.db"), "--storage takes the URL of a database"),
         (("--max", "flops=1"), "limits must leave something to try of sae: flops ≤ 1 where the cheapest comes to"),
     ],
 )

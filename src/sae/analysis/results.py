@@ -114,7 +114,7 @@ def make_result(label: str, runs: Sequence[RunRecord], failed: int, eval_exits: 
         eval_exits: K′.
     """
     assert runs, f"{label} has no finished run to make a result of"
-    config, items = runs[0].config, [at_exits(run.report("test"), eval_exits) or {} for run in runs]
+    config, items = runs[0].config, [found_at(run.report("test"), eval_exits) or {} for run in runs]
     shifted = under_shift(runs, eval_exits)
     shift, std_over_sets = spreads_of(item["metrics"] for item in shifted), stds_over_sets(shifted)
     over_sets = {key: Spread(shift[key].mean, std_over_sets[key].mean) for key in shift if key in std_over_sets}
@@ -141,7 +141,7 @@ def make_result(label: str, runs: Sequence[RunRecord], failed: int, eval_exits: 
 def under_shift(runs: Iterable[RunRecord], eval_exits: int) -> list[dict[str, Any]]:
     """What runs measured on the corrupted test sets at K′ exits, of those that did."""
     files = (run.read_json(SHIFTED_TEST) for run in runs if (run.path / SHIFTED_TEST).exists())
-    return [item for item in (at_exits(file, eval_exits) for file in files) if item is not None]
+    return [item for item in (found_at(file, eval_exits) for file in files) if item is not None]
 
 
 def stds_over_sets(shifted: Iterable[Mapping[str, Any]]) -> dict[str, Spread]:
@@ -149,7 +149,7 @@ def stds_over_sets(shifted: Iterable[Mapping[str, Any]]) -> dict[str, Spread]:
     return spreads_of(item.get("std_over_sets", {}) for item in shifted)
 
 
-def at_exits(report: Mapping[str, Any], eval_exits: int) -> dict[str, Any] | None:
+def found_at(report: Mapping[str, Any], eval_exits: int) -> dict[str, Any] | None:
     """What a report says of K′ exits; older ones may say it only of the trained K."""
     for item in (*report.get("by_exits", ()), report):
         if item.get("exits") == eval_exits:
@@ -195,7 +195,7 @@ def _confirmed_runs(record: StudyRecord) -> list[tuple[str, int, list[RunRecord]
         method, folder = Path(item["run"]).parts[-2:]  # the rest of the path is where the study was once
         place = record.path / record.CONFIRM / method / folder
         runs = [RunRecord(place / f"seed-{seed}") for seed in confirmed["seeds"]]
-        whole = [run for run in runs if is_whole(run) and at_exits(run.report("test"), item["eval_exits"])]
+        whole = [run for run in runs if is_whole(run) and found_at(run.report("test"), item["eval_exits"])]
         label = item.get("trial") or f"{method}/{int(folder.split('-')[0])}"
         found.append((label, item["eval_exits"], whole, len(runs) - len(whole)))
     return found

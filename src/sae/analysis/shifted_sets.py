@@ -3,7 +3,7 @@
 from typing import Any
 
 from sae.analysis.candidates import SHIFTED_TEST
-from sae.analysis.results import Result, at_exits
+from sae.analysis.results import Result, found_at
 from sae.analysis.spread import spreads_of
 from sae.record import RunRecord
 
@@ -37,6 +37,6 @@ def _sets_of(run: RunRecord, result: Result) -> list[dict[str, Any]]:
     if not (run.path / SHIFTED_TEST).exists():
         return []
     report = run.read_json(SHIFTED_TEST)
-    item = at_exits(report, result.eval_exits) or {}
+    item = found_at(report, result.eval_exits) or {}
     kept: list[dict[str, Any]] = item.get("by_set", [])
     return kept or (report.get("by_set", []) if report.get("exits") == result.eval_exits else [])

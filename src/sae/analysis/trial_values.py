@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sae.analysis.candidates import SHIFTED_TEST, kind_of, measured_costs, summary
-from sae.analysis.results import at_exits, trained_exits
+from sae.analysis.results import found_at, trained_exits
 from sae.config import RunConfig
 from sae.errors import RecordError
 from sae.objectives import COSTS
@@ -79,9 +79,9 @@ def _read(trial: Trial, config: RunConfig) -> TrialValues:
 
 
 def _read_results(trial: Trial, exits: int) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    reports: dict[str, dict[str, Any] | None] = {split: at_exits(trial.run.report(split), exits) for split in EVALUATED}
+    reports: dict[str, dict[str, Any] | None] = {split: found_at(trial.run.report(split), exits) for split in EVALUATED}
     if (trial.run.path / SHIFTED_TEST).exists():
-        reports["shift"] = at_exits(trial.run.read_json(SHIFTED_TEST), exits)
+        reports["shift"] = found_at(trial.run.read_json(SHIFTED_TEST), exits)
     metrics = {split: item["metrics"] for split, item in reports.items() if item is not None}
     counted = reports["val"] or {}
     costs = {key: counted[key] for key in COSTS if key in counted} | measured_costs(trial.run).get(exits, {})

@@ -8,7 +8,7 @@ import typer
 
 from sae.cli import options
 from sae.cli.results import print_results
-from sae.cli.search import Confirming, resolve_search, run_study
+from sae.cli.search import read_layers
 
 SEEDS = 2
 MOST = 5
@@ -30,15 +30,16 @@ def demo(
     from sae.deploy.receipt import ship_pick
     from sae.errors import ModelError
     from sae.search.executors.local import LocalExecutor
-    from sae.study_record import StudyRecord
+    from sae.search.plan import resolve_search
+    from sae.search.run import Confirming, run_study
 
     flags = options.section(train=options.section(epochs=epochs), search=options.section(trials=trials))
     with as_file(files("sae.presets").joinpath("demo.yaml")) as preset:
-        settings, study = resolve_search(preset, flags, [])
+        plan = resolve_search(read_layers(preset, flags, []))
     executor = LocalExecutor(workers or options.num_cores())
-    run_study(out, settings, study, executor, confirming=Confirming(SEEDS, MOST), force=force)
+    again = Confirming(SEEDS, MOST)
+    record = run_study(out, plan, executor, confirming=again, force=force, on_word=print_message)
     print_message("exporting the pick, and what it is compared with")
-    record = StudyRecord.open(out)
     model = out / record.SHIPPED / "model.onnx"
     selection = select(record)
     try:

@@ -7,8 +7,6 @@ import typer
 
 from sae.cli import options
 
-STUDY, RECEIPT = "study.yaml", "receipt.json"
-
 if TYPE_CHECKING:
     from sae.deploy.adaptive_part import AdaptivePart
     from sae.deploy.manifest import Manifest
@@ -39,6 +37,7 @@ def export(
     from sae.deploy.exit_rule import choose_target
     from sae.deploy.export import export as export_run
     from sae.errors import ConfigError
+    from sae.study_record import StudyRecord
 
     if not adaptive and (keep_accuracy is not None or mean_flops is not None):
         raise ConfigError("--keep-accuracy and --mean-flops are targets of --adaptive, which was not given: add it")
@@ -47,7 +46,7 @@ def export(
     choose_data_root(data_root)
     if adaptive and int8:
         raise ConfigError("--adaptive and --int8 do not go together: stages are in float32, leave one of them out")
-    if (run / STUDY).exists():
+    if (run / StudyRecord.CONFIG).exists():
         if adaptive:
             raise ConfigError(f"--adaptive is for run folders, however {run} is a study: export the run of its pick")
         export_pick(run, out, eval_exits, force=force, int8=int8, json=json)
@@ -64,7 +63,7 @@ def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, 
     from sae.analysis.selection import select
     from sae.cli.output import print_json, print_message
     from sae.cli.receipt import print_receipt
-    from sae.deploy.receipt import ship_pick
+    from sae.deploy.receipt import NAME, ship_pick
     from sae.errors import ConfigError
     from sae.study_record import StudyRecord
 
@@ -76,7 +75,7 @@ def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, 
         return
     print_manifest(out, manifest)
     print_receipt(str(out), receipt)
-    print_message(f"the model is in {out}, its manifest and {RECEIPT} beside it")
+    print_message(f"the model is in {out}, its manifest and {NAME} beside it")
 
 
 def print_manifest(out: Path, manifest: "Manifest") -> None:

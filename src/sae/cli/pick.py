@@ -47,8 +47,9 @@ def describe(chosen: "Candidate", why: str) -> dict[str, Any]:
 
 def metrics_on_test(chosen: "Candidate") -> dict[str, float]:
     """What the test split says of a configuration that was chosen without it."""
-    report = chosen.trial.run.report("test")
-    return next(dict(item["metrics"]) for item in report["by_exits"] if item["exits"] == chosen.eval_exits)
+    from sae.record import at_exits
+
+    return dict(at_exits(chosen.trial.run.report("test")["by_exits"], chosen.eval_exits)["metrics"])
 
 
 def commands(chosen: "Candidate") -> dict[str, str]:

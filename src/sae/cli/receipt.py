@@ -4,19 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 METRICS = ("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90")
-COSTS = {
-    "FLOPs": "flops",
-    "parameters": "params",
-    "shipped FLOPs": "shipped_flops",
-    "shipped params": "shipped_params",
-    "file, bytes": "bytes",
-}
+FILE_COST = {"file, bytes": "bytes"}
 NAMES = {"pick": "the pick, shipped", "ensemble": "ensemble", "standard": "standard network"}
 
 
 def print_receipt(model: str, receipt: Mapping[str, Any]) -> None:
     """Quality, cost and time of the pick beside the others; costs of others also as multiples of the pick's."""
-    from sae.cli.output import print_line, print_table
+    from sae.cli.output import COSTS, SHIPPED_COSTS, print_line, print_table
 
     rows, ratios = receipt["rows"], receipt["ratios"]
     table = [
@@ -29,7 +23,7 @@ def print_receipt(model: str, receipt: Mapping[str, Any]) -> None:
         ),
         *(
             [name, *(f"{row[key]:,}{_multiple(ratios, label, key)}" for label, row in rows.items())]
-            for name, key in COSTS.items()
+            for name, key in (COSTS | SHIPPED_COSTS | FILE_COST).items()
         ),
         [
             f"ms for {receipt['batch']} samples",

@@ -1,7 +1,5 @@
 """`sae search`."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +10,6 @@ from sae.cli.results import print_results
 
 if TYPE_CHECKING:
     from sae.search.executors import Executor
-    from sae.study_config import SearchConfig, StudyConfig
 
 
 def search(
@@ -57,6 +54,7 @@ def search(
     json: options.Json = False,
 ) -> None:
     """Search for the best configurations within a budget; leaves a study folder."""
+    from sae.cli.output import print_message
     from sae.data.locations import choose_data_root
 
     choose_data_root(data_root)
@@ -81,9 +79,13 @@ def search(
         ),
     )
     check_flags(executor=executor, address=address, confirm=confirm, confirm_most=confirm_most)
-    settings, study = resolve_search(config, flags, set_ or [])
+    from sae.search.plan import resolve_search
+    from sae.search.run import Confirming, run_study
+
+    plan = resolve_search(read_layers(config, flags, set_ or []))
     place = make_executor(executor, workers, address, cpus_per_trial, gpus_per_trial)
-    run_study(out, settings, study, place, storage, Confirming(confirm, confirm_most), force=force)
+    again = Confirming(confirm, confirm_most)
+    run_study(out, plan, place, storage, again, force=force, on_word=print_message)
     print_results(out, json=json)
 
 
@@ -97,34 +99,11 @@ def check_flags(*, executor: str, address: str | None, confirm: int, confirm_mos
         raise ConfigError("--confirm-most says how many to confirm, and goes with --confirm SEEDS")
 
 
-def resolve_search(
-    config: Path | None, flags: dict[str, Any], assignments: list[str]
-) -> "tuple[SearchConfig, StudyConfig]":
-    """Layers of settings, lowest first: what the data set suggests, the paper's spaces, YAML, flags, --set."""
-    from sae.cli.train import data_name
-    from sae.data.catalogue import suggestions
-    from sae.errors import ConfigError
-    from sae.search.holes import read_holes
-    from sae.search.run import resolve_study
-    from sae.settings import from_assignments, merge, parse, read_yaml
-    from sae.study_config import SearchConfig
+def read_layers(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> list[dict[str, Any]]:
+    """Layers of settings, lowest first: YAML, flags, --set."""
+    from sae.settings import from_assignments, read_yaml
 
-    layers = (read_yaml(config) if config else {}, flags, *(from_assignments([text]) for text in assignments))
-    given: dict[str, Any] = {}
-    for layer in layers:
-        given = merge(given, read_holes(layer))
-    own, asked = given.pop("spaces", {}), given.pop("search", {})
-    if not isinstance(own, dict) or not all(isinstance(value, dict) for value in own.values()):
-        raise ConfigError("spaces must hold a section of settings for each method, e.g. standard: {backbone: …}")
-    settings = parse(SearchConfig, {**methods_of(given), **asked})
-    return settings, resolve_study(settings, suggestions(data_name(given)), given, own)
-
-
-def methods_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The method that a `method` section names is the one to search, where nothing else is said."""
-    section = given.get("method")
-    name = section if isinstance(section, str) else (section or {}).get("name")
-    return {"methods": [name]} if name else {}
+    return [read_yaml(config) if config else {}, flags, *(from_assignments([text]) for text in assignments)]
 
 
 def make_executor(
@@ -138,57 +117,3 @@ def make_executor(
     from sae.search.executors.local import LocalExecutor
 
     return LocalExecutor(workers or options.num_cores())
-
-
-@dataclass(frozen=True)
-class Confirming:
-    """What is to be trained again.
-
-    Attributes:
-        seeds: On so many other seeds; 0 for not at all.
-        most: At most so many of the front.
-    """
-
-    seeds: int = 0
-    most: int | None = None
-
-
-def run_study(
-    out: Path,
-    settings: "SearchConfig",
-    config: "StudyConfig",
-    executor: "Executor",
-    storage: str | None = None,
-    confirming: Confirming | None = None,
-    *,
-    force: bool = False,
-) -> None:
-    """Search, then confirm if asked to; says what it is about to do, and ends the workers whatever happens."""
-    from sae.cli.output import print_message
-    from sae.search.driver import Budget
-    from sae.search.run import open_study, run_confirmation, run_search
-
-    try:
-        record = open_study(out, config, force=force, keep_startup=settings.startup is None)
-        print_message(announcement(settings, record.config))
-        with record.lock():
-            run_search(record, executor, Budget(settings.budget, settings.hours), storage, print_message)
-            if confirming and confirming.seeds:
-                run_confirmation(record, executor, confirming.seeds, confirming.most, print_message)
-    finally:
-        executor.close()
-
-
-def announcement(settings: "SearchConfig", config: "StudyConfig") -> str:
-    """What is about to happen, in one sentence."""
-    from sae.search.space import read_space
-
-    sizes = {method: read_space(method, template).size for method, template in config.spaces.items()}
-    full = [method for method, size in sizes.items() if size <= config.grid or config.sampler == "grid"]
-    parts = [f"{method} in full ({sizes[method]:.0f} trials)" for method in full]
-    sampled = [method for method in sizes if method not in full]
-    if sampled:
-        limit = f"{settings.budget} trials each" if settings.budget else f"{settings.hours:g} hours"
-        how = config.sampler if settings.sampler else f"{config.sampler}, the default for this number of objectives"
-        parts.insert(0, f"{', '.join(sampled)} by {how}, after {config.startup} random trials, for {limit}")
-    return f"searching for {', '.join(config.objectives)}: {'; '.join(sorted(parts, key=lambda part: 'full' in part))}"

@@ -66,19 +66,8 @@ def train(
 
 def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> "RunConfig":
     """Layers of settings, lowest first: what the data set suggests for the method, YAML, flags, --set."""
-    from sae.data.catalogue import resolve_on
+    from sae.data.catalogue import data_name, resolve_on
     from sae.settings import from_assignments, merge, read_yaml
 
     given = merge(merge(read_yaml(config) if config else {}, flags), from_assignments(assignments))
     return resolve_on(data_name(given), given)
-
-
-def data_name(given: dict[str, Any]) -> str:
-    """The name of the data in settings, which has to be said."""
-    from sae.errors import ConfigError
-
-    section = given.get("data")
-    name = section.get("name") if isinstance(section, dict) else section
-    if not isinstance(name, str):
-        raise ConfigError("which data to train on must be said: --data NAME, or data.name in the config file")
-    return name

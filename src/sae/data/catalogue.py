@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from sae.config import DataConfig, RunConfig, resolve, suit_method
 from sae.data.entry import Entry, PublishedFile
 from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
-from sae.errors import DataError, did_you_mean
-from sae.settings import Layer
+from sae.errors import ConfigError, DataError, did_you_mean
+from sae.settings import Layer, section_name
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Samples
@@ -72,6 +72,14 @@ CATALOGUE: dict[str, Entry] = {
     ),
     **{name: _medmnist(name, facts) for name, facts in MEDMNIST.items()},
 }
+
+
+def data_name(given: Layer) -> str:
+    """The name of the data in settings, which has to be said."""
+    name = section_name(given.get("data"))
+    if not isinstance(name, str):
+        raise ConfigError("which data to train on must be said: --data NAME, or data.name in the config file")
+    return name
 
 
 def suggestions(name: str) -> dict[str, Any]:

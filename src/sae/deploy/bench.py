@@ -11,10 +11,9 @@ from sae.deploy.latency import CONTROL, Call, Effort, Timing, interleaved, sessi
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.peak_memory import peak_memory
 from sae.errors import ConfigError, ModelError
+from sae.record import RunRecord
 
 ONNXRUNTIME, TORCH = "onnxruntime", "torch"
-CONFIG = "config.yaml"
-"""What tells a run folder from that of an exported model."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def _row(timing: Timing, first: Timing, batch: int) -> dict[str, float]:
 def _entries(
     target: Path, number: int, folder: Path, threads: int, eval_exits: int | None, stack: ExitStack
 ) -> list[Entry]:
-    if (target / CONFIG).exists():
+    if (target / RunRecord.CONFIG).exists():
         return _run_entries(target, number, folder, threads, eval_exits, stack)
     if eval_exits is not None:
         raise ConfigError(f"--eval-exits is for run folders, however {target} is none: its number of exits is fixed")
@@ -121,16 +120,15 @@ def _run_entries(
     run: Path, number: int, folder: Path, threads: int, eval_exits: int | None, stack: ExitStack
 ) -> list[Entry]:
     """The graph first, for ratios are to the first."""
-    import torch
-
     from sae.deploy.eager import eager_maker, open_run
+    from sae.deploy.eager_file import write_eager
     from sae.training.run import torch_threads
 
     model, content = open_run(run, eval_exits)
     stack.enter_context(torch_threads(threads))
-    files = [folder / f"{number}.{suffix}" for suffix in ("onnx", "pt")]
+    files = [folder / f"{number}.{suffix}" for suffix in ("onnx", "safetensors")]
     files[0].write_bytes(content)
-    torch.save(model, files[1])
+    write_eager(files[1], run, model)
     eager = Entry(f"{run.name} (torch)", str(run), TORCH, lambda batch: eager_maker(model, batch), files[1], None)
     return [_graph_entry(run, content, files[0], threads), eager]
 

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
 
 from sae.data.dataset import Dataset
 from sae.deploy.export import graph_content
-from sae.deploy.graph import ShippedGraph, raw_shape
+from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape
 from sae.deploy.latency import Call, random_samples
 from sae.methods import Method
 from sae.record import RunRecord
@@ -23,13 +21,13 @@ class EagerModel:
 
     Attributes:
         module: The pruned network between preprocessing and aggregation.
-        shape: One sample as it comes.
-        dtype: Of a sample, `uint8` or `float32`.
+        form: The samples.
+        active: How many inputs use each exit, which its pruned shape follows.
     """
 
-    module: nn.Module
-    shape: tuple[int, ...]
-    dtype: str
+    module: ShippedGraph
+    form: SampleForm
+    active: tuple[int, ...]
 
 
 def open_run(run: Path, eval_exits: int | None = None) -> tuple[EagerModel, bytes]:
@@ -41,8 +39,8 @@ def open_run(run: Path, eval_exits: int | None = None) -> tuple[EagerModel, byte
 
 def eager_model(method: Method, dataset: Dataset, max_exits: int) -> EagerModel:
     """The pruned network of a method at K′ exits, not folded: what torch computes without export."""
-    dtype = "uint8" if len(dataset.spec.shape) == 3 else "float32"
-    return EagerModel(ShippedGraph(method.pruned(max_exits).eval(), dataset), raw_shape(dataset), dtype)
+    module = ShippedGraph(method.pruned(max_exits).eval(), dataset)
+    return EagerModel(module, dataset, method.active_counts(max_exits))
 
 
 def shipped_content(method: Method, dataset: Dataset, max_exits: int) -> bytes:
@@ -50,14 +48,10 @@ def shipped_content(method: Method, dataset: Dataset, max_exits: int) -> bytes:
     return graph_content(ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset), dataset)
 
 
-def eager_call(model: Any, batch: int) -> Call:
-    """Computes a batch of random samples in torch.
-
-    Args:
-        model: An `EagerModel`; any, for one that comes from a file.
-        batch: Samples in it.
-    """
-    samples = torch.from_numpy(random_samples(model.shape, model.dtype, batch))
+def eager_call(model: EagerModel, batch: int) -> Call:
+    """Computes a batch of random samples in torch."""
+    dtype = "uint8" if len(model.form.spec.shape) == 3 else "float32"
+    samples = torch.from_numpy(random_samples(raw_shape(model.form), dtype, batch))
 
     def call() -> object:
         with torch.inference_mode():

@@ -1,17 +1,35 @@
 """The network that is exported, from samples as they come to what a user reads."""
 
+from typing import Protocol
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
-from sae.data.dataset import Dataset, Normalisation
+from sae.data.dataset import Normalisation
 from sae.measure.uncertainty import disagreement, entropy
 from sae.predictive import Categorical, aggregate
-from sae.task import Classification, Shape, Task
+from sae.task import Classification, DataSpec, Shape, Task
 
 CLASS_OUTPUTS = ("probs", "entropy", "disagreement")
 VALUE_OUTPUTS = ("mean", "variance", "entropy", "disagreement")
+
+
+class SampleForm(Protocol):
+    """All that a graph needs to know of the samples that it takes; a `Dataset` is one."""
+
+    @property
+    def spec(self) -> DataSpec:
+        """Shape of a prepared sample, and the task."""
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """Applied to every sample."""
+
+    @property
+    def frame(self) -> int:
+        """Black pixels on each side that new images need."""
 
 
 class Preprocessing(nn.Module):
@@ -71,7 +89,7 @@ class ShippedGraph(nn.Module):
         dataset: Whose samples it takes.
     """
 
-    def __init__(self, network: MemberNetwork, dataset: Dataset) -> None:
+    def __init__(self, network: MemberNetwork, dataset: SampleForm) -> None:
         super().__init__()
         shape = dataset.spec.shape
         self.preprocessing = Preprocessing(dataset.normalisation, len(shape), dataset.frame)
@@ -85,7 +103,7 @@ class ShippedGraph(nn.Module):
         return outputs
 
 
-def raw_shape(dataset: Dataset) -> Shape:
+def raw_shape(dataset: SampleForm) -> Shape:
     """One sample as it comes: without the frame that reading added."""
     shape, frame = dataset.spec.shape, dataset.frame
     return shape if not frame else (shape[0], shape[1] - 2 * frame, shape[2] - 2 * frame)

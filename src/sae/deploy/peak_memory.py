@@ -1,6 +1,6 @@
 """Peak memory of a model, in a process of its own: `python -m sae.deploy.peak_memory onnx|torch FILE BATCH THREADS`.
 
-The process starts its runtime, notes its peak, then loads the model from its file and computes one batch. What the
+The process starts its runtime, notes its peak, then loads the model's weights and computes one batch. What the
 peak grew by is the model's: weights, activations and the runtime's workspace. On Linux the peak is read from
 `/proc/self/status`, because `getrusage` starts at the peak of the process that started it.
 """
@@ -21,7 +21,7 @@ def peak_memory(kind: str, path: Path, batch: int, threads: int = 1) -> int:
     """Bytes that a model adds to the peak of a process that predicts with it.
 
     Args:
-        kind: `onnx`, or `torch` for a module that `torch.save` wrote a moment ago.
+        kind: `onnx`, or `torch` for what `write_eager` wrote.
         path: The file.
         batch: Samples in the one batch.
         threads: That one operation may use.
@@ -53,10 +53,17 @@ def _use_torch(path: Path, batch: int, threads: int) -> Callable[[], object]:
     import torch
 
     from sae.deploy.eager import eager_call
+    from sae.deploy.eager_file import load_weights, read_eager
 
     torch.set_num_threads(threads)
     torch.zeros(1).sum()
-    return lambda: eager_call(torch.load(path, weights_only=False), batch)()
+    model = read_eager(path)
+
+    def use() -> object:
+        load_weights(model, path)
+        return eager_call(model, batch)()
+
+    return use
 
 
 def main() -> None:

@@ -1,20 +1,19 @@
 """The configurations of the front, trained again on other seeds than the one they were chosen by."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind, losses_of
 from sae.analysis.confirmation import summarise
 from sae.analysis.pareto import spread_order
-from sae.config import EnsembleConfig, StandardConfig
 from sae.errors import SaeError
 from sae.objectives import Objective
 from sae.record import RunRecord
-from sae.search.dispatch import Dispatcher
-from sae.search.driver import POLL, num_members
+from sae.search.dispatch import POLL, Dispatcher
 from sae.search.executors import Executor
-from sae.search.job import Job
+from sae.search.job import Job, Outcome
+from sae.search.sharing import with_sources
 from sae.study_config import ConfirmConfig
 from sae.study_record import StudyRecord
 
@@ -25,6 +24,7 @@ class Confirmation:
     Attributes:
         chosen: Members of the front that are confirmed.
         jobs: All trainings, for every configuration and seed.
+        ended: Those that came to an end in this session, and what became of them.
         is_stopping: Set it, and no training is started any more.
     """
 
@@ -33,7 +33,7 @@ class Confirmation:
         self.chosen = choose(record, confirm.most, confirm.each)
         self.seeds = [record.config.seed + number for number in range(1, confirm.seeds + 1)]
         self.jobs = with_sources(self._job(item, seed) for item in self._configurations() for seed in self.seeds)
-        self.num_done = 0
+        self.ended: list[tuple[Job, Outcome]] = []
         self.is_stopping = False
 
     def run(self, on_change: Callable[[], None] = lambda: None) -> dict[str, Any]:
@@ -45,10 +45,10 @@ class Confirmation:
             on_change()
             if self.dispatcher.is_idle:
                 break
-            for _, outcome in self.dispatcher.wait(POLL):
+            for job, outcome in self.dispatcher.wait(POLL):
                 if outcome.state == "blocked":
                     raise SaeError(f"{outcome.error}; the same command continues")
-                self.num_done += 1
+                self.ended.append((job, outcome))
         if self.is_stopping:
             return {}
         items = [
@@ -100,18 +100,3 @@ def choose(record: StudyRecord, most: int | None, each: int = 0) -> list[Candida
 
 def _spread(best: Sequence[Candidate], objectives: Sequence[Objective]) -> list[Candidate]:
     return [best[index] for index in spread_order(losses_of(best, objectives))]
-
-
-def with_sources(jobs: Iterable[Job]) -> list[Job]:
-    """Ensembles of most members first; smaller ones of the same networks take their members from them."""
-    ordered = sorted(jobs, key=lambda job: -num_members(job.config))
-    return [Job(**{**vars(job), "source": _source(job, ordered)}) for job in ordered]
-
-
-def _source(job: Job, jobs: Sequence[Job]) -> Path | None:
-    method = job.config.method
-    if not isinstance(method, EnsembleConfig | StandardConfig):
-        return None
-    larger = (other for other in jobs if num_members(other.config) > num_members(job.config))
-    alike = (other for other in larger if other.config.model_copy(update={"method": method}) == job.config)
-    return next((other.folder for other in alike), None)

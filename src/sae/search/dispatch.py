@@ -4,6 +4,8 @@ from sae.record import RunRecord
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
 
+POLL = 0.5
+"""Seconds between looks at the clock while nothing happens."""
 MOST_LOSSES = 3
 """A job that is lost with its worker so many times without finishing an epoch in between has failed."""
 

@@ -13,20 +13,20 @@ import numpy as np
 from optuna.trial import TrialState
 
 from sae.analysis.candidates import candidates_of
-from sae.config import EnsembleConfig, RunConfig, StandardConfig
 from sae.errors import SaeError
-from sae.search.dispatch import Dispatcher
+from sae.record import at_exits
+from sae.search.dispatch import POLL, Dispatcher
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
 from sae.search.method_study import Asked, MethodStudy
 from sae.search.refusal import broken_limit, check_hope
+from sae.search.sharing import gives_members
 from sae.search.stopping import passes
 from sae.study_config import DEFAULT_TRIALS
 from sae.study_record import StudyRecord, Trial
 from sae.task import DataSpec
 
-POLL = 0.5
-"""Seconds between looks at the clock while nothing happens."""
+ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 CLOCK_SECONDS = 20.0
 """How often the time that was spent is written down, so that a killed session loses no more."""
 STAND_IN = "shipped_flops"
@@ -106,6 +106,15 @@ class Driver:
             jobs += [self._prepare(asked) for asked in told if not self._trial(asked).run.is_finished]
         self.dispatcher.add(*jobs)
 
+    def num_ended(self) -> int:
+        """Trials that came to an end in any session, without those that were refused."""
+        return sum(study.count(state) for study in self.studies.values() for state in ENDED)
+
+    def num_planned(self) -> int | None:
+        """Trials that there are to be; None if time alone limits them."""
+        budgets = [study.budget(self.budget.trials) for study in self.studies.values()]
+        return None if any(budget is None for budget in budgets) else sum(budget or 0 for budget in budgets)
+
     def is_over(self) -> bool:
         """Whether time is up, or someone said to stop."""
         return self.is_stopping or (self.budget.hours is not None and self.seconds >= self.budget.hours * 3600)
@@ -166,15 +175,13 @@ class Driver:
     def _source(self, asked: Asked) -> Path | None:
         """The run of a larger ensemble of the same networks, whatever its state: one that fails is no source."""
         ensembles = self.studies.get("ensemble")
-        if ensembles is None or not isinstance(asked.config.method, EnsembleConfig | StandardConfig):
+        if ensembles is None:
             return None
-        own = num_members(asked.config)
         for trial in ensembles.trials():
             if trial.state == TrialState.FAIL or len(trial.params) < len(ensembles.space.holes):
                 continue
             config = ensembles.config_of(trial)
-            is_larger = num_members(config) > own or (asked.method == "standard" and num_members(config) == own)
-            if is_larger and config.model_copy(update={"method": asked.config.method}) == asked.config:
+            if gives_members(config, asked.config):
                 return self.record.trial("ensemble", trial.number, config).run.path
         return None
 
@@ -206,7 +213,7 @@ class Driver:
         """Let a trial that paused at a rung go on, or stop it."""
         assert job.until is not None, "only a job with a rung pauses"
         report = job.run.read_json(job.run.INTERIM)["val"]
-        at_trained = next(item for item in report["by_exits"] if item["exits"] == report["exits"])
+        at_trained = at_exits(report["by_exits"], report["exits"])
         values = {**at_trained, **at_trained["metrics"]}
         keys = [STAND_IN if objective.is_measured else objective.key for objective in self.objectives]
         losses = [objective.scaled_loss(values[key]) for objective, key in zip(self.objectives, keys, strict=True)]
@@ -229,8 +236,3 @@ class Driver:
     def _keep_time(self) -> None:
         self._kept = self.seconds
         self.record.write_json(self.record.CLOCK, {"seconds": round(self.seconds, 3)})
-
-
-def num_members(config: RunConfig) -> int:
-    """Networks in an ensemble; 1 for a standard network."""
-    return config.method.members if isinstance(config.method, EnsembleConfig) else 1

@@ -49,7 +49,7 @@ class MethodStudy:
 
     def __init__(self, space: Space, study: StudyConfig, optuna_study: optuna.Study) -> None:
         self.space, self.config, self.optuna = space, study, optuna_study
-        self.is_enumerated = space.size <= study.grid or study.sampler == "grid"
+        self.is_enumerated = space.is_enumerated(study)
         self._points = list(space.points()) if self.is_enumerated else []
         self._configs: dict[int, RunConfig] = {}
         self._open: dict[int, optuna.trial.Trial] = {}  # asked and not told yet

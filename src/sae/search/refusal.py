@@ -30,10 +30,10 @@ def check_reach(spaces: Sequence[Space], limits: Sequence[Limit], spec: DataSpec
     if not on_costs(limits):
         return
     for space in spaces:
-        configs = [space.fill(point) for point in itertools.islice(space.structures(), MOST_REFUSED)]
-        broken = [broken_limit(limits, config, spec) for config in configs]
-        if len(configs) < MOST_REFUSED and all(broken):
-            raise ConfigError(f"limits must leave something to try of {space.method}: {_told(configs, limits, spec)}")
+        points = list(itertools.islice(space.structures(), MOST_REFUSED))
+        if len(points) < MOST_REFUSED and all(broken_limit(limits, space.fill(point), spec) for point in points):
+            told = _told([space.fill(point) for point in points], limits, spec)
+            raise ConfigError(f"limits must leave something to try of {space.method}: {told}")
 
 
 def check_hope(study: MethodStudy, studies: Sequence[MethodStudy], limits: Sequence[Limit], spec: DataSpec) -> None:

@@ -1,82 +1,87 @@
-"""From settings to a study: resolves a search, and runs it."""
+"""From a plan to a study: runs a search, and confirms what it found."""
 
 import signal
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from sae.config import RunConfig
-from sae.data.catalogue import load
-from sae.data.dataset import Dataset
 from sae.errors import ConfigError
-from sae.objectives import limits, objectives
 from sae.search.confirm import Confirmation
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
+from sae.search.lines import ConfirmationLines, SearchLines
 from sae.search.method_study import MethodStudy
-from sae.search.refusal import check_reach
-from sae.search.space import Space, build_space, read_space
-from sae.search.stopping import rungs
-from sae.search.storage import close_storage, open_studies, reaching_storage
+from sae.search.plan import SearchPlan
+from sae.search.space import read_space
+from sae.search.storage import check_storage, close_storage, open_studies, reaching_storage
 from sae.search.view import SearchView, render_confirmation, showing
-from sae.settings import Layer
 from sae.study_config import SearchConfig, StudyConfig
 from sae.study_record import StudyRecord
-from sae.task import Regression
-from sae.training.shift import check_images
+from sae.task import DataSpec
 
 
-def resolve_study(search: SearchConfig, suggestions: Layer, given: Layer, own: dict[str, Layer]) -> StudyConfig:
-    """All that the trials of a study depend on; wrong settings are found here, before any work.
+@dataclass(frozen=True)
+class Confirming:
+    """What is to be trained again.
+
+    Attributes:
+        seeds: On so many other seeds; 0 for not at all.
+        most: At most so many of the front.
+    """
+
+    seeds: int = 0
+    most: int | None = None
+
+
+def run_study(
+    out: Path,
+    plan: SearchPlan,
+    executor: Executor,
+    storage: str | None = None,
+    confirming: Confirming | None = None,
+    *,
+    force: bool = False,
+    on_word: Callable[[str], None],
+) -> StudyRecord:
+    """Search, then confirm if asked to; says what it is about to do, and ends the workers whatever happens.
 
     Args:
-        search: What is looked for.
-        suggestions: What the data set suggests.
-        given: The user's settings for all methods, with holes.
-        own: The user's settings for single methods.
+        out: The study folder; a study that was begun there is continued.
+        plan: What is searched.
+        executor: Where trials run; it is closed in the end.
+        storage: URL of Optuna's database; by default a file in the study folder.
+        confirming: What is trained again.
+        force: Start over, whatever the folder holds of an earlier study.
+        on_word: Says something to the person at the terminal.
     """
-    strangers = [method for method in own if method not in search.methods]
-    if strangers:
-        raise ConfigError(f"spaces are for methods that are searched ({', '.join(search.methods)}), got {strangers[0]}")
-    section = given.get("method")
-    named = section if isinstance(section, str) else (section or {}).get("name")
-    if named is not None and named not in search.methods:
-        raise ConfigError(
-            f"the method section must be about a method that is searched ({', '.join(search.methods)}), got {named}"
-        )
-    spaces = [build_space(method, suggestions, given, own.get(method, {})) for method in search.methods]
-    if search.sampler == "grid":
-        spaces = [space.restricted_to_grid(search.k_free) for space in spaces]
-    elif search.k_free:
-        raise ConfigError(
-            "--k-free goes with --sampler grid: every other sampler chooses K itself, and K′ is always free"
-        )
-    some = spaces[0].fill(next(spaces[0].corners()))
-    dataset = load(some.data, some.seed)
-    task = "regression" if isinstance(dataset.spec.task, Regression) else "classification"
-    chosen = objectives(search.objectives_for(task), task)
-    bounds = limits(search.max, search.min, task)
-    check_reach(spaces, bounds, dataset.spec)
-    if search.shift or any(objective.is_shifted for objective in (*chosen, *(limit.objective for limit in bounds))):
-        check_images(dataset)
-    return StudyConfig(
-        id=f"s{uuid.uuid4().hex[:8]}",  # never to be read as a number
-        task=task,
-        spaces={space.method: space.to_yaml() for space in spaces},
-        objectives=tuple(objective.name for objective in chosen),
-        max=search.max,
-        min=search.min,
-        sampler=search.sampler_for(len(chosen)),
-        startup=search.startup_trials,
-        grid=search.grid,
-        rungs=rungs(some.train.epochs, search.reduction) if search.stop_early else (),
-        reduction=search.reduction,
-        shift=search.shift,
-        seed=some.seed,
-    )
+    settings = plan.settings
+    try:
+        if storage is not None:
+            check_storage(storage)
+        record = open_study(out, plan.study, force=force, keep_startup=settings.startup is None)
+        on_word(announcement(settings, record.config))
+        with record.lock():
+            run_search(record, plan.spec, executor, Budget(settings.budget, settings.hours), storage, on_word)
+            if confirming and confirming.seeds:
+                run_confirmation(record, executor, confirming.seeds, confirming.most, on_word)
+    finally:
+        executor.close()
+    return record
+
+
+def announcement(settings: SearchConfig, config: StudyConfig) -> str:
+    """What is about to happen, in one sentence."""
+    spaces = [read_space(method, template) for method, template in config.spaces.items()]
+    parts = [f"{space.method} in full ({space.size:.0f} trials)" for space in spaces if space.is_enumerated(config)]
+    sampled = [space.method for space in spaces if not space.is_enumerated(config)]
+    if sampled:
+        limit = f"{settings.budget} trials each" if settings.budget else f"{settings.hours:g} hours"
+        how = config.sampler if settings.sampler else f"{config.sampler}, the default for this number of objectives"
+        parts.insert(0, f"{', '.join(sampled)} by {how}, after {config.startup} random trials, for {limit}")
+    return f"searching for {', '.join(config.objectives)}: {'; '.join(sorted(parts, key=lambda part: 'full' in part))}"
 
 
 def open_study(path: Path, config: StudyConfig, *, force: bool, keep_startup: bool) -> StudyRecord:
@@ -96,12 +101,18 @@ def open_study(path: Path, config: StudyConfig, *, force: bool, keep_startup: bo
 
 
 def run_search(
-    record: StudyRecord, executor: Executor, budget: Budget, storage: str | None, on_word: Callable[[str], None]
+    record: StudyRecord,
+    spec: DataSpec,
+    executor: Executor,
+    budget: Budget,
+    storage: str | None,
+    on_word: Callable[[str], None],
 ) -> Driver:
     """Ask, train and tell until the budget is spent; raises KeyboardInterrupt when stopped before.
 
     Args:
         record: The study.
+        spec: Shape and task of its data.
         executor: Where trials run.
         budget: How much may be tried.
         storage: URL of Optuna's database; by default a file in the study folder.
@@ -112,10 +123,10 @@ def run_search(
     with reaching_storage():
         studies = open_studies(storage, record.config, spaces, record.objectives)
         _check_storage(record, studies)
-        driver = Driver(record, studies, _dataset(spaces).spec, executor, budget)
-        view = SearchView(driver)
-        with _stopping_cleanly(driver, on_word), view.shown() as live:
-            driver.run(lambda: live.update(view.render()) if live else None)
+        driver = Driver(record, studies, spec, executor, budget)
+        view, lines = SearchView(driver), SearchLines(driver, on_word)
+        with _stopping_cleanly(driver, on_word), showing() as live:
+            driver.run(lambda: live.update(view.render()) if live else lines.update())
         close_storage(studies)
     if driver.is_stopping:
         raise KeyboardInterrupt
@@ -138,8 +149,9 @@ def run_confirmation(
 ) -> dict[str, Any]:
     """Train the front again on other seeds; raises KeyboardInterrupt when stopped before."""
     confirmation = Confirmation(record, executor, seeds, most)
+    lines = ConfirmationLines(confirmation, on_word)
     with _stopping_cleanly(confirmation, on_word), showing() as live:
-        confirmed = confirmation.run(lambda: live.update(render_confirmation(confirmation)) if live else None)
+        confirmed = confirmation.run(lambda: live.update(render_confirmation(confirmation)) if live else lines.update())
     if confirmation.is_stopping:
         raise KeyboardInterrupt
     return confirmed
@@ -167,8 +179,3 @@ def _stopping_cleanly(work: Stoppable, on_word: Callable[[str], None]) -> Iterat
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _dataset(spaces: list[Space]) -> Dataset:
-    config: RunConfig = spaces[0].fill(next(spaces[0].corners()))
-    return load(config.data, config.seed)

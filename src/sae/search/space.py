@@ -13,7 +13,8 @@ from optuna.distributions import BaseDistribution
 from sae.config import FcConfig, ResnetConfig, RunConfig, VggConfig, VitConfig, resolve, suit_method
 from sae.errors import ConfigError, did_you_mean
 from sae.search.holes import DEPTH, Hole, fill_holes, find_holes, read_holes, write_holes
-from sae.settings import Layer, flatten, merge
+from sae.settings import Layer, flatten, merge, section_name
+from sae.study_config import StudyConfig
 
 METHODS = ("sae", "standard", "ensemble", "mc_dropout", "batch_ensemble")
 DEPTHS = {c().name: c().depth for c in (FcConfig, VggConfig, ResnetConfig, VitConfig)}
@@ -49,6 +50,10 @@ class Space:
         """How many configurations there are; infinite if a hole is continuous."""
         points = [hole.points() for hole in self.holes.values()]
         return math.prod(math.inf if p is None else len(p) for p in points)
+
+    def is_enumerated(self, config: StudyConfig) -> bool:
+        """Whether a study tries out all of it, in order: if it is small, or if that is what was asked for."""
+        return self.size <= config.grid or config.sampler == "grid"
 
     def fill(self, suggested: Mapping[str, Any]) -> RunConfig:
         """The config for a value in every hole."""
@@ -129,8 +134,7 @@ def build_space(method: str, suggestions: Layer, given: Layer, own: Layer) -> Sp
     given = merge(_for_method(read_holes(given), method), read_holes(own))
     base = merge(merge(suit_method(suggestions, section), section), {})
     _check_names(given)
-    named = merge(base, given).get("backbone", {})
-    backbone = named.get("name") if isinstance(named, Mapping) else named
+    backbone = section_name(merge(base, given).get("backbone"))
     template = merge(merge(base, shipped(method, str(backbone))), given)
     space = Space(method, _with_depth(template))
     space.check()
@@ -152,9 +156,8 @@ def shipped(method: str, backbone: str) -> dict[str, Any]:
 
 def _for_method(given: Layer, method: str) -> dict[str, Any]:
     """The layer without a `method` section that is about another one; a section without a name is about SAE."""
-    section = given.get("method")
-    name = section if isinstance(section, str) else (section or {}).get("name", "sae")
-    return dict(given) if name == method else {key: value for key, value in given.items() if key != "method"}
+    name = section_name(given.get("method"))
+    return dict(given) if (name or "sae") == method else {key: value for key, value in given.items() if key != "method"}
 
 
 def _check_names(given: Layer) -> None:

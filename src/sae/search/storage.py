@@ -29,6 +29,13 @@ def reaching_storage() -> Iterator[None]:
         ) from None
 
 
+def check_storage(storage: str) -> None:
+    """Refuse a database that cannot be reached, before a folder is made, or cleared, for its study."""
+    backend = _open_database(storage)
+    backend.remove_session()
+    backend.engine.dispose()
+
+
 def open_studies(
     storage: str, config: StudyConfig, spaces: Sequence[Space], objectives: Sequence[Objective]
 ) -> list[MethodStudy]:
@@ -40,14 +47,7 @@ def open_studies(
         spaces: By method.
         objectives: What is optimised.
     """
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        backend = optuna.storages.RDBStorage(storage)
-    except (SQLAlchemyError, StorageInternalError, ImportError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"--storage takes the URL of a database that can be reached, e.g. sqlite:///study.db: {reason}"
-        ) from None
+    backend = _open_database(storage)
     names = [objective.name for objective in objectives]
     ways = StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE
     directions = [ways[objective.quantity.maximise] for objective in objectives]
@@ -72,3 +72,14 @@ def close_storage(studies: Sequence[MethodStudy]) -> None:
         engine = getattr(getattr(storage, "_backend", storage), "engine", None)
         if engine is not None:
             engine.dispose()
+
+
+def _open_database(storage: str) -> optuna.storages.RDBStorage:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        return optuna.storages.RDBStorage(storage)
+    except (SQLAlchemyError, StorageInternalError, ImportError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"--storage takes the URL of a database that can be reached, e.g. sqlite:///study.db: {reason}"
+        ) from None

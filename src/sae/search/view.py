@@ -21,7 +21,7 @@ MOST_ROWS = 8
 
 
 class SearchView:
-    """A live picture on standard error; nothing if that is not a terminal.
+    """A live picture of a search.
 
     Args:
         driver: The search to look at.
@@ -29,14 +29,10 @@ class SearchView:
 
     def __init__(self, driver: Driver) -> None:
         self.driver, self.began = driver, time.monotonic()
-        self.counted_before = self._num_ended()
+        self.counted_before = self.driver.num_ended()
         self.seen: dict[str, list[Candidate]] = {}
-
-    @contextmanager
-    def shown(self) -> Iterator["Live | None"]:
-        """Show it for a while; what the context gives is to be updated."""
-        with showing() as live:
-            yield live
+        self._front: list[Candidate] = []
+        self._front_after = -1  # ended trials
 
     def render(self) -> Group:
         """The picture of the moment."""
@@ -52,30 +48,22 @@ class SearchView:
             "refused": sum(study.num_refused() for study in studies),
         }
         told = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "finished")
-        total = self._total()
+        total = self.driver.num_planned()
         return f"trials: {told}{f' of {total}' if total else ''}; {self.time_left()}"
 
     def time_left(self) -> str:
         """From the pace of this session and the hours that are left, whichever ends first."""
         if self.driver.is_stopping:
             return "stopping when the running ones are done"
-        hours, total = self.driver.budget.hours, self._total()
+        hours, total = self.driver.budget.hours, self.driver.num_planned()
         estimates = [] if hours is None else [hours * 3600 - self.driver.seconds]
-        done = self._num_ended() - self.counted_before
+        done = self.driver.num_ended() - self.counted_before
         if total and done:
-            estimates.append((total - self._num_ended()) * (time.monotonic() - self.began) / done)
+            estimates.append((total - self.driver.num_ended()) * (time.monotonic() - self.began) / done)
         return f"about {format_seconds(max(0.0, min(estimates)))} left" if estimates else "time left not known yet"
 
-    def _total(self) -> int | None:
-        budgets = [study.budget(self.driver.budget.trials) for study in self.driver.studies.values()]
-        return None if any(budget is None for budget in budgets) else sum(budget or 0 for budget in budgets)
-
-    def _num_ended(self) -> int:
-        ended = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
-        return sum(study.count(state) for study in self.driver.studies.values() for state in ended)
-
     def _front_table(self) -> Table:
-        best = self._front()
+        best = self.front()
         objectives = self.driver.objectives
         table = Table(title=f"front: {len(best)} so far", title_justify="left", expand=False)
         for name in ("trial", "kind", "settings", "K′", *(objective.name for objective in objectives)):
@@ -85,7 +73,13 @@ class SearchView:
             table.add_row(item.trial.name, item.kind, summary(item.config), str(item.eval_exits), *values)
         return table
 
-    def _front(self) -> list[Candidate]:
+    def front(self) -> list[Candidate]:
+        """The best so far by the first objective; looked for anew when another trial has ended."""
+        if self.driver.num_ended() != self._front_after:
+            self._front, self._front_after = self._find_front(), self.driver.num_ended()
+        return self._front
+
+    def _find_front(self) -> list[Candidate]:
         record: StudyRecord = self.driver.record
         for trial in record.trials():
             if trial.name not in self.seen and trial.run.is_finished:
@@ -111,7 +105,7 @@ def showing() -> Iterator["Live | None"]:
 def render_confirmation(confirmation: Confirmation) -> Group:
     """How far confirming has come."""
     total = len(confirmation.jobs)
-    text = f"confirming {len(confirmation.chosen)} of the front: {confirmation.num_done} of {total} trainings done"
+    text = f"confirming {len(confirmation.chosen)} of the front: {len(confirmation.ended)} of {total} trainings done"
     return Group(Text(text), worker_table(confirmation.dispatcher.executor.running))
 
 

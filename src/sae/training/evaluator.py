@@ -22,6 +22,7 @@ from sae.measure.uncertainty import (
 )
 from sae.methods import Method
 from sae.predictive import Categorical, Gaussian, Predictive, aggregate
+from sae.record import at_exits
 from sae.task import DataSpec
 
 CURVE_POINTS = 100
@@ -109,7 +110,7 @@ def evaluate_calibrated(
         temperature = fit_temperature(fitting, torch.from_numpy(fitted_on.targets))
         tempered = calibrated(predictive_at(method, outputs, item["exits"]), temperature)
         item |= {"temperature": temperature, "calibrated": measure_predictive(tempered, targets)}
-    chosen = next(item for item in by_exits if item["exits"] == max_exits)
+    chosen = at_exits(by_exits, max_exits)
     return {key: chosen[key] for key in ("temperature", "calibrated")}
 
 
@@ -129,7 +130,7 @@ def describe_exits(method: Method, max_exits: int, spec: DataSpec) -> dict[str, 
 
 def metrics_at(by_exits: list[dict[str, Any]], max_exits: int) -> dict[str, float]:
     """The metrics of one K′ among all."""
-    found: dict[str, float] = next(item["metrics"] for item in by_exits if item["exits"] == max_exits)
+    found: dict[str, float] = at_exits(by_exits, max_exits)["metrics"]
     return found
 
 
