@@ -20,7 +20,7 @@ from sae.report.page import write_page
 from sae.search.executors import Executor
 from sae.search.plan import SearchPlan
 from sae.search.run import run_study
-from sae.settings import Layer, merge, read_yaml
+from sae.settings import Layer, merge, read_yaml, section_name
 from sae.study_record import StudyRecord
 
 BUDGETS = ("small", "paper")
@@ -55,8 +55,7 @@ def experiment_layers(what: str, budget: str) -> list[Layer]:
         raise ConfigError(f"budget must be one of {', '.join(BUDGETS)}; got {budget!r}{did_you_mean(budget, BUDGETS)}")
     own = dict(_own_settings(what))
     special = {name: own.pop(name, None) or {} for name in BUDGETS}
-    data = own.get("data", {})
-    name = data if isinstance(data, str) else data.get("name")
+    name = section_name(own.get("data"))
     unshifted = {"search": {"shift": False}} if name and find_entry(name).kind == "table" else {}
     return [merge(read_preset(budget), unshifted), own, special[budget]]
 
@@ -88,8 +87,7 @@ def run_experiment(place: Place, plan: SearchPlan, on_word: Callable[[str], None
         plan: What is searched and confirmed.
         on_word: Says something to the person at the terminal.
     """
-    run_study(place.out, plan, place.executor, place.storage, force=place.force, on_word=on_word)
-    record = StudyRecord.open(place.out)
+    record = run_study(place.out, plan, place.executor, place.storage, force=place.force, on_word=on_word)
     try:
         on_word("shipping the pick, and measuring it beside the best ensemble and standard network")
         return ship(record)

@@ -77,7 +77,13 @@ class ConfirmConfig(Settings):
 
     seeds: int = Field(0, ge=0, description="on so many other seeds; 0 for not at all")
     most: int | None = Field(None, ge=1, description="at most so many of the front; by default all of it")
-    each: int = Field(0, ge=0, description="so many of the own front of each class of methods")
+    each: int = Field(0, ge=0, description="also so many of the own front of each class of methods")
+
+    @model_validator(mode="after")
+    def _has_seeds(self) -> Self:
+        if not self.seeds and (self.most is not None or self.each):
+            raise ValueError("what is confirmed goes with --confirm SEEDS, or confirm.seeds in the config file")
+        return self
 
 
 class StudyConfig(Settings):

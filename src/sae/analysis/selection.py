@@ -58,7 +58,7 @@ class Selection:
         return pick(self.front, self.objectives, prefer)
 
     def best_of(self, method: str, chosen: Candidate) -> Candidate | None:
-        """A method's best by the first objective, to stand beside what was chosen; None if that is of it, or it has none.
+        """A method's best by the first objective, to stand beside what was chosen; None if that is of it, or none is.
 
         Limits do not count here: who cannot afford an ensemble still wants to know what it would give.
         """

@@ -70,10 +70,12 @@ from sae.cli import (  # noqa: E402
     data,
     demo,
     evaluate,
+    experiment,
     export,
     pareto,
     pick,
     predict,
+    report,
     runs,
     search,
     train,
@@ -91,4 +93,6 @@ app.add_typer(data.app, name="data")
 app.command("pareto")(pareto.pareto)
 app.command("pick")(pick.pick)
 app.command("runs")(runs.runs)
+app.command("report")(report.report)
+app.command("experiment")(experiment.experiment)
 app.command("demo")(demo.demo)

@@ -3,7 +3,7 @@
 import math
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -30,6 +30,11 @@ Processes = Annotated[
     int | None, typer.Option(min=1, help="processes for the members of an ensemble; by default one for each core")
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="trials at once; by default one for each core")]
+Executor = Annotated[Literal["local", "ray"], typer.Option(help="where trials run")]
+Address = Annotated[str | None, typer.Option(help="of a Ray cluster; by default one is started here")]
+CpusPerTrial = Annotated[float, typer.Option(help="with --executor ray")]
+GpusPerTrial = Annotated[float, typer.Option(help="with --executor ray")]
+Storage = Annotated[str | None, typer.Option(help="URL of a database; by default a file in the study folder")]
 Maximum = Annotated[list[str] | None, typer.Option("--max", help="a limit, e.g. flops=2e6; may be given several times")]
 Minimum = Annotated[list[str] | None, typer.Option("--min", help="a limit, e.g. f1=0.8; may be given several times")]
 EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]

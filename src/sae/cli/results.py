@@ -11,8 +11,8 @@ HEADLINES = ("accuracy", "f1", "nll", "cc_ece", "mse")
 """Metrics that are shown of what was confirmed, beside the objectives."""
 
 
-def print_results(out: Path, *, json: bool, receipt: Mapping[str, Any] | None = None) -> None:
-    """The front, what was confirmed of it, and the pick; `receipt` goes into the JSON."""
+def print_results(out: Path, *, json: bool, more: Mapping[str, Any] | None = None) -> None:
+    """The front, what was confirmed of it, and the pick; `more` goes into the JSON."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json
     from sae.cli.pareto import print_front
@@ -24,8 +24,7 @@ def print_results(out: Path, *, json: bool, receipt: Mapping[str, Any] | None = 
     chosen, why = selection.pick()
     confirmed = record.read_json(record.CONFIRMED) if (record.path / record.CONFIRMED).exists() else None
     if json:
-        shipped = {} if receipt is None else {"receipt": dict(receipt)}
-        picked = {"pick": describe(chosen, why), "confirmed": confirmed, **shipped}
+        picked = {"pick": describe(chosen, why), "confirmed": confirmed, **(more or {})}
         print_json({"study": str(out), **selection.describe(), **picked})
         return
     print_front(out, selection)

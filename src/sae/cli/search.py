@@ -1,7 +1,7 @@
 """`sae search`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,8 +32,11 @@ def search(
     k_free: Annotated[bool, typer.Option("--k-free", help="with --sampler grid: train only the largest K")] = False,
     stop_early: Annotated[bool, typer.Option("--stop-early", help="stop dominated trials at rungs of epochs")] = False,
     shift: Annotated[bool, typer.Option("--shift", help="evaluate trials on the 95 corrupted test sets too")] = False,
-    confirm: Annotated[int, typer.Option(min=0, help="train the front again on so many other seeds")] = 0,
+    confirm: Annotated[int | None, typer.Option(min=0, help="train the front again on so many other seeds")] = None,
     confirm_most: Annotated[int | None, typer.Option(min=1, help="confirm at most so many of the front")] = None,
+    confirm_each: Annotated[
+        int | None, typer.Option(min=0, help="confirm also so many of the own front of each class of methods")
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="passes over the training data")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the search and of its runs")] = None,
     config: Annotated[
@@ -43,13 +46,11 @@ def search(
         list[str] | None, typer.Option("--set", help="any setting or hole, e.g. 'backbone.width={choice: [1, 4]}'")
     ] = None,
     workers: options.Workers = None,
-    executor: Annotated[Literal["local", "ray"], typer.Option(help="where trials run")] = "local",
-    address: Annotated[str | None, typer.Option(help="of a Ray cluster; by default one is started here")] = None,
-    cpus_per_trial: Annotated[float, typer.Option(help="with --executor ray")] = 1.0,
-    gpus_per_trial: Annotated[float, typer.Option(help="with --executor ray")] = 0.0,
-    storage: Annotated[
-        str | None, typer.Option(help="URL of a database; by default a file in the study folder")
-    ] = None,
+    executor: options.Executor = "local",
+    address: options.Address = None,
+    cpus_per_trial: options.CpusPerTrial = 1.0,
+    gpus_per_trial: options.GpusPerTrial = 0.0,
+    storage: options.Storage = None,
     force: Annotated[bool, typer.Option(help="start over, whatever the folder holds of a study")] = False,
     json: options.Json = False,
 ) -> None:
@@ -77,26 +78,15 @@ def search(
             stop_early=stop_early or None,
             shift=shift or None,
         ),
+        confirm=options.section(seeds=confirm, most=confirm_most, each=confirm_each),
     )
-    check_flags(executor=executor, address=address, confirm=confirm, confirm_most=confirm_most)
     from sae.search.plan import resolve_search
-    from sae.search.run import Confirming, run_study
+    from sae.search.run import run_study
 
-    plan = resolve_search(read_layers(config, flags, set_ or []))
     place = make_executor(executor, workers, address, cpus_per_trial, gpus_per_trial)
-    again = Confirming(confirm, confirm_most)
-    run_study(out, plan, place, storage, again, force=force, on_word=print_message)
+    plan = resolve_search(read_layers(config, flags, set_ or []))
+    run_study(out, plan, place, storage, force=force, on_word=print_message)
     print_results(out, json=json)
-
-
-def check_flags(*, executor: str, address: str | None, confirm: int, confirm_most: int | None) -> None:
-    """Refuse flags that would have no effect."""
-    from sae.errors import ConfigError
-
-    if address is not None and executor != "ray":
-        raise ConfigError("--address is that of a Ray cluster, and goes with --executor ray")
-    if confirm_most is not None and not confirm:
-        raise ConfigError("--confirm-most says how many to confirm, and goes with --confirm SEEDS")
 
 
 def read_layers(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> list[dict[str, Any]]:
@@ -109,7 +99,11 @@ def read_layers(config: Path | None, flags: dict[str, Any], assignments: list[st
 def make_executor(
     kind: str, workers: int | None, address: str | None, cpus_per_trial: float, gpus_per_trial: float
 ) -> "Executor":
-    """Where trials run."""
+    """Where trials run; flags that would have no effect there are refused."""
+    from sae.errors import ConfigError
+
+    if address is not None and kind != "ray":
+        raise ConfigError("--address is that of a Ray cluster, and goes with --executor ray")
     if kind == "ray":
         from sae.search.executors.ray import RayExecutor
 

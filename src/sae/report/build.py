@@ -5,15 +5,35 @@ import time
 from collections.abc import Mapping, Sequence
 
 from sae.analysis.ranking import mean_ranks
-from sae.analysis.results import Result
+from sae.analysis.results import Result, run_results
 from sae.record import RunRecord
-from sae.report.content import Lead, Report, Section
-from sae.report.findings import Findings, find
+from sae.report.confirmed_sections import calibration_section, confirmed_section, shift_section
+from sae.report.content import Lead, Report, Section, prefixed
+from sae.report.findings import COSTS, Findings, find
 from sae.report.lead import study_lead
-from sae.report.run_sections import results_of, run_lead, run_sections
-from sae.report.study_sections import COSTS, StudySections
+from sae.report.run_sections import run_lead, run_sections
+from sae.report.search_sections import (
+    depth_section,
+    influence_section,
+    search_section,
+    structure_section,
+    trials_section,
+)
 from sae.report.tables import rank_table
 from sae.study_record import StudyRecord
+
+
+SECTIONS = (
+    search_section,
+    confirmed_section,
+    shift_section,
+    calibration_section,
+    structure_section,
+    depth_section,
+    influence_section,
+    trials_section,
+)
+"""Of a study, in reading order. To add one: a function and a line."""
 
 
 def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), title: str | None = None) -> Report:
@@ -25,23 +45,19 @@ def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), ti
         title: Of the page; by default what it is about.
     """
     found = [find(record) for record in studies]
-    results = results_of(runs)
-    sections = (*_studies(found), *run_sections(runs, results, "run-" if found else ""))
+    results = run_results(runs)
+    of_runs = run_sections(results)
+    sections = (*_studies(found), *((prefixed(one, "runs") for one in of_runs) if found else of_runs))
     lead = study_lead(found[0]) if len(found) == 1 else _several(found) if found else run_lead(runs, results)
     return Report(title or _title(found, results), _facts(found, runs), lead, sections)
 
 
 def _studies(found: Sequence[Findings]) -> tuple[Section, ...]:
     if len(found) == 1:
-        return StudySections(found[0]).all()
-    own = [section for item, prefix in zip(found, _prefixes(found), strict=True) for section in _named(item, prefix)]
+        return tuple(make(found[0]) for make in SECTIONS)
+    names = _prefixes(found)
+    own = (prefixed(make(item), name) for item, name in zip(found, names, strict=True) for make in SECTIONS)
     return (*([_ranks(found)] if found else []), *own)
-
-
-def _named(item: Findings, prefix: str) -> list[Section]:
-    """A study's sections, each with its name."""
-    sections = StudySections(item, f"{prefix}-").all()
-    return [Section(part.name, f"{prefix}: {part.title}", part.intro, part.parts) for part in sections]
 
 
 def _prefixes(found: Sequence[Findings]) -> list[str]:
@@ -62,7 +78,7 @@ def _ranks(found: Sequence[Findings]) -> Section:
                 ranks = mean_ranks(known, metrics, task, where)  # type: ignore[arg-type]
                 tables.append(rank_table(ranks, where, name=f"ranks-{task}-{where}"))  # type: ignore[arg-type]
     intro = "Mean over a class's confirmed configurations, ranked among the classes, averaged over data sets."
-    return Section("ranks-section", "Across data sets", intro, tuple(tables))
+    return Section("across-data-sets", "Across data sets", intro, tuple(tables))
 
 
 def _shared_metrics(found: Sequence[Findings], task: str) -> list[str]:
@@ -109,5 +125,3 @@ def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-

@@ -1,7 +1,7 @@
 """What a report is made of, whoever draws it: figures, tables and notes in sections, and what comes first."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
@@ -141,6 +141,17 @@ class Report:
         if self.lead.receipt:
             yield self.lead.receipt
         yield from (part for section in self.sections for part in section.parts if isinstance(part, Table))
+
+
+def section(name: str, title: str, intro: str, *parts: "Figure | Table | Note | None") -> Section:
+    """A section of the parts that there are."""
+    return Section(name, title, intro, tuple(part for part in parts if part is not None))
+
+
+def prefixed(one: Section, prefix: str) -> Section:
+    """The same section with names that differ from those of others on the page."""
+    parts = tuple(part if isinstance(part, Note) else replace(part, name=f"{prefix}-{part.name}") for part in one.parts)
+    return replace(one, name=f"{prefix}-{one.name}", title=f"{prefix}: {one.title}", parts=parts)
 
 
 def show(cell: Cell, column: Column) -> str:

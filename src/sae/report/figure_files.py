@@ -19,19 +19,22 @@ LINE = 65
 """Characters of a caption that fit below one panel."""
 
 
-def write_figures(figures: Iterable[Figure], folder: Path) -> None:
-    """Write each figure as `<name>.svg` and `<name>.png`.
+def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
+    """Write each figure as `<name>.svg` and `<name>.png`; returns the files.
 
     Args:
         figures: Those to draw.
         folder: Where to; it is made if it is not there.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    written = []
     for figure in figures:
         chart = whole_figure(figure)
         for kind in FORMATS:
             save = partial(chart.save, format=kind, scale_factor=PNG_SCALE if kind == "png" else 1)
-            write_whole(folder / f"{figure.name}.{kind}", save)
+            written.append(folder / f"{figure.name}.{kind}")
+            write_whole(written[-1], save)
+    return written
 
 
 def whole_figure(figure: Figure) -> alt.ConcatChart:

@@ -2,17 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sae.analysis.candidates import Candidate
 from sae.analysis.results import Result, headline, make_result, study_results
 from sae.analysis.selection import Selection, select
+from sae.analysis.trial_values import TrialValues, read_trials
 from sae.errors import NothingFoundError, RecordError
+from sae.objectives import objective
 from sae.record import RunRecord
+from sae.report.scatter import Pair, usual_pairs
 from sae.study_record import StudyRecord
 
 COMPARED = ("ensemble", "standard")
 """Methods that a pick has to stand beside."""
+ROLES = {"pick": "the pick", "ensemble": "best ensemble", "standard": "best standard network"}
+COSTS = ("flops", "params")
+"""What is shown of costs where there is room for two."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,16 @@ class Findings:
     shown: Mapping[str, Result]
     receipt: Mapping[str, Any] | None
 
+    @cached_property
+    def trials(self) -> list[TrialValues]:
+        """All trials at the K they were trained for, whatever became of them."""
+        return read_trials(self.record.trials())
+
+    @property
+    def task(self) -> str:
+        """What is predicted."""
+        return self.record.config.task
+
     @property
     def data_name(self) -> str:
         """The data set."""
@@ -47,7 +64,22 @@ class Findings:
     @property
     def metrics(self) -> tuple[str, ...]:
         """What its data set is judged by, quality first."""
-        return headline(self.record.config.task, self.data_name)
+        return headline(self.task, self.data_name)
+
+    def pairs(self) -> list[Pair]:
+        """What is looked at together."""
+        first, second = self.metrics[:2]
+        quality, calibration, nll = (objective(name, self.task) for name in (first, second, "nll"))
+        return usual_pairs(quality, calibration, nll)
+
+    def labelled(self) -> list[tuple[str, Result]]:
+        """The pick and its rivals, with what they are called in figures."""
+        return [(f"{ROLES[role]}, {item.label}", item) for role, item in self.shown.items()]
+
+    def is_pick(self, item: Result) -> bool:
+        """Whether this is what was chosen."""
+        pick = self.pick
+        return pick is not None and (item.label, item.eval_exits) == (pick.trial.name, pick.eval_exits)
 
 
 def find(record: StudyRecord) -> Findings:

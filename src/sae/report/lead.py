@@ -2,82 +2,106 @@
 
 import math
 import shlex
+from collections.abc import Sequence
 
 from sae.analysis.results import Result
 from sae.analysis.spread import Spread
 from sae.objectives import METRICS
 from sae.report.commands import train_command
 from sae.report.content import Cell, Column, Lead, Table
-from sae.report.findings import Findings
-from sae.report.kinds import LOOKS
-from sae.report.metric_names import better, name_of
+from sae.report.findings import COSTS, ROLES, Findings
+from sae.report.metric_names import metric_column, name_of, unit_of
 
-ROLES = {"pick": "the pick", "ensemble": "best ensemble", "standard": "best standard network"}
 RIVALS = {"ensemble": "the best deep ensemble", "standard": "the best standard network"}
+WORDS = {
+    "standard": "a standard network",
+    "ensemble": "a deep ensemble",
+    "mc_dropout": "MC dropout",
+    "batch_ensemble": "BatchEnsemble",
+    "I/B": "a single architecture ensemble between the known ones",
+    "EE": "one network with early exits",
+    "MIMMO": "one network of several inputs and all exits",
+    "MIMO": "one network of several inputs",
+    "SE": "one network that chose its exit",
+}
+"""What the classes of methods are, for somebody who has not read the paper."""
+BETTER, WORSE, ALIKE = "better", "worse", "not told apart"
 APART = 2.0
 """Standard errors by which two means must differ to be told apart."""
 
 
 def study_lead(found: Findings) -> Lead:
     """The recommendation of a study; of one without results, what is missing."""
-    folder = shlex.quote(str(found.record.path))
     if found.pick is None:
-        again = (f"sae search … --out {folder}", "Continue the search.")
-        return Lead("Nothing can be recommended yet.", (f"{found.missing[:1].upper()}{found.missing[1:]}.",), None, (again,))
-    pick, task = found.shown["pick"], found.record.config.task
-    sentence = f"Ship {pick.label}: {describe(pick)}."
-    compared = tuple(compare(pick, rival, role, found.metrics, task) for role, rival in _rivals(found))
-    reasons = (f"Chosen on the validation split: {found.why}.", *compared, *caveats(found))
+        again = (f"sae search … --out {shlex.quote(str(found.record.path))}", "Continue the search.")
+        missing = f"{found.missing[:1].upper()}{found.missing[1:]}."
+        return Lead("Nothing can be recommended yet.", (missing,), None, (again,))
+    pick = found.shown["pick"]
+    rivals = {role: item for role, item in found.shown.items() if role != "pick"}
+    claims = [claim(pick, item, role, found.metrics, found.task) for role, item in rivals.items()]
+    sentence = f"Ship {pick.label}, {describe(pick)}{f': {claims[0]}' if claims else ''}."
+    others = tuple(f"It is {text}." for text in claims[1:])
+    reasons = (*others, f"Chosen on validation: {found.why}.", *caveats(found))
     return Lead(sentence, reasons, receipt_table(found), ship_commands(found))
 
 
 def describe(result: Result) -> str:
-    """A configuration in words."""
-    name = LOOKS[result.kind].name.removeprefix("SAE: ")
+    """A configuration in a few words, `early exits (N=1 K=5 W=1) read at 1 exit`."""
+    name = WORDS[result.kind]
     if result.method != "sae":
-        return f"{name}, {result.settings}"
-    inputs, used = _count(result.config.method.inputs, "input"), _count(result.eval_exits, "exit")  # type: ignore[union-attr]
-    return f"one network with {inputs} that predicts at {used} of its {len(result.active)} ({name}, {result.settings})"
+        return f"{name} ({result.settings})"
+    return f"{name} ({result.settings}) read at {result.eval_exits} {'exit' if result.eval_exits == 1 else 'exits'}"
 
 
-def compare(pick: Result, rival: Result, role: str, metrics: tuple[str, ...], task: str) -> str:
-    """What is told apart on the test split, and how many times the rival costs."""
-    words = [
-        f"{name_of(name)} {_spread(pick.test[name])} {verdict(pick.test[name], rival.test[name], seeds_of(pick, rival), METRICS[task][name].maximise)} {_spread(rival.test[name])}"
-        for name in metrics
-        if name in pick.test and name in rival.test
-    ]
-    ratio = rival.costs["flops"].mean / pick.costs["flops"].mean
-    times = f"{ratio:.1f} times the pick's FLOPs" if ratio >= 1 else f"1/{1 / ratio:.1f} of the pick's FLOPs"
-    return f"Against {RIVALS[role]} ({rival.settings}), which takes {times}: {'; '.join(words)} (pick first)."
+def claim(pick: Result, rival: Result, role: str, metrics: Sequence[str], task: str) -> str:
+    """What the test split says of the pick beside a rival, and the ratio of their FLOPs.
 
-
-def verdict(pick: Spread, rival: Spread, seeds: tuple[int, int], maximise: bool) -> str:
-    """Whether two means are told apart by two standard errors.
-
-    Example:
-        >>> verdict(Spread(0.84, 0.02), Spread(0.83, 0.01), (4, 4), maximise=True)
-        'is not told apart from'
-        >>> verdict(Spread(0.9, 0.01), Spread(0.8, 0.01), (4, 4), maximise=True)
-        'is better than'
+    For example: `not told apart from the best deep ensemble in F1, CC-ECE and NLL, at 1/21.6 of its FLOPs`.
     """
-    if pick.std is None or rival.std is None:
-        return "beside (one seed, not told apart)"
-    error = math.sqrt(pick.std**2 / seeds[0] + rival.std**2 / seeds[1])
-    difference = (pick.mean - rival.mean) * (1 if maximise else -1)
-    if abs(difference) <= APART * error:
-        return "is not told apart from"
-    return "is better than" if difference > 0 else "is worse than"
+    shared = [name for name in metrics if name in pick.test and name in rival.test]
+    verdicts = {name: verdict(pick, rival, name, METRICS[task][name].maximise) for name in shared}
+    groups = {word: [name_of(name) for name in shared if verdicts[name] == word] for word in (WORDS = {
+    "standard": "a standard network",
+    "ensemble": "a deep ensemble",
+    "mc_dropout": "MC dropout",
+    "batch_ensemble": "BatchEnsemble",
+    "I/B": "a single architecture ensemble between the known ones",
+    "EE": "one network with early exits",
+    "MIMMO": "one network of several inputs and all exits",
+    "MIMO": "one network of several inputs",
+    "SE": "one network that chose its exit",
+}
+"""What the classes of methods are, for somebody who has not read the paper."""
+BETTER, WORSE, ALIKE)}
+    words = {BETTER: "better than", WORSE: "worse than", ALIKE: "not told apart from"}
+    parts = [f"{words[word]} {RIVALS[role]} in {_listed(names)}" for word, names in groups.items() if names]
+    parts[1:] = [part.replace(f" {RIVALS[role]}", " it") for part in parts[1:]]
+    ratio = pick.costs["flops"].mean / rival.costs["flops"].mean
+    return f"{_listed(parts)}, at {f'1/{1 / ratio:.3g}' if ratio < 1 else f'{ratio:.3g} times'} of its FLOPs"
+
+
+def verdict(one: Result, other: Result, metric: str, maximise: bool) -> str:
+    """Whether the means of two over seeds are told apart by two standard errors; single seeds never are."""
+    mean, rival = one.test[metric], other.test[metric]
+    if mean.std is None or rival.std is None:
+        return ALIKE
+    error = math.sqrt(mean.std**2 / len(one.runs) + rival.std**2 / len(other.runs))
+    gain = (mean.mean - rival.mean) * (1 if maximise else -1)
+    return ALIKE if abs(gain) <= APART * error else BETTER if gain > 0 else WORSE
 
 
 def caveats(found: Findings) -> tuple[str, ...]:
     """What a reader has to know before believing the numbers."""
-    pick = found.shown["pick"]
+    seeds = {len(item.runs) for item in found.shown.values()}
     told = []
     if not found.results:
         told.append("Nothing was confirmed on other seeds: numbers are of the one seed that the search chose by.")
-    elif len(pick.runs) > 1:
-        told.append(f"Test numbers are mean ± standard deviation over {len(pick.runs)} seeds that the search never saw.")
+    else:
+        few = " Some of those compared have one seed only and cannot be told apart." if 1 in seeds else ""
+        told.append(
+            f"Test numbers are means ± standard deviations over seeds that the search never saw; two are told apart "
+            f"where they differ by more than {APART:g} standard errors.{few}"
+        )
     if found.receipt is None:
         told.append("Time was not measured: the pick has not been shipped from this study yet.")
     return tuple(told)
@@ -85,62 +109,56 @@ def caveats(found: Findings) -> tuple[str, ...]:
 
 def receipt_table(found: Findings) -> Table:
     """A row for the pick and each rival: quality and calibration on test, clean and shifted, cost and time."""
-    shown, task = found.shown, found.record.config.task
-    shifted = all(item.shift for item in shown.values())
-    rows_shipped = (found.receipt or {}).get("rows", {})
-    timed = all(role in rows_shipped for role in shown)
-    metrics = [Column(name_of(name), better(name, task), 3) for name in found.metrics]
-    under_shift = [Column(f"{name_of(name)}, shifted", better(name, task), 3) for name in found.metrics] if shifted else []
-    costs = [Column("MFLOPs", "↓", 3), Column("M params", "↓", 3)]
-    times = [Column(f"ms for {(found.receipt or {}).get('batch')}", "↓", 3), Column("file, kB", "↓")] if timed else []
+    shown, shipped = found.shown, (found.receipt or {}).get("rows", {})
+    places = [("test", name) for name in found.metrics]
+    places += [("shift", name) for name in found.metrics] if all(item.shift for item in shown.values()) else []
+    places += [("test", name) for name in COSTS]
+    columns = [Column("Network"), Column("Configuration"), *(_column(found, where, name) for where, name in places)]
+    is_timed = all(role in shipped for role in shown)
+    if is_timed:
+        columns += [Column(f"ms for {(found.receipt or {})['batch']}", "↓", 3), Column("kB", "↓")]
     rows = tuple(
         (
             Cell(ROLES[role]),
-            Cell(f"{item.label} {item.settings}{_read_at(item)}"),
-            *(_cell(item.test.get(name)) for name in found.metrics),
-            *(_cell((item.shift or {}).get(name)) for name in found.metrics if shifted),
-            *(_cell(item.costs.get(name), 1e-6) for name in ("flops", "params")),
-            *((Cell(rows_shipped[role]["ms"]), Cell(rows_shipped[role]["bytes"] / 1e3)) if timed else ()),
+            Cell(f"{item.label}: {item.settings}{f' K′={item.eval_exits}' if item.method == 'sae' else ''}"),
+            *(_cell(item, where, name) for where, name in places),
+            *((Cell(shipped[role]["ms"]), Cell(shipped[role]["bytes"] / 1e3)) if is_timed else ()),
         )
         for role, item in shown.items()
     )
-    caption = "Test split; time in onnxruntime on one thread, measured side by side." if timed else "Test split."
-    columns = (Column("network"), Column("configuration"), *metrics, *under_shift, *costs, *times)
-    return Table("receipt", "Receipt", caption, columns, rows)
+    time = " Time: exported, in onnxruntime, one thread, measured side by side." if is_timed else ""
+    caption = f"On the test split, over seeds where there are several.{time}"
+    return Table("receipt", "Receipt", caption, tuple(columns), rows)
 
 
 def ship_commands(found: Findings) -> tuple[tuple[str, str], ...]:
     """What to type next."""
     folder = shlex.quote(str(found.record.path))
     return (
-        (f"sae export {folder} --out shipped/model.onnx", "Ship it: an ONNX file, with its manifest and its receipt."),
-        ("sae predict shipped/model.onnx DATA --out predictions.csv", "Predict with the file alone; no torch is needed."),
+        (f"sae export {folder} --out shipped/model.onnx", "Ship it: an ONNX file, its manifest and its receipt."),
+        ("sae predict shipped/model.onnx DATA --out predictions.csv", "Predict from the file alone, without torch."),
         (train_command(found.shown["pick"].config), "Train it again, anywhere."),
     )
 
 
-def seeds_of(one: Result, other: Result) -> tuple[int, int]:
-    """How many runs each mean is over."""
-    return len(one.runs), len(other.runs)
+def _column(found: Findings, where: str, name: str) -> Column:
+    spreads = [item.get(name, where) for item in found.shown.values()]  # type: ignore[arg-type]
+    values = [spread.mean / unit_of(name) for spread in spreads if spread]
+    return metric_column(name, found.task, values, under_shift=where == "shift")
 
 
-def _rivals(found: Findings) -> list[tuple[str, Result]]:
-    return [(role, item) for role, item in found.shown.items() if role != "pick"]
-
-
-def _read_at(item: Result) -> str:
-    return f" K′={item.eval_exits}" if item.method == "sae" else ""
-
-
-def _cell(spread: Spread | None, scale: float = 1.0) -> Cell:
+def _cell(item: Result, where: str, name: str) -> Cell:
+    spread: Spread | None = item.get(name, where)  # type: ignore[arg-type]
     if spread is None:
         return Cell(None)
-    return Cell(spread.mean * scale, None if spread.std is None else spread.std * scale)
+    return Cell(spread.mean / unit_of(name), spread.std / unit_of(name) if spread.std else None)
 
 
-def _spread(spread: Spread) -> str:
-    return f"{spread.mean:.3f}" if spread.std is None else f"{spread.mean:.3f} ± {spread.std:.3f}"
+def _listed(words: Sequence[str]) -> str:
+    """Words as people list them.
 
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    Example:
+        >>> _listed(["F1"]), _listed(["F1", "NLL", "MSE"])
+        ('F1', 'F1, NLL and MSE')
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -13,7 +13,7 @@ from sae.search.refusal import check_reach
 from sae.search.space import build_space
 from sae.search.stopping import rungs
 from sae.settings import Layer, merge, parse, section_name
-from sae.study_config import SearchConfig, StudyConfig
+from sae.study_config import ConfirmConfig, SearchConfig, StudyConfig
 from sae.task import DataSpec, Regression
 from sae.training.shift import check_images
 
@@ -26,27 +26,30 @@ class SearchPlan:
         settings: What was asked for.
         study: All that its trials depend on.
         spec: Shape and task of the data.
+        confirm: What is trained again afterwards.
     """
 
     settings: SearchConfig
     study: StudyConfig
     spec: DataSpec
+    confirm: ConfirmConfig
 
 
 def resolve_search(layers: Sequence[Layer]) -> SearchPlan:
     """Lay settings over what the data set suggests and the shipped spaces.
 
     Args:
-        layers: Settings of a run with holes, and sections `search` and `spaces`; the lowest first.
+        layers: Settings of a run with holes, and sections `search`, `confirm` and `spaces`; the lowest first.
     """
     given: dict[str, Any] = {}
     for layer in layers:
         given = merge(given, read_holes(layer))
-    own, asked = given.pop("spaces", {}), given.pop("search", {})
+    own, asked, again = (given.pop(section, {}) for section in ("spaces", "search", "confirm"))
     if not isinstance(own, dict) or not all(isinstance(value, dict) for value in own.values()):
         raise ConfigError("spaces must hold a section of settings for each method, e.g. standard: {backbone: …}")
-    settings = parse(SearchConfig, {**methods_of(given), **asked})
-    return resolve_study(settings, suggestions(data_name(given)), given, own)
+    settings, confirm = parse(SearchConfig, {**methods_of(given), **asked}), parse(ConfirmConfig, again)
+    study, spec = resolve_study(settings, suggestions(data_name(given)), given, own)
+    return SearchPlan(settings, study, spec, confirm)
 
 
 def methods_of(given: Layer) -> dict[str, Any]:
@@ -55,8 +58,10 @@ def methods_of(given: Layer) -> dict[str, Any]:
     return {"methods": [name]} if name else {}
 
 
-def resolve_study(search: SearchConfig, suggestions: Layer, given: Layer, own: dict[str, Layer]) -> SearchPlan:
-    """All that the trials of a study depend on; wrong settings are found here, before any work.
+def resolve_study(
+    search: SearchConfig, suggestions: Layer, given: Layer, own: dict[str, Layer]
+) -> tuple[StudyConfig, DataSpec]:
+    """All that the trials of a study depend on, and the data's shape; wrong settings are found here, before any work.
 
     Args:
         search: What is looked for.
@@ -102,4 +107,4 @@ def resolve_study(search: SearchConfig, suggestions: Layer, given: Layer, own: d
         shift=search.shift,
         seed=some.seed,
     )
-    return SearchPlan(search, study, dataset.spec)
+    return study, dataset.spec

@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -18,22 +17,9 @@ from sae.search.plan import SearchPlan
 from sae.search.space import read_space
 from sae.search.storage import check_storage, close_storage, open_studies, reaching_storage
 from sae.search.view import SearchView, render_confirmation, showing
-from sae.study_config import SearchConfig, StudyConfig
+from sae.study_config import ConfirmConfig, SearchConfig, StudyConfig
 from sae.study_record import StudyRecord
 from sae.task import DataSpec
-
-
-@dataclass(frozen=True)
-class Confirming:
-    """What is to be trained again.
-
-    Attributes:
-        seeds: On so many other seeds; 0 for not at all.
-        most: At most so many of the front.
-    """
-
-    seeds: int = 0
-    most: int | None = None
 
 
 def run_study(
@@ -41,7 +27,6 @@ def run_study(
     plan: SearchPlan,
     executor: Executor,
     storage: str | None = None,
-    confirming: Confirming | None = None,
     *,
     force: bool = False,
     on_word: Callable[[str], None],
@@ -50,10 +35,9 @@ def run_study(
 
     Args:
         out: The study folder; a study that was begun there is continued.
-        plan: What is searched.
+        plan: What is searched and confirmed.
         executor: Where trials run; it is closed in the end.
         storage: URL of Optuna's database; by default a file in the study folder.
-        confirming: What is trained again.
         force: Start over, whatever the folder holds of an earlier study.
         on_word: Says something to the person at the terminal.
     """
@@ -65,8 +49,8 @@ def run_study(
         on_word(announcement(settings, record.config))
         with record.lock():
             run_search(record, plan.spec, executor, Budget(settings.budget, settings.hours), storage, on_word)
-            if confirming and confirming.seeds:
-                run_confirmation(record, executor, confirming.seeds, confirming.most, on_word)
+            if plan.confirm.seeds:
+                run_confirmation(record, executor, plan.confirm, on_word)
     finally:
         executor.close()
     return record
@@ -145,10 +129,10 @@ def _check_storage(record: StudyRecord, studies: Sequence[MethodStudy]) -> None:
 
 
 def run_confirmation(
-    record: StudyRecord, executor: Executor, seeds: int, most: int | None, on_word: Callable[[str], None]
+    record: StudyRecord, executor: Executor, confirm: ConfirmConfig, on_word: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Train the front again on other seeds; raises KeyboardInterrupt when stopped before."""
-    confirmation = Confirmation(record, executor, seeds, most)
+    """Train what was chosen again on other seeds; raises KeyboardInterrupt when stopped before."""
+    confirmation = Confirmation(record, executor, confirm)
     lines = ConfirmationLines(confirmation, on_word)
     with _stopping_cleanly(confirmation, on_word), showing() as live:
         confirmed = confirmation.run(lambda: live.update(render_confirmation(confirmation)) if live else lines.update())

@@ -1,0 +1,130 @@
+"""Sections about the trials of a study: what was found, which N, K, depths and settings did well, and all there is."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sae.analysis.candidates import Candidate, damages, summary
+from sae.analysis.depth import depth_preference, input_preference, read_preferences
+from sae.analysis.grids import grid_means
+from sae.analysis.influence import influence
+from sae.analysis.progress import trial_counts
+from sae.analysis.selection import Selection, failures
+from sae.objectives import objective
+from sae.report.commands import train_command
+from sae.report.content import Note, Section, section
+from sae.report.depth_figure import depth_figure
+from sae.report.findings import COSTS, Findings
+from sae.report.grid_figure import grid_figure
+from sae.report.search_figure import hypervolume_figure, search_scatter
+from sae.report.tables import front_table, influence_table, trials_table
+
+MOST_NOTES = 10
+"""Trials whose end is told; the table of all has the rest."""
+
+
+def search_section(found: Findings) -> Section:
+    """What was tried, and what no other beats."""
+    counts = trial_counts(found.record.trials())
+    told = (
+        f"{method} {', '.join(f'{count} {state}' for state, count in states.items() if count)}"
+        for method, states in counts.items()
+    )
+    intro = f"Trials: {'; '.join(told) or 'none has begun'}. Everything here is of the validation split."
+    notes = [Note(text) for text in _losses(found)][:MOST_NOTES]
+    if found.selection is None:
+        return section("search", "What the search found", intro, Note(f"No front yet: {found.missing}."), *notes)
+    selection = found.selection
+    points = [_point(item, selection, found.pick) for item in selection.candidates]
+    return section(
+        "search",
+        "What the search found",
+        intro,
+        search_scatter(points, found.pairs(), name="search", title="Every configuration tried"),
+        hypervolume_figure(selection.history(), name="hypervolume", title="How the front grew"),
+        front_table(selection, found.task),
+        *notes,
+    )
+
+
+def structure_section(found: Findings) -> Section:
+    """Which N and K the trials liked."""
+    finished = [item.config for item in found.trials if item.state == "finished"]
+    configs = [config for config in finished if config.method.name == "sae"]
+    intro = (
+        "SAE's trials by the number of inputs N and of exits K they were trained for. Means are over trials that "
+        "differ in everything else, and a sampler that liked a cell has been there often, with the best of the other settings."
+    )
+    if not configs:
+        return section("structure", "Which N and K?", intro, Note("No SAE has finished yet."))
+    depth = max(config.backbone.depth for config in configs)
+    inputs = max(getattr(config.method, "inputs", 1) for config in configs)
+    places = (("test", "Mean over trials, test split"), ("shift", "Mean over trials, corrupted test images"))
+    figures = (
+        grid_figure(
+            [(objective(name, found.task), grid_means(found.trials, name, where)) for name in found.metrics],  # type: ignore[arg-type]
+            depth=depth,
+            max_inputs=inputs,
+            name=f"grid-{where}",
+            title=title,
+        )
+        for where, title in places
+    )
+    return section("structure", "Which N and K?", intro, *figures)
+
+
+def depth_section(found: Findings) -> Section:
+    """Which exits training came to prefer."""
+    preferences = read_preferences(item.trial.run for item in found.trials if item.state == "finished")
+    depth = max((item.theta.shape[-1] for item in preferences), default=0)
+    most = max((item.inputs for item in preferences), default=0)
+    groups = [
+        ("depth", "All SAE trials", depth_preference(preferences)),
+        ("depth-by-inputs", "By the number of inputs N", depth_preference(preferences, "inputs")),
+        ("depth-by-exits", "By the number of exits K", depth_preference(preferences, "exits")),
+        *([("depth-of-inputs", f"Input by input, N={most}", input_preference(preferences, most))] if most > 1 else []),
+    ]
+    figures = [depth_figure(rows, depth=depth, name=name, title=title) for name, title, rows in groups if rows]
+    intro = "The probability of each exit while training goes on; one over the number of exits means no preference."
+    return section("depths", "Which depths?", intro, *(figures or [Note("No SAE has finished yet.")]))
+
+
+def influence_section(found: Findings) -> Section:
+    """What the settings of an SAE did to its numbers."""
+    rows = influence(found.trials, [*found.metrics, *COSTS], "test")
+    intro = (
+        "Rank correlation (Spearman) for continuous settings, analysis of variance (F) for N, K and W, over SAE's "
+        "trials, on the test split. A search does not try settings at random, so that none of it proves a cause."
+    )
+    is_known = any(row["p"] is not None for row in rows)
+    part = influence_table(rows) if is_known else Note("Too few SAE trials have finished to tell.")
+    return section("influence-of-settings", "Which settings matter?", intro, part)
+
+
+def trials_section(found: Findings) -> Section:
+    """All that was tried."""
+    searched = [item.name for item in found.record.objectives if not item.is_cost and not item.is_shifted]
+    metrics = list(dict.fromkeys([*found.metrics, *searched]))
+    table = trials_table(found.trials, metrics, found.task)
+    return section("all-trials", "All trials", "At the K they were trained for, on validation.", table)
+
+
+def _point(item: Candidate, selection: Selection, pick: Candidate | None) -> dict[str, Any]:
+    return {
+        "kind": item.kind,
+        "label": item.trial.name,
+        "settings": summary(item.config),
+        "eval_exits": item.eval_exits,
+        "front": any(item is other for other in selection.front),
+        "pick": item is pick,
+        "command": train_command(item.config),
+        **item.values,
+    }
+
+
+def _losses(found: Findings) -> Iterable[str]:
+    """What was left out, by its reason."""
+    trials, selection = list(found.record.trials()), found.selection
+    for name, reason in damages(trials, selection.everything if selection else []).items():
+        yield f"Left out, damaged: {name}: {reason}"
+    for name, reason in failures(trials).items():
+        yield f"Failed: {name}: {reason}"
