@@ -22,7 +22,6 @@ from sae.report.search_sections import (
 from sae.report.tables import rank_table
 from sae.study_record import StudyRecord
 
-
 SECTIONS = (
     search_section,
     confirmed_section,

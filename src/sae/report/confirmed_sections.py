@@ -71,15 +71,16 @@ def shift_section(found: Findings) -> Section:
 def calibration_section(found: Findings) -> Section:
     """Whether confidence can be believed, and what abstaining buys."""
     intro = "Whether a confidence of 90 % is right nine times in ten, and what passing the least sure to a human buys."
-    figures = [figure for figure in calibration_figures(found.labelled()) if figure]
-    missing = Note("No curves are known of what is compared.")
-    return section("calibration", "Can its confidence be believed?", intro, *(figures or [missing]))
+    figures = calibration_figures(found.labelled())
+    missing = None if any(figures) else Note("No curves are known of what is compared.")
+    return section("calibration", "Can its confidence be believed?", intro, *figures, missing)
 
 
 def corruption_figure(compared: Labelled, metric: str, task: str) -> Figure | None:
     """Where corruption hurts each of some configurations, and by how much the first differs from the second."""
-    rows = [{"label": label, "by_set": by_set} for label, item in compared if (by_set := means_by_set(item))]
-    rival = rows[1]["label"] if len(rows) > 1 else None
+    known = [(label, by_set) for label, item in compared if (by_set := means_by_set(item))]
+    rows = [{"label": label, "by_set": by_set} for label, by_set in known]
+    rival = known[1][0] if len(known) > 1 else None
     chosen = objective(metric, task)
     return shift_figure(rows, chosen, name="corruptions", title="Where corruption hurts", difference_to=rival)
 

@@ -60,24 +60,15 @@ def claim(pick: Result, rival: Result, role: str, metrics: Sequence[str], task: 
     """
     shared = [name for name in metrics if name in pick.test and name in rival.test]
     verdicts = {name: verdict(pick, rival, name, METRICS[task][name].maximise) for name in shared}
-    groups = {word: [name_of(name) for name in shared if verdicts[name] == word] for word in (WORDS = {
-    "standard": "a standard network",
-    "ensemble": "a deep ensemble",
-    "mc_dropout": "MC dropout",
-    "batch_ensemble": "BatchEnsemble",
-    "I/B": "a single architecture ensemble between the known ones",
-    "EE": "one network with early exits",
-    "MIMMO": "one network of several inputs and all exits",
-    "MIMO": "one network of several inputs",
-    "SE": "one network that chose its exit",
-}
-"""What the classes of methods are, for somebody who has not read the paper."""
-BETTER, WORSE, ALIKE)}
+    groups = {word: [name_of(name) for name in shared if verdicts[name] == word] for word in (BETTER, WORSE, ALIKE)}
     words = {BETTER: "better than", WORSE: "worse than", ALIKE: "not told apart from"}
     parts = [f"{words[word]} {RIVALS[role]} in {_listed(names)}" for word, names in groups.items() if names]
     parts[1:] = [part.replace(f" {RIVALS[role]}", " it") for part in parts[1:]]
     ratio = pick.costs["flops"].mean / rival.costs["flops"].mean
-    return f"{_listed(parts)}, at {f'1/{1 / ratio:.3g}' if ratio < 1 else f'{ratio:.3g} times'} of its FLOPs"
+    times = f"at 1/{1 / ratio:.3g} of" if ratio < 1 else f"at {ratio:.3g} times"
+    if min(len(pick.runs), len(rival.runs)) < 2:
+        return f"{times} the FLOPs of {RIVALS[role]}; one seed tells nothing of which is better"
+    return f"{_listed(parts)}, {times} its FLOPs"
 
 
 def verdict(one: Result, other: Result, metric: str, maximise: bool) -> str:

@@ -21,7 +21,7 @@ def run_lead(runs: Sequence[RunRecord], results: Sequence[Result]) -> Lead:
     sentence = f"{len(results)} configurations from {len(runs)} runs." if results else "No run has finished yet."
     unfinished = len(runs) - sum(len(item.runs) for item in results)
     reasons = (
-        "Nothing is recommended: choosing by test numbers would flatter the choice. `sae search` chooses on validation.",
+        "Nothing is recommended: choosing by test numbers would flatter it. `sae search` chooses on validation.",
         *([f"{unfinished} of the runs have not finished and are left out."] if unfinished else []),
     )
     return Lead(sentence, reasons)

@@ -11,7 +11,7 @@ from sae.analysis.progress import trial_counts
 from sae.analysis.selection import Selection, failures
 from sae.objectives import objective
 from sae.report.commands import train_command
-from sae.report.content import Note, Section, section
+from sae.report.content import Figure, Note, Section, section
 from sae.report.depth_figure import depth_figure
 from sae.report.findings import COSTS, Findings
 from sae.report.grid_figure import grid_figure
@@ -52,7 +52,7 @@ def structure_section(found: Findings) -> Section:
     configs = [config for config in finished if config.method.name == "sae"]
     intro = (
         "SAE's trials by the number of inputs N and of exits K they were trained for. Means are over trials that "
-        "differ in everything else, and a sampler that liked a cell has been there often, with the best of the other settings."
+        "differ in everything else, and a sampler that liked a cell has been there often, with the best of the others."
     )
     if not configs:
         return section("structure", "Which N and K?", intro, Note("No SAE has finished yet."))
@@ -83,7 +83,9 @@ def depth_section(found: Findings) -> Section:
         ("depth-by-exits", "By the number of exits K", depth_preference(preferences, "exits")),
         *([("depth-of-inputs", f"Input by input, N={most}", input_preference(preferences, most))] if most > 1 else []),
     ]
-    figures = [depth_figure(rows, depth=depth, name=name, title=title) for name, title, rows in groups if rows]
+    figures: list[Figure | Note | None] = [
+        depth_figure(rows, depth=depth, name=name, title=title) for name, title, rows in groups if rows
+    ]
     intro = "The probability of each exit while training goes on; one over the number of exits means no preference."
     return section("depths", "Which depths?", intro, *(figures or [Note("No SAE has finished yet.")]))
 
