@@ -1,64 +1,20 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
 
 from sae.objectives import Objective, objective, objectives
 from sae.report.kinds import LOOKS
-from sae.report.pareto_figure import panel_axes, pareto_figure, pareto_scatter, within_view
+from sae.report.pareto_figure import panel_axes, pareto_figure
+from tests.report.test_search_figure import points
 
 TASK = "classification"
 NLL, ECE, FLOPS = objectives(["nll", "cc_ece", "flops"], TASK)
 
 
-def points() -> list[dict[str, Any]]:
-    return [
-        {
-            "kind": kind,
-            "label": f"{kind}/0",
-            "front": index % 2 == 0,
-            "pick": index == 2,
-            "nll": 0.1 + 0.02 * index,
-            "cc_ece": 0.05 - 0.004 * index,
-            "flops": 1000 * 2**index,
-            "params": 500,
-        }
-        for index, kind in enumerate(LOOKS)
-    ]
-
-
 def test_every_kind_has_its_own_look() -> None:
     assert len({(look.colour, look.shape) for look in LOOKS.values()}) == len(LOOKS) == 9
     assert {look.colour for kind, look in LOOKS.items() if look.name.startswith("SAE")} == {"#C55A11"}
-
-
-def test_every_configuration_is_drawn_with_the_look_of_its_kind() -> None:
-    chart = pareto_scatter(points(), ECE, NLL).to_dict()
-    rows = next(iter(chart["datasets"].values())) if "datasets" in chart else chart["data"]["values"]
-    assert sorted(row["method"] for row in rows) == sorted(look.name for look in LOOKS.values())
-    scale = chart["layer"][0]["encoding"]["shape"]["scale"]
-    assert dict(zip(scale["domain"], scale["range"], strict=True)) == {look.name: look.shape for look in LOOKS.values()}
-
-
-def test_costs_are_on_a_logarithmic_axis() -> None:
-    encoding = pareto_scatter(points(), FLOPS, NLL).to_dict()["layer"][0]["encoding"]
-    assert encoding["x"]["scale"]["type"] == "log"
-    assert "type" not in encoding["y"]["scale"]
-
-
-def test_what_is_far_worse_is_out_of_view_and_counted() -> None:
-    bad = {**points()[1], "nll": 50.0}
-    assert within_view([*points(), bad], ECE, NLL) == points()
-    chart = pareto_scatter([*points(), bad], ECE, NLL).to_dict()
-    assert chart["title"]["subtitle"] == "1 far worse out of view"
-    on_front = pareto_scatter([*points(), {**bad, "front": True}], ECE, NLL).to_dict()
-    assert on_front["title"]["subtitle"] == "1 far worse out of view, 1 of the front"
-
-
-def test_a_configuration_without_a_value_is_left_out() -> None:
-    lacking = {key: value for key, value in points()[0].items() if key != "nll"}
-    assert within_view([lacking, *points()], ECE, NLL) == points()
 
 
 @pytest.mark.parametrize(
@@ -94,3 +50,9 @@ def test_one_trial_alone_can_be_drawn(tmp_path: Path) -> None:
     only = [{**points()[0], "front": True, "pick": True}]
     pareto_figure(only, (NLL, ECE), [{"trials": 1, "hypervolume": 1.0}], title="digits").save(tmp_path / "figure.svg")
     assert (tmp_path / "figure.svg").stat().st_size > 1000
+
+
+def test_points_need_no_more_than_their_class_label_place_and_values(tmp_path: Path) -> None:
+    short = [{key: v for key, v in row.items() if key not in ("settings", "eval_exits", "command")} for row in points()]
+    pareto_figure(short, (NLL, ECE), [{"trials": 1, "hypervolume": 1.0}], title="digits").save(tmp_path / "figure.svg")
+    assert "train it" not in (tmp_path / "figure.svg").read_text()

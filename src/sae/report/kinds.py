@@ -32,6 +32,14 @@ def polygon(corners: int, turn: float = 0.0) -> str:
     return f"M{'L'.join(f'{math.cos(angle):z.2f},{math.sin(angle):z.2f}' for angle in angles)}Z"
 
 
+def star(corners: int) -> str:
+    """A star as an SVG path, a corner at the top."""
+    angles = [math.pi * step / corners - math.pi / 2 for step in range(2 * corners)]
+    reach = [1.0 if step % 2 == 0 else 0.4 for step in range(2 * corners)]
+    places = (f"{r * math.cos(a):z.2f},{r * math.sin(a):z.2f}" for r, a in zip(reach, angles, strict=True))
+    return f"M{'L'.join(places)}Z"
+
+
 def cross(thickness: float, turn: float) -> str:
     """A cross of two bars as an SVG path, upright at `turn` 0, × at an eighth of a circle."""
     t = thickness

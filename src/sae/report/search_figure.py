@@ -1,0 +1,177 @@
+"""What a search found: every configuration on validation, the front among them, and how the front grew."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from sae.analysis.pareto import usual_worst
+from sae.objectives import Objective
+from sae.report.axes import GREY, heading, is_known, layered, rounded, told
+from sae.report.content import Figure
+from sae.report.kinds import LOOKS
+from sae.report.scatter import (
+    Pair,
+    Point,
+    class_looks,
+    classes_of,
+    pair_axes,
+    pair_name,
+    panel_key,
+    pick_layers,
+    point_layer,
+    shown_values,
+    value_tooltips,
+)
+
+MORE = ("settings", "eval_exits", "command")
+TOLD = (("label", "configuration"), ("method", "class"), ("settings", "settings"), ("eval_exits", "K′"))
+
+
+def search_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str) -> Figure | None:
+    """All configurations of a study by pairs of their values; None where no pair is known of any.
+
+    Args:
+        points: Rows with `kind`, `label`, `front`, `pick` and values by the names of objectives; for those who
+            point at one also `settings`, `eval_exits` and `command`.
+        pairs: What the panels show, the horizontal axis first.
+        name: Of the figure.
+        title: What is shown.
+    """
+    known = [pair for pair in pairs if known_points(points, *pair)]
+    if not known:
+        return None
+    front = sum(bool(point["front"]) for point in points)
+    caption = (
+        f"Every configuration on validation. Strong: the {front} of the front, which no other beats; faint: the "
+        f"other {len(points) - front}; ringed: the pick. Costs are on logarithmic axes."
+    )
+    panels = (search_panel(points, *pair, pairs=known, legend=pair is known[0]) for pair in known)
+    return Figure(name, title, caption, tuple(panels))
+
+
+def search_panel(
+    points: Sequence[Point], x: Objective, y: Objective, *, pairs: Sequence[Pair], legend: bool
+) -> alt.LayerChart:
+    """Configurations by two of their values: those of the front strong, the others faint, the pick ringed.
+
+    Args:
+        points: As in `search_scatter`.
+        x: What the horizontal axis is.
+        y: What the vertical axis is.
+        pairs: Of all panels, whose values are told of the point under the pointer.
+        legend: Whether the panel has it.
+    """
+    near = within_view(points, x, y)
+    shown = shown_values(points, pairs)
+    rows = [_row(point, x, y, shown) for point in sorted(near, key=lambda p: (bool(p["pick"]), bool(p["front"])))]
+    across, up = (x, [row["x"] for row in rows]), (y, [row["y"] for row in rows])
+    base = alt.Chart().encode(**pair_axes(across, up))
+    looks = class_looks(classes_of(points), legend=legend)
+    names = [alt.Tooltip(f"{key}:N", title=title) for key, title in TOLD if any(key in row for row in rows)]
+    command = [alt.Tooltip("command:N", title="train it")] if any("command" in row for row in rows) else []
+    tooltip = [*names, *value_tooltips(shown), *command]
+    points_drawn = point_layer(base, looks, tooltip, panel=panel_key(x, y), legend=legend)
+    layers = [points_drawn, *pick_layers(rows, base, across, up)]
+    return layered(rows, layers, heading(pair_name(x, y), _out_of_view(known_points(points, x, y), near)))
+
+
+def _row(point: Point, x: Objective, y: Objective, shown: Sequence[Objective]) -> dict[str, Any]:
+    more = {key: point[key] if point[key] is not None else "–" for key in MORE if key in point}
+    values = {f"v{index}": told(item, point.get(item.name)) for index, item in enumerate(shown)}
+    return {
+        "id": f"{point['label']} {point.get('eval_exits', '')}",
+        "x": rounded(point[x.name]),
+        "y": rounded(point[y.name]),
+        "method": LOOKS[point["kind"]].name,
+        "label": point["label"],
+        "strong": bool(point["front"]),
+        "pick": bool(point["pick"]),
+        **more,
+        **values,
+    }
+
+
+def known_points(points: Sequence[Point], x: Objective, y: Objective) -> list[Point]:
+    """Those that have both values."""
+    return [point for point in points if is_known(point.get(x.name)) and is_known(point.get(y.name))]
+
+
+def within_view(points: Sequence[Point], x: Objective, y: Objective) -> list[Point]:
+    """All but those that are far worse in a metric than the front and the rest usually are.
+
+    A few bad ones would squeeze all others into a corner; the front may have such, too.
+    """
+    known = known_points(points, x, y)
+    shown = known
+    for item in (axis for axis in (x, y) if not axis.is_cost):
+        bound = max(_usual_worst(known, item), _usual_worst([point for point in known if point["front"]], item))
+        shown = [point for point in shown if item.loss(point[item.name]) <= bound or point["pick"]]
+    return shown
+
+
+def _usual_worst(points: Sequence[Point], item: Objective) -> float:
+    losses = np.array([[item.loss(point[item.name])] for point in points])
+    return float(usual_worst(losses)[0]) if len(points) else -np.inf
+
+
+def _out_of_view(points: Sequence[Point], shown: Sequence[Point]) -> str:
+    """How many are not shown, and whether the front loses some of its own."""
+    hidden = [point for point in points if not any(point is other for other in shown)]
+    on_front = sum(bool(point["front"]) for point in hidden)
+    mention = f", {on_front} of the front" if on_front else ""
+    return f"{len(hidden)} far worse out of view{mention}" if hidden else f"all {len(points)} in view"
+
+
+def hypervolume_figure(history: Sequence[Mapping[str, Any]], *, name: str, title: str) -> Figure | None:
+    """How the front grew with the trials; None before the first.
+
+    Args:
+        history: Rows with `trials` and `hypervolume`; `trial`, where there is one, is told by its point.
+        name: Of the figure.
+        title: What is shown.
+    """
+    if not history:
+        return None
+    caption = (
+        "The share of the space between the best and the worst losses that the front covers after each trial that "
+        "ended: a line that has been flat for long says that more trials would hardly find better."
+    )
+    return Figure(name, title, caption, (hypervolume_panel(history),))
+
+
+def hypervolume_panel(history: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
+    """How much of the space of losses the front covers, after each trial.
+
+    Args:
+        history: Rows with `trials` and `hypervolume`, at least one.
+    """
+    rows = [
+        {"trials": row["trials"], "hypervolume": rounded(row["hypervolume"]), "trial": row.get("trial", "")}
+        for row in history
+    ]
+    last = rows[-1]["trials"]
+    base = alt.Chart().encode(
+        x=alt.X(
+            "trials:Q",
+            title="trials ended",
+            scale=alt.Scale(domain=[0, last], nice=False),
+            axis=alt.Axis(tickMinStep=1, tickCount=6, grid=False, format="d"),
+        ),
+        y=alt.Y(
+            "hypervolume:Q",
+            title="hypervolume ↑",
+            scale=alt.Scale(domain=[0, 1]),
+            axis=alt.Axis(tickCount=5, gridOpacity=0.4),
+        ),
+    )
+    tooltip = [alt.Tooltip("trial:N"), alt.Tooltip("trials:Q"), alt.Tooltip("hypervolume:Q", format=".4f")]
+    end = base.transform_filter(alt.datum.trials == last)
+    layers = [
+        base.mark_line(interpolate="step-after", color=GREY, strokeWidth=2),
+        base.mark_point(filled=True, size=60, color=GREY, opacity=0).encode(tooltip=tooltip),
+        end.mark_point(filled=True, size=55, color=GREY, opacity=1),
+        end.mark_text(align="right", dy=-11, fontSize=11).encode(text=alt.Text("hypervolume:Q", format=".3f")),
+    ]
+    return layered(rows, layers, heading("Front over time", "share of the losses' space it covers"))

@@ -1,0 +1,60 @@
+"""Figures drawn as a page draws them, and what can be seen in them."""
+
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import altair as alt
+import vl_convert
+
+from sae.report.content import Chart, Figure
+from sae.report.kinds import LOOKS
+
+LIGHT: dict[str, Any] = {"background": "#ffffff"}
+DARK: dict[str, Any] = {
+    "background": "#16181d",
+    "text": {"color": "#e4e6eb"},
+    "title": {"color": "#e4e6eb", "subtitleColor": "#a8acb5"},
+    "axis": {"labelColor": "#c4c8d0", "titleColor": "#e4e6eb", "gridColor": "#3a3f49", "domainColor": "#5a606c"},
+    "legend": {"labelColor": "#c4c8d0", "titleColor": "#e4e6eb"},
+}
+
+
+def draw(panel: Chart, *, width: int = 340, config: dict[str, Any] = LIGHT) -> str:
+    """One panel as SVG, stretched to a width as a page does."""
+    spec = {**panel.to_dict(), "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
+    return str(vl_convert.vegalite_to_svg(spec, config=config))
+
+
+def draw_all(figure: Figure | None) -> list[str]:
+    """Every panel on a light and on a dark page, and all of them in one file."""
+    assert figure is not None
+    assert all(isinstance(panel, alt.Chart | alt.LayerChart) for panel in figure.panels)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", figure.name)
+    vl_convert.vegalite_to_svg(alt.hconcat(*figure.panels).to_dict())
+    drawn = [draw(panel, config=config) for config in (LIGHT, DARK) for panel in figure.panels]
+    assert not any(word in svg for svg in drawn for word in ("NaN", "Infinity", "undefined"))
+    return drawn
+
+
+def texts(svg: str) -> list[str]:
+    """Everything that is written, in drawing order."""
+    return [node.text or "" for node in ElementTree.fromstring(svg).iter() if node.tag.endswith("text")]
+
+
+def marks(svg: str, role: str) -> list[dict[str, str]]:
+    """The attributes of the marks that were drawn of a kind: point, rect mark, rule mark, line mark, text mark."""
+    nodes = ElementTree.fromstring(svg).iter()
+    return [dict(node.attrib) for node in nodes if node.get("aria-roledescription") == role]
+
+
+def rows_of(panel: Chart) -> list[dict[str, Any]]:
+    """What a panel's layers share."""
+    values: list[dict[str, Any]] = panel.to_dict()["data"]["values"]
+    return values
+
+
+def curve_colours(svg: str) -> list[str]:
+    """Of the curves in colours of classes, in drawing order; their pale edges are left out."""
+    colours = {look.colour for look in LOOKS.values()}
+    return [mark["stroke"] for mark in marks(svg, "line mark") if mark["stroke"] in colours]
