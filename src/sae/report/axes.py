@@ -12,6 +12,7 @@ from typing import Any
 import altair as alt
 
 from sae.objectives import SHIFTED, Objective
+from sae.report.metric_names import NAMES
 
 WIDTH, HEIGHT = 340, 250
 """Of a panel in a file; a page may stretch its width."""
@@ -20,23 +21,6 @@ EDGE = "#D0D0D0"
 """Of marks that lie on each other: as good as white on a light page, and what shows dark colours on a dark one."""
 SPACE = 0.07
 """Left free at both ends of an axis, as a share of its range."""
-
-NAMES = {
-    "nll": "NLL",
-    "accuracy": "accuracy",
-    "error": "error",
-    "f1": "F1",
-    "ece": "ECE",
-    "cc_ece": "CC-ECE",
-    "cc_ece_uniform": "CC-ECE, classes alike",
-    "brier": "Brier score",
-    "mse": "MSE",
-    "flops": "FLOPs",
-    "params": "parameters",
-    "shipped_flops": "FLOPs as shipped",
-    "shipped_params": "parameters as shipped",
-    "latency": "ms for a batch of 64",
-}
 
 
 def name_of(item: Objective) -> str:

@@ -10,6 +10,8 @@ from sae.report.html_text import prose
 from sae.report.theme import ON_PAGE, chart_config, on_page
 
 PRINTED_COLUMNS = 2
+SHAPES = {1: " single", 2: " even", 4: " even"}
+"""How so many panels are set where there is room for three in a row."""
 WITHOUT_SCRIPT = "This figure needs JavaScript; it is also a file of its own where the report was written."
 
 
@@ -25,7 +27,7 @@ def render_figure(figure: Figure) -> str:
     return f"""<figure class="charts" id="figure-{name}" data-figure="{name}">
 <div class="heading"><h3>{escape(figure.title)}</h3><div class="tools needs-script">{saves}</div></div>
 <noscript><p class="note">{WITHOUT_SCRIPT}</p></noscript>
-<div class="panels{" single" if count == 1 else ""}" style="--columns: {min(count, PRINTED_COLUMNS)}">
+<div class="panels{SHAPES.get(count, "")}" style="--columns: {min(count, PRINTED_COLUMNS)}">
 {places}
 </div>
 <figcaption>{prose(figure.caption)}</figcaption>

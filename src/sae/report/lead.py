@@ -2,15 +2,14 @@
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sae.analysis.results import Result
-from sae.analysis.spread import Spread
+from sae.analysis.results import Result, Where
 from sae.objectives import METRICS
 from sae.report.commands import train_command
-from sae.report.content import Cell, Column, Lead, Table
+from sae.report.content import Cell, Column, Lead, Table, show
 from sae.report.findings import COSTS, ROLES, Findings
-from sae.report.metric_names import metric_column, name_of, unit_of
+from sae.report.metric_names import metric_column, name_of
 
 RIVALS = {"ensemble": "the best deep ensemble", "standard": "the best standard network"}
 WORDS = {
@@ -99,27 +98,55 @@ def caveats(found: Findings) -> tuple[str, ...]:
 
 
 def receipt_table(found: Findings) -> Table:
-    """A row for the pick and each rival: quality and calibration on test, clean and shifted, cost and time."""
-    shown, shipped = found.shown, (found.receipt or {}).get("rows", {})
-    places = [("test", name) for name in found.metrics]
-    places += [("shift", name) for name in found.metrics] if all(item.shift for item in shown.values()) else []
-    places += [("test", name) for name in COSTS]
-    columns = [Column("Network"), Column("Configuration"), *(_column(found, where, name) for where, name in places)]
-    is_timed = all(role in shipped for role in shown)
-    if is_timed:
-        columns += [Column(f"ms for {(found.receipt or {})['batch']}", "↓", 3), Column("kB", "↓")]
-    rows = tuple(
-        (
-            Cell(ROLES[role]),
-            Cell(f"{item.label}: {item.settings}{f' K′={item.eval_exits}' if item.method == 'sae' else ''}"),
-            *(_cell(item, where, name) for where, name in places),
-            *((Cell(shipped[role]["ms"]), Cell(shipped[role]["bytes"] / 1e3)) if is_timed else ()),
-        )
-        for role, item in shown.items()
-    )
-    time = " Time: exported, in onnxruntime, one thread, measured side by side." if is_timed else ""
-    caption = f"On the test split, over seeds where there are several.{time}"
-    return Table("receipt", "Receipt", caption, tuple(columns), rows)
+    """A column for the pick and each rival, a row for each measure; costs also as multiples of the pick's."""
+    shown = found.shown
+    shifted = all(item.shift for item in shown.values())
+    rows = [
+        ["configuration", *(f"{item.label}: {item.settings}{_read_at(item)}" for item in shown.values())],
+        *(_measure(shown, name, "test", found.task) for name in found.metrics),
+        *(_measure(shown, name, "shift", found.task) for name in found.metrics if shifted),
+        *(_measure(shown, name, "test", found.task) for name in COSTS),
+        *_shipped_rows(found),
+    ]
+    time = "; time in onnxruntime on one thread, measured side by side" if found.receipt else ""
+    caption = f"On the test split, over seeds where there are several; in brackets: times the pick's{time}."
+    columns = (Column("Measure"), *(Column(ROLES[role]) for role in shown))
+    return Table("receipt", "Receipt", caption, columns, tuple(tuple(Cell(text) for text in row) for row in rows))
+
+
+def _measure(shown: Mapping[str, Result], name: str, where: Where, task: str) -> list[str]:
+    spreads = [item.get(name, where) for item in shown.values()]
+    cells = [spread_cell(spread, name) for spread in spreads]
+    values = [cell.value for cell in cells if isinstance(cell.value, float)]
+    column = metric_column(name, task, values, under_shift=where == "shift")
+    texts = [show(cell, column) for cell in cells]
+    if name in COSTS:
+        texts[1:] = [f"{text}{_times(cell, cells[0])}" for text, cell in zip(texts[1:], cells[1:], strict=True)]
+    return [f"{column.title} {column.better}", *texts]
+
+
+def _shipped_rows(found: Findings) -> list[list[str]]:
+    """What shipping has measured: milliseconds and the size of the file."""
+    shipped = (found.receipt or {}).get("rows", {})
+    if not found.receipt or any(role not in shipped for role in found.shown):
+        return []
+    rows = ((f"ms for {found.receipt['batch']} samples ↓", "ms", 1.0, 3), ("file, kB ↓", "bytes", 1e3, 0))
+    return [
+        [title, *(f"{value / unit:,.{digits}f}{_times(Cell(value), Cell(values[0]))}" for value in values)]
+        for title, key, unit, digits in rows
+        for values in [[shipped[role][key] for role in found.shown]]
+    ]
+
+
+def _times(cell: Cell, first: Cell) -> str:
+    """How many times the first; nothing for the first itself."""
+    if not isinstance(cell.value, float | int) or not isinstance(first.value, float | int) or cell.value == first.value:
+        return ""
+    return f" ({cell.value / first.value:.3g} ×)"
+
+
+def _read_at(item: Result) -> str:
+    return f" K′={item.eval_exits}" if item.method == "sae" else ""
 
 
 def ship_commands(found: Findings) -> tuple[tuple[str, str], ...]:
@@ -130,19 +157,6 @@ def ship_commands(found: Findings) -> tuple[tuple[str, str], ...]:
         ("sae predict shipped/model.onnx DATA --out predictions.csv", "Predict from the file alone, without torch."),
         (train_command(found.shown["pick"].config), "Train it again, anywhere."),
     )
-
-
-def _column(found: Findings, where: str, name: str) -> Column:
-    spreads = [item.get(name, where) for item in found.shown.values()]  # type: ignore[arg-type]
-    values = [spread.mean / unit_of(name) for spread in spreads if spread]
-    return metric_column(name, found.task, values, under_shift=where == "shift")
-
-
-def _cell(item: Result, where: str, name: str) -> Cell:
-    spread: Spread | None = item.get(name, where)  # type: ignore[arg-type]
-    if spread is None:
-        return Cell(None)
-    return Cell(spread.mean / unit_of(name), spread.std / unit_of(name) if spread.std else None)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -8,27 +8,27 @@ from sae.report.content import Column
 
 NAMES = {
     "nll": "NLL",
-    "accuracy": "Accuracy",
-    "error": "Error",
+    "accuracy": "accuracy",
+    "error": "error",
     "f1": "F1",
     "ece": "ECE",
     "cc_ece": "CC-ECE",
-    "cc_ece_uniform": "CC-ECE (uniform)",
-    "brier": "Brier",
+    "cc_ece_uniform": "CC-ECE, classes alike",
+    "brier": "Brier score",
     "mse": "MSE",
     "flops": "FLOPs",
-    "params": "Params",
-    "shipped_flops": "Shipped FLOPs",
-    "shipped_params": "Shipped params",
-    "latency": "Latency",
+    "params": "parameters",
+    "shipped_flops": "FLOPs as shipped",
+    "shipped_params": "parameters as shipped",
+    "latency": "ms for a batch of 64",
 }
 """By the names of objectives."""
 WITH_UNIT = {
     "flops": "MFLOPs",
     "params": "M params",
-    "shipped_flops": "Shipped MFLOPs",
-    "shipped_params": "Shipped M params",
-    "latency": "Latency (ms)",
+    "shipped_flops": "MFLOPs as shipped",
+    "shipped_params": "M params as shipped",
+    "latency": "ms for a batch of 64",
 }
 """Of what has one, above the numbers."""
 

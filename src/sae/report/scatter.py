@@ -7,8 +7,9 @@ from typing import Any
 import altair as alt
 
 from sae.objectives import COST_OBJECTIVES, SHIFTED, Objective
-from sae.report.axes import EDGE, GREY, HEIGHT, NAMES, axis_domain, name_of, rim, value_axis
+from sae.report.axes import EDGE, GREY, HEIGHT, axis_domain, name_of, rim, value_axis
 from sae.report.kinds import LOOKS
+from sae.report.metric_names import NAMES
 
 FAINT, STRONG, HIDDEN = 0.3, 1.0, 0.04
 SMALL, LARGE, HOVERED = 40, 120, 260

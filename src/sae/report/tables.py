@@ -57,7 +57,7 @@ def confirmed_table(results: Sequence[Result], metrics: Sequence[str], task: str
     rows = [
         (
             *_named(result),
-            *(_spread_cell(result.get(metric, where), metric) for metric, where in measured),
+            *(spread_cell(result.get(metric, where), metric) for metric, where in measured),
             *(Cell(len(result.runs)), Cell(result.failed))[: len(ends)],
         )
         for result in results
@@ -79,7 +79,7 @@ def best_table(
     for best in found:
         label, method, settings, k_prime = _named(best.result)
         first = (method, Cell(best.configurations), Cell(name_of(best.metric)), label, settings, k_prime)
-        rows.append((*first, *(_spread_cell(best.result.get(metric, where), metric) for metric in measured)))
+        rows.append((*first, *(spread_cell(best.result.get(metric, where), metric) for metric in measured)))
     caption = (
         f"For each class of methods the configuration that is best in each metric on {PLACES[where]}, mean ± standard "
         f"deviation over seeds; strong: the best of a column. Chosen by these very numbers, so they flatter a little. "
@@ -159,6 +159,14 @@ def trials_table(trials: Sequence[TrialValues], metrics: Sequence[str], task: st
     return Table(name, "All trials", caption, tuple(columns), mark_best(columns, rows))
 
 
+def spread_cell(spread: Spread | None, metric: str) -> Cell:
+    """A mean in its unit; a spread of nothing, such as that of FLOPs that all seeds share, is not shown."""
+    if spread is None:
+        return Cell(None)
+    unit = unit_of(metric)
+    return Cell(spread.mean / unit, spread.std / unit if spread.std else None)
+
+
 def mark_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...]:
     """The rows with the best of every column that has a direction marked.
 
@@ -199,13 +207,6 @@ def _column_of(results: Sequence[Result], metric: str, where: Where, task: str) 
     spreads = [result.get(metric, where) for result in results]
     shown = [spread.mean / unit_of(metric) for spread in spreads if spread is not None]
     return metric_column(metric, task, shown, under_shift=where == "shift")
-
-
-def _spread_cell(spread: Spread | None, metric: str) -> Cell:
-    if spread is None:
-        return Cell(None)
-    unit = unit_of(metric)
-    return Cell(spread.mean / unit, None if spread.std is None else spread.std / unit)
 
 
 def _number_cell(value: float | None, metric: str) -> Cell:
