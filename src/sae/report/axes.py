@@ -180,8 +180,8 @@ def heading(text: str, subtitle: str = "") -> alt.TitleParams:
 
 
 def rim() -> Any:
-    """The page's background, for what lies on marks; Vega knows it under this name."""
-    return alt.ExprRef("background || 'transparent'")
+    """What is behind the panel, for texts that lie on marks: Vega's background or, where it has none, the page's."""
+    return alt.ExprRef("background || 'var(--paper, transparent)'")
 
 
 def layered(

@@ -121,7 +121,11 @@ def _out_of_view(points: Sequence[Point], shown: Sequence[Point]) -> str:
     hidden = [point for point in points if not any(point is other for other in shown)]
     on_front = sum(bool(point["front"]) for point in hidden)
     mention = f", {on_front} of the front" if on_front else ""
-    return f"{len(hidden)} far worse out of view{mention}" if hidden else f"all {len(points)} in view"
+    return f"{len(hidden)} far worse out of view{mention}" if hidden else _all_in_view(len(points))
+
+
+def _all_in_view(count: int) -> str:
+    return "one configuration" if count == 1 else f"all {count} in view"
 
 
 def hypervolume_figure(history: Sequence[Mapping[str, Any]], *, name: str, title: str) -> Figure | None:
