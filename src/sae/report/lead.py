@@ -1,11 +1,11 @@
 """What a person wants first: which network to ship, what it costs beside the others, and how to ship it."""
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 
+from sae.analysis.comparison import ALIKE, BETTER, LEVEL, WORSE, compare
 from sae.analysis.results import Result, Where
-from sae.objectives import METRICS
+from sae.objectives import objective
 from sae.report.commands import train_command
 from sae.report.content import Cell, Column, Lead, Table, show
 from sae.report.findings import COSTS, ROLES, Findings
@@ -25,9 +25,7 @@ WORDS = {
     "SE": "one network that chose its exit",
 }
 """What the classes of methods are, for somebody who has not read the paper."""
-BETTER, WORSE, ALIKE = "better", "worse", "not told apart"
-APART = 2.0
-"""Standard errors by which two means must differ to be told apart."""
+THAN = {BETTER: "better than", WORSE: "worse than", ALIKE: "not told apart from"}
 
 
 def study_lead(found: Findings) -> Lead:
@@ -36,12 +34,9 @@ def study_lead(found: Findings) -> Lead:
         again = (f"sae search … --out {shlex.quote(str(found.record.path))}", "Continue the search.")
         missing = f"{found.missing[:1].upper()}{found.missing[1:]}."
         return Lead("Nothing can be recommended yet.", (missing,), None, (again,))
-    pick = found.shown["pick"]
-    rivals = {role: item for role, item in found.shown.items() if role != "pick"}
-    claims = [claim(pick, item, role, found.metrics, found.task) for role, item in rivals.items()]
-    sentence = f"Ship {pick.label}, {describe(pick)}{f': {claims[0]}' if claims else ''}."
-    others = tuple(f"It is {text}." for text in claims[1:])
-    reasons = (*others, f"Chosen on validation: {found.why}.", *caveats(found))
+    first, *others = [*claims(found), ""]
+    sentence = f"Ship {found.shown['pick'].label}, {describe(found.shown['pick'])}{first and f': {first}'}."
+    reasons = (*(f"It is {text}." for text in others if text), f"Chosen on validation: {found.why}.", *caveats(found))
     return Lead(sentence, reasons, receipt_table(found), ship_commands(found))
 
 
@@ -53,32 +48,31 @@ def describe(result: Result) -> str:
     return f"{name} ({result.settings}) read at {result.eval_exits} {'exit' if result.eval_exits == 1 else 'exits'}"
 
 
-def claim(pick: Result, rival: Result, role: str, metrics: Sequence[str], task: str) -> str:
-    """What the test split says of the pick beside a rival, and the ratio of their FLOPs.
+def claims(found: Findings) -> list[str]:
+    """What can be said of the pick beside each rival, on the test split and, where it was measured, under shift."""
+    pick, told = found.shown["pick"], []
+    for role, rival in found.shown.items():
+        if role == "pick":
+            continue
+        ratio = pick.costs["flops"].mean / rival.costs["flops"].mean
+        times = f"at 1/{1 / ratio:.3g} of" if ratio < 0.5 else f"at {ratio:.2f} times"
+        if min(len(pick.runs), len(rival.runs)) < 2:
+            told.append(f"{times} the FLOPs of {RIVALS[role]}; one seed tells nothing of which is better")
+            continue
+        told.append(f"{claim(pick, rival, role, found, 'test')}, {times} its FLOPs")
+        if pick.shift and rival.shift:
+            told.append(f"{claim(pick, rival, role, found, 'shift')} under corruption")
+    return told
 
-    For example: `not told apart from the best deep ensemble in F1, CC-ECE and NLL, at 1/21.6 of its FLOPs`.
-    """
-    shared = [name for name in metrics if name in pick.test and name in rival.test]
-    verdicts = {name: verdict(pick, rival, name, METRICS[task][name].maximise) for name in shared}
-    groups = {word: [name_of(name) for name in shared if verdicts[name] == word] for word in (BETTER, WORSE, ALIKE)}
-    words = {BETTER: "better than", WORSE: "worse than", ALIKE: "not told apart from"}
-    parts = [f"{words[word]} {RIVALS[role]} in {_listed(names)}" for word, names in groups.items() if names]
+
+def claim(pick: Result, rival: Result, role: str, found: Findings, where: Where) -> str:
+    """In what the pick is better, worse or not told apart, `worse than the best deep ensemble in F1 and …`."""
+    shared = [name for name in found.metrics if pick.get(name, where) and rival.get(name, where)]
+    verdicts = {name: compare(pick, rival, objective(name, found.task), where) for name in shared}
+    groups = {word: [name_of(name) for name in shared if verdicts[name] == word] for word in THAN}
+    parts = [f"{THAN[word]} {RIVALS[role]} in {_listed(names)}" for word, names in groups.items() if names]
     parts[1:] = [part.replace(f" {RIVALS[role]}", " it") for part in parts[1:]]
-    ratio = pick.costs["flops"].mean / rival.costs["flops"].mean
-    times = f"at 1/{1 / ratio:.3g} of" if ratio < 1 else f"at {ratio:.3g} times"
-    if min(len(pick.runs), len(rival.runs)) < 2:
-        return f"{times} the FLOPs of {RIVALS[role]}; one seed tells nothing of which is better"
-    return f"{_listed(parts)}, {times} its FLOPs"
-
-
-def verdict(one: Result, other: Result, metric: str, maximise: bool) -> str:
-    """Whether the means of two over seeds are told apart by two standard errors; single seeds never are."""
-    mean, rival = one.test[metric], other.test[metric]
-    if mean.std is None or rival.std is None:
-        return ALIKE
-    error = math.sqrt(mean.std**2 / len(one.runs) + rival.std**2 / len(other.runs))
-    gain = (mean.mean - rival.mean) * (1 if maximise else -1)
-    return ALIKE if abs(gain) <= APART * error else BETTER if gain > 0 else WORSE
+    return _listed(parts)
 
 
 def caveats(found: Findings) -> tuple[str, ...]:
@@ -90,8 +84,8 @@ def caveats(found: Findings) -> tuple[str, ...]:
     else:
         few = " Some of those compared have one seed only and cannot be told apart." if 1 in seeds else ""
         told.append(
-            f"Test numbers are means ± standard deviations over seeds that the search never saw; two are told apart "
-            f"where they differ by more than {APART:g} standard errors.{few}"
+            f"Test numbers are means ± standard deviations over {max(seeds)} seeds that the search never saw; two are "
+            f"told apart where Welch's t-test gives p < {LEVEL:g}.{few}"
         )
     if found.receipt is None:
         told.append("Time was not measured: the pick has not been shipped from this study yet.")

@@ -71,14 +71,14 @@ def metric_column(metric: str, task: str, shown: Iterable[float], under_shift: b
 
 
 def digits_for(values: Iterable[float]) -> int:
-    """Decimals that show three digits of the largest.
+    """Decimals that show three digits of the largest; shares of one have three also where one of them is 1.
 
     Example:
-        >>> digits_for([0.84, 0.02]), digits_for([12.5]), digits_for([3200.0])
+        >>> digits_for([1.0, 0.02]), digits_for([12.5]), digits_for([3200.0])
         (3, 1, 0)
     """
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    return _digits(largest)
+    return 3 if largest == 1 else _digits(largest)
 
 
 def cost_digits(values: Iterable[float]) -> int:
