@@ -8,7 +8,7 @@ from sae.analysis.ranking import mean_ranks
 from sae.analysis.results import Result, run_results
 from sae.record import RunRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section, shift_section
-from sae.report.content import Lead, Report, Section, prefixed
+from sae.report.content import Lead, Note, Report, Section, prefixed, section
 from sae.report.findings import COSTS, Findings, find
 from sae.report.lead import study_lead
 from sae.report.run_sections import run_lead, run_sections
@@ -55,8 +55,16 @@ def _studies(found: Sequence[Findings]) -> tuple[Section, ...]:
     if len(found) == 1:
         return tuple(make(found[0]) for make in SECTIONS)
     names = _prefixes(found)
-    own = (prefixed(make(item), name) for item, name in zip(found, names, strict=True) for make in SECTIONS)
+    makers = (_recommendation, *SECTIONS)
+    own = (prefixed(make(item), name) for item, name in zip(found, names, strict=True) for make in makers)
     return (*([_ranks(found)] if found else []), *own)
+
+
+def _recommendation(item: Findings) -> Section:
+    """What comes first of a study that has a page for itself."""
+    lead = study_lead(item)
+    notes = (Note(text) for text in lead.reasons)
+    return section("recommendation", "What to ship", lead.sentence, lead.receipt, *notes)
 
 
 def _prefixes(found: Sequence[Findings]) -> list[str]:

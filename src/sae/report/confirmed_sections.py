@@ -17,7 +17,7 @@ from sae.report.reliability_figure import reliability_figure
 from sae.report.risk_coverage_figure import risk_coverage_figure
 from sae.report.scatter import under_shift
 from sae.report.shift_figure import shift_figure
-from sae.report.tables import best_table, confirmed_table, rank_table
+from sae.report.tables import best_table, confirmed_table, rank_table, shift_table
 
 Labelled = Sequence[tuple[str, Result]]
 """Configurations with what they are called in figures."""
@@ -61,6 +61,7 @@ def shift_section(found: Findings) -> Section:
         pairs = under_shift(found.pairs())
         parts += [
             confirmed_scatter(rows, pairs, name="shifted-quality", title="Corrupted test images, other seeds"),
+            shift_table(results, found.metrics, found.task),
             best_table(results, found.metrics, found.task, "shift", name="best-shifted"),
             _ranks(found, results, "shift"),
         ]

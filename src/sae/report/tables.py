@@ -66,6 +66,29 @@ def confirmed_table(results: Sequence[Result], metrics: Sequence[str], task: str
     return Table(name, "Confirmed on other seeds", caption, tuple(columns), mark_best(columns, rows))
 
 
+def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, name: str = "shifted") -> Table:
+    """Every configuration under shift: how far seeds and how far corrupted sets are apart, told from each other."""
+    shown = [metric for metric in metrics if all(metric in (result.shift or {}) for result in results)]
+    heads = [Column("Configuration"), Column("Method"), Column("Settings"), Column("K′")]
+    columns = list(heads)
+    for metric in shown:
+        mean = _column_of(results, metric, "shift", task)
+        columns += [mean, Column("std, seeds", digits=mean.digits), Column("std, sets", digits=mean.digits)]
+    rows = [
+        (*_named(result), *(cell for metric in shown for cell in _shift_cells(result, metric))) for result in results
+    ]
+    caption = (
+        "Means over the 95 corrupted test sets; beside each, the standard deviation over seeds of that mean, and the one "
+        f"over the sets, mean of the seeds'. Strong: the best of a column. {_K_PRIME}"
+    )
+    return Table(name, "Under shift, over seeds and over sets", caption, tuple(columns), mark_best(columns, rows))
+
+
+def _shift_cells(result: Result, metric: str) -> tuple[Cell, Cell, Cell]:
+    seeds, sets = (result.shift or {})[metric], (result.shift_over_sets or {}).get(metric)
+    return Cell(seeds.mean), Cell(seeds.std), Cell(sets.std if sets else None)
+
+
 def best_table(
     results: Sequence[Result], metrics: Sequence[str], task: str, where: Where = "test", name: str = "best"
 ) -> Table:
