@@ -78,8 +78,8 @@ def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, na
         (*_named(result), *(cell for metric in shown for cell in _shift_cells(result, metric))) for result in results
     ]
     caption = (
-        "Means over the 95 corrupted test sets; beside each, the standard deviation over seeds of that mean, and the one "
-        f"over the sets, mean of the seeds'. Strong: the best of a column. {_K_PRIME}"
+        "Means over the 95 corrupted test sets; beside each, the standard deviation over seeds of that mean, and the "
+        f"one over the sets, mean of the seeds'. Strong: the best of a column. {_K_PRIME}"
     )
     return Table(name, "Under shift, over seeds and over sets", caption, tuple(columns), mark_best(columns, rows))
 
