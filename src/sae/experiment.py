@@ -4,8 +4,9 @@ Each stage finds in the folder what an earlier session left there, so that the s
 continues at any point. The folder is a study folder: every other command reads it too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from sae.errors import ConfigError, ModelError, did_you_mean
 from sae.report.build import report_of
 from sae.report.page import write_page
 from sae.search.executors import Executor
+from sae.search.holes import read_holes
 from sae.search.plan import SearchPlan
 from sae.search.run import run_study
 from sae.settings import Layer, merge, read_yaml, section_name
@@ -44,20 +46,40 @@ class Place:
     force: bool = False
 
 
-def experiment_layers(what: str, budget: str) -> list[Layer]:
+def experiment_layers(what: str, budget: str, above: Sequence[Layer] = ()) -> list[Layer]:
     """The settings of an experiment, lowest first: the budget's, the experiment's own, what that says for the budget.
 
     Args:
         what: The name of a preset, a YAML file, or the name or path of any other data.
         budget: `small` or `paper`.
+        above: Settings that go over all of it, such as flags.
     """
     if budget not in BUDGETS:
         raise ConfigError(f"budget must be one of {', '.join(BUDGETS)}; got {budget!r}{did_you_mean(budget, BUDGETS)}")
     own = dict(_own_settings(what))
     special = {name: own.pop(name, None) or {} for name in BUDGETS}
-    name = section_name(own.get("data"))
-    unshifted = {"search": {"shift": False}} if name and find_entry(name).kind == "table" else {}
-    return [merge(read_preset(budget), unshifted), own, special[budget]]
+    layers = [own, special[budget], *above]
+    return [_suited(read_preset(budget), reduce(merge, map(read_holes, layers), {})), *layers]
+
+
+def _suited(budget: Layer, given: Layer) -> dict[str, Any]:
+    """What of a budget fits an experiment: objectives of its task, shift of images, spaces of methods it searches.
+
+    Args:
+        budget: Its settings; `objectives` may be given for each kind of task.
+        given: What the experiment says.
+    """
+    name = section_name(given.get("data"))
+    entry = find_entry(name) if name else None
+    search = dict(budget.get("search", {}))
+    if isinstance(search.get("objectives"), Mapping):
+        said = given["data"].get("task") if isinstance(given.get("data"), Mapping) else None
+        search["objectives"] = search["objectives"][said or (entry and entry.task) or "classification"]
+    if entry and entry.kind == "table":
+        search["shift"] = False
+    methods = given.get("search", {}).get("methods", search.get("methods", ()))
+    spaces = {method: space for method, space in budget.get("spaces", {}).items() if method in methods}
+    return {**budget, "search": search, "spaces": spaces}
 
 
 def _own_settings(what: str) -> Layer:

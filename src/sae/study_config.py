@@ -81,7 +81,7 @@ class ConfirmConfig(Settings):
 
     @model_validator(mode="after")
     def _has_seeds(self) -> Self:
-        if not self.seeds and (self.most is not None or self.each):
+        if "seeds" not in self.model_fields_set and (self.most is not None or self.each):
             raise ValueError("what is confirmed goes with --confirm SEEDS, or confirm.seeds in the config file")
         return self
 

@@ -20,6 +20,9 @@ def experiment(
         str, typer.Option(help="small: about an hour on two cores; paper: the paper's settings")
     ] = "small",
     out: Annotated[Path | None, typer.Option(help="folder for the study; by default experiments/NAME-BUDGET")] = None,
+    task: options.Task = None,
+    target: options.Target = None,
+    size: options.Size = None,
     data_root: options.DataRoot = None,
     epochs: Annotated[int | None, typer.Option(help="passes over the training data")] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="sampled trials per method")] = None,
@@ -43,9 +46,12 @@ def experiment(
 
     choose_data_root(data_root)
     flags = options.section(
-        train=options.section(epochs=epochs), seed=seed, search=options.section(trials=trials, hours=hours)
+        data=options.section(task=task, target=target, size=size),
+        train=options.section(epochs=epochs),
+        seed=seed,
+        search=options.section(trials=trials, hours=hours),
     )
-    layers = [*experiment_layers(what, budget), flags, *(from_assignments([text]) for text in set_ or [])]
+    layers = experiment_layers(what, budget, [flags, *(from_assignments([text]) for text in set_ or [])])
     place = make_executor(executor, workers, address, cpus_per_trial, gpus_per_trial)
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
     carry_out(folder, resolve_search(layers), place, storage, force=force, json=json)

@@ -17,7 +17,7 @@ from sae.report.reliability_figure import reliability_figure
 from sae.report.risk_coverage_figure import risk_coverage_figure
 from sae.report.scatter import under_shift
 from sae.report.shift_figure import shift_figure
-from sae.report.tables import best_table, confirmed_table, rank_table, shift_table
+from sae.report.tables import best_table, confirmed_table, interval_table, rank_table, shift_table
 
 Labelled = Sequence[tuple[str, Result]]
 """Configurations with what they are called in figures."""
@@ -65,16 +65,19 @@ def shift_section(found: Findings) -> Section:
             best_table(results, found.metrics, found.task, "shift", name="best-shifted"),
             _ranks(found, results, "shift"),
         ]
-    missing = Note("Not measured: `sae search … --shift` evaluates every trial on corrupted images.")
+    missing = Note("Not measured: of images, `sae search … --shift` does.")
     return section("under-shift", "Under shift", intro, *(parts if any(parts) else [missing]))
 
 
 def calibration_section(found: Findings) -> Section:
     """Whether confidence can be believed, and what abstaining buys."""
-    intro = "Whether a confidence of 90 % is right nine times in ten, and what passing the least sure to a human buys."
-    figures = calibration_figures(found.labelled())
-    missing = None if any(figures) else Note("No curves are known of what is compared.")
-    return section("calibration", "Can its confidence be believed?", intro, *figures, missing)
+    what = "Whether a confidence of 90 % is right nine times in ten"
+    if found.task == "regression":
+        what = "Whether nine in ten values lie in the intervals that are to hold 90 %"
+    intro = f"{what}, and what passing the least sure to a human buys."
+    parts = [*calibration_figures(found.labelled()), interval_table(found.labelled())]
+    missing = None if any(parts) else Note("No curves are known of what is compared.")
+    return section("calibration", "Can its confidence be believed?", intro, *parts, missing)
 
 
 def corruption_figure(compared: Labelled, metric: str, task: str) -> Figure | None:
@@ -98,9 +101,11 @@ def calibration_figures(compared: Labelled) -> tuple[Figure | None, Figure | Non
         for label, item in compared
         if (curve := risk_curve(item))
     ]
+    is_regression = any("mse" in item.test for _, item in compared)
+    risk = "mean squared error" if is_regression else "share of errors"
     return (
         reliability_figure(bins, name="reliability", title="Reliability on the test split"),
-        risk_coverage_figure(risks, name="risk-coverage", title="Error among the samples that are kept"),
+        risk_coverage_figure(risks, risk=risk, name="risk-coverage", title="Error among the samples that are kept"),
     )
 
 

@@ -12,19 +12,22 @@ from sae.report.lines import curve_layers, curve_looks, end_labels, label_space
 Row = Mapping[str, Any]
 
 
-def risk_coverage_figure(compared: Sequence[Row], *, name: str, title: str) -> Figure | None:
-    """The share of errors over the share of samples that are answered; None where there is no curve.
+def risk_coverage_figure(
+    compared: Sequence[Row], *, risk: str = "share of errors", name: str, title: str
+) -> Figure | None:
+    """The risk over the share of samples that are answered; None where there is no curve.
 
     Args:
         compared: With `label`, `kind`, and the lists `coverage` and `risk`.
+        risk: What it is; of numbers, the mean squared error.
         name: Of the figure.
         title: What is shown.
     """
     rows = [
-        {"label": row["label"], "x": rounded(coverage), "y": rounded(risk)}
+        {"label": row["label"], "x": rounded(coverage), "y": rounded(value)}
         for row in compared
-        for coverage, risk in zip(row["coverage"], row["risk"], strict=True)
-        if is_known(coverage) and is_known(risk)
+        for coverage, value in zip(row["coverage"], row["risk"], strict=True)
+        if is_known(coverage) and is_known(value)
     ]
     if not rows:
         return None
@@ -33,10 +36,10 @@ def risk_coverage_figure(compared: Sequence[Row], *, name: str, title: str) -> F
         "and at coverage 1 all are answered."
     )
     kinds = {row["label"]: row["kind"] for row in compared if any(row["label"] == other["label"] for other in rows)}
-    return Figure(name, title, caption, (_panel(rows, kinds),))
+    return Figure(name, title, caption, (_panel(rows, kinds, risk),))
 
 
-def _panel(rows: Sequence[Row], kinds: Mapping[str, str]) -> alt.LayerChart:
+def _panel(rows: Sequence[Row], kinds: Mapping[str, str], risk: str) -> alt.LayerChart:
     top = 1.05 * max(row["y"] for row in rows) or 1.0
     behind = 1 / (1 - label_space(list(kinds)))
     axes: dict[str, Any] = {
@@ -62,4 +65,4 @@ def _panel(rows: Sequence[Row], kinds: Mapping[str, str]) -> alt.LayerChart:
     ]
     ends = [[row for row in rows if row["label"] == label][-1] for label in kinds]
     layers = [*curve_layers(base, looks, told), *end_labels(ends, axes, looks, (0, top))]
-    return layered(rows, layers, heading("Risk over coverage", "share of errors among the samples answered"))
+    return layered(rows, layers, heading("Risk over coverage", f"{risk} among the samples answered"))

@@ -18,7 +18,9 @@ MOST_COMPARED = 6
 
 def run_lead(runs: Sequence[RunRecord], results: Sequence[Result]) -> Lead:
     """What is on the page; a choice needs a study, which chooses on validation."""
-    sentence = f"{len(results)} configurations from {len(runs)} runs." if results else "No run has finished yet."
+    sentence = f"{_count(len(results), 'configuration')} from {_count(len(runs), 'run')}."
+    if not results:
+        sentence = "No run has finished yet."
     unfinished = len(runs) - sum(len(item.runs) for item in results)
     reasons = (
         "Nothing is recommended: choosing by test numbers would flatter it. `sae search` chooses on validation.",
@@ -61,3 +63,7 @@ def _depth(results: Sequence[Result]) -> Figure | None:
     depth = max((item.theta.shape[-1] for item in preferences), default=0)
     rows = depth_preference(preferences, "inputs") if preferences else []
     return depth_figure(rows, depth=depth, name="depth", title="Which depths?") if rows else None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -15,11 +15,13 @@ from sae.analysis.trial_values import TrialValues
 from sae.objectives import METRICS
 from sae.report.content import Cell, Column, Table, show
 from sae.report.kinds import LOOKS
-from sae.report.metric_names import metric_column, name_of, unit_of
+from sae.report.metric_names import digits_for, metric_column, name_of, unit_of
 
 COSTS = ("flops", "params")
 LEVEL = 0.05
 """The chance that any number of a table of tests is marked where nothing is to be found."""
+LEVELS = (50, 90, 95)
+"""Per cent of the values that intervals are to hold."""
 PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
 
 Row = tuple[Cell, ...]
@@ -87,6 +89,21 @@ def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, na
 def _shift_cells(result: Result, metric: str) -> tuple[Cell, Cell, Cell]:
     seeds, sets = (result.shift or {})[metric], (result.shift_over_sets or {}).get(metric)
     return Cell(seeds.mean), Cell(seeds.std), Cell(sets.std if sets else None)
+
+
+def interval_table(compared: Sequence[tuple[str, Result]], name: str = "intervals") -> Table | None:
+    """How many of the values lie in intervals that are to hold a share of them; None where classes are predicted."""
+    levels = [level for level in LEVELS if all(f"coverage_{level}" in item.test for _, item in compared)]
+    if not compared or not levels:
+        return None
+    widths = digits_for(item.test[f"width_{level}"].mean for level in levels for _, item in compared)
+    columns = [Column("Network")]
+    for level in levels:
+        columns += [Column(f"in {level} % intervals", digits=3), Column(f"width of {level} %", "↓", widths)]
+    keys = [f"{key}_{level}" for level in levels for key in ("coverage", "width")]
+    rows = [(Cell(label), *(spread_cell(item.test[key], key) for key in keys)) for label, item in compared]
+    caption = "The share of test values inside the intervals, which should be what they promise, and their mean widths."
+    return Table(name, "Intervals on the test split", caption, tuple(columns), tuple(rows))
 
 
 def best_table(

@@ -59,7 +59,11 @@ def run_study(
 def announcement(settings: SearchConfig, config: StudyConfig) -> str:
     """What is about to happen, in one sentence."""
     spaces = [read_space(method, template) for method, template in config.spaces.items()]
-    parts = [f"{space.method} in full ({space.size:.0f} trials)" for space in spaces if space.is_enumerated(config)]
+    parts = [
+        f"{space.method} in full ({space.size:.0f} trial{'' if space.size == 1 else 's'})"
+        for space in spaces
+        if space.is_enumerated(config)
+    ]
     sampled = [space.method for space in spaces if not space.is_enumerated(config)]
     if sampled:
         limit = f"{settings.budget} trials each" if settings.budget else f"{settings.hours:g} hours"
