@@ -46,7 +46,7 @@ def study_lead(found: Findings) -> Lead:
 
 
 def describe(result: Result) -> str:
-    """A configuration in a few words, `early exits (N=1 K=5 W=1) read at 1 exit`."""
+    """A configuration in a few words, `one network with early exits (N=1 K=5 W=1) read at 1 exit`."""
     name = WORDS[result.kind]
     if result.method != "sae":
         return f"{name} ({result.settings})"
@@ -66,6 +66,8 @@ def claim(pick: Result, rival: Result, role: str, metrics: Sequence[str], task: 
     parts[1:] = [part.replace(f" {RIVALS[role]}", " it") for part in parts[1:]]
     ratio = pick.costs["flops"].mean / rival.costs["flops"].mean
     times = f"at 1/{1 / ratio:.3g} of" if ratio < 1 else f"at {ratio:.3g} times"
+    if not parts:
+        return f"{times} the FLOPs of {RIVALS[role]}; no metric is known of both"
     if min(len(pick.runs), len(rival.runs)) < 2:
         return f"{times} the FLOPs of {RIVALS[role]}; one seed tells nothing of which is better"
     return f"{_listed(parts)}, {times} its FLOPs"
@@ -93,6 +95,7 @@ def caveats(found: Findings) -> tuple[str, ...]:
             f"Test numbers are means ± standard deviations over seeds that the search never saw; two are told apart "
             f"where they differ by more than {APART:g} standard errors.{few}"
         )
+    told += [f"Left out, damaged: {reason}." for reason in found.lost.values()]
     if found.receipt is None:
         told.append("Time was not measured: the pick has not been shipped from this study yet.")
     return tuple(told)
