@@ -4,7 +4,7 @@ Each stage finds in the folder what an earlier session left there, so that the s
 continues at any point. The folder is a study folder: every other command reads it too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -15,12 +15,13 @@ import yaml
 from sae.analysis.selection import select
 from sae.data.catalogue import find_entry
 from sae.errors import ConfigError, ModelError, did_you_mean
+from sae.objectives import DEFAULT_OBJECTIVES
 from sae.report.build import report_of
 from sae.report.page import write_page
 from sae.search.executors import Executor
 from sae.search.plan import SearchPlan
 from sae.search.run import run_study
-from sae.settings import Layer, merge, read_yaml, section_name
+from sae.settings import Layer, read_yaml, section_name
 from sae.study_record import StudyRecord
 
 BUDGETS = ("small", "paper")
@@ -44,20 +45,53 @@ class Place:
     force: bool = False
 
 
-def experiment_layers(what: str, budget: str) -> list[Layer]:
+def experiment_layers(what: str, budget: str, over: Sequence[Layer] = ()) -> list[Layer]:
     """The settings of an experiment, lowest first: the budget's, the experiment's own, what that says for the budget.
+
+    What is shipped suits what is asked for: it says nothing of methods that are not searched, nor of
+    metrics and corruptions that the data does not have.
 
     Args:
         what: The name of a preset, a YAML file, or the name or path of any other data.
         budget: `small` or `paper`.
+        over: What goes over all that, such as flags.
     """
     if budget not in BUDGETS:
         raise ConfigError(f"budget must be one of {', '.join(BUDGETS)}; got {budget!r}{did_you_mean(budget, BUDGETS)}")
     own = dict(_own_settings(what))
     special = {name: own.pop(name, None) or {} for name in BUDGETS}
-    name = section_name(own.get("data"))
-    unshifted = {"search": {"shift": False}} if name and find_entry(name).kind == "table" else {}
-    return [merge(read_preset(budget), unshifted), own, special[budget]]
+    if not isinstance(special[budget], dict):
+        raise ConfigError(f"{budget} must be a section of settings for this budget, got {special[budget]}")
+    asked = [own, special[budget], *over]
+    methods = _last_said(asked, "search", "methods")
+    shipped = [read_preset(budget), *(asked[:2] if what in presets() else [])]
+    suited = [_of_methods(layer, methods) for layer in shipped] if methods else shipped
+    return [_suited_to_data(suited[0], asked), *(suited[1:] or asked[:2]), *over]
+
+
+def _last_said(layers: Sequence[Layer], section: str, key: str) -> Any:
+    """What the topmost layer that says something of a setting says; None if none does."""
+    sections = (layer.get(section) for layer in reversed(layers))
+    return next((found[key] for found in sections if isinstance(found, dict) and key in found), None)
+
+
+def _of_methods(layer: Layer, methods: Sequence[str]) -> Layer:
+    """The same without the spaces of other methods."""
+    spaces = layer.get("spaces", {})
+    return {**layer, "spaces": {name: space for name, space in spaces.items() if name in methods}} if spaces else layer
+
+
+def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
+    """A budget for this data: a table cannot be corrupted, and numbers are not judged as classes are."""
+    name = next((name for layer in reversed(asked) if (name := section_name(layer.get("data")))), None)
+    if not isinstance(name, str):
+        return budget
+    entry, search = find_entry(name), dict(budget["search"])
+    if entry.kind == "table":
+        search["shift"] = False
+    if "objectives" in search and (entry.task or _last_said(asked, "data", "task")) == "regression":
+        search["objectives"] = [*DEFAULT_OBJECTIVES["regression"], "params"]
+    return {**budget, "search": search}
 
 
 def _own_settings(what: str) -> Layer:

@@ -192,7 +192,8 @@ def is_whole(run: RunRecord) -> bool:
     try:
         if not run.is_finished:
             return False
-        _ = run.config, measured_costs(run), check_report(run, "test")
+        check_report(run, "test")
+        _ = run.config, measured_costs(run)
     except RecordError:
         return False
     return True

@@ -45,7 +45,7 @@ def experiment(
     flags = options.section(
         train=options.section(epochs=epochs), seed=seed, search=options.section(trials=trials, hours=hours)
     )
-    layers = [*experiment_layers(what, budget), flags, *(from_assignments([text]) for text in set_ or [])]
+    layers = experiment_layers(what, budget, [flags, *(from_assignments([text]) for text in set_ or [])])
     place = make_executor(executor, workers, address, cpus_per_trial, gpus_per_trial)
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
     carry_out(folder, resolve_search(layers), place, storage, force=force, json=json)
