@@ -11,13 +11,15 @@ from tests.builders import run_config
 
 DEPTH = 3
 OBJECTIVES = ("nll", "cc_ece", "flops")
+METHODS = ("sae", "standard", "ensemble", "mc_dropout", "batch_ensemble")
 
 
-def study_config(**changes: Any) -> StudyConfig:
+def study_config(data: str = "digits", methods: Sequence[str] = METHODS[:3], **changes: Any) -> StudyConfig:
+    space = {"data": {"name": data}, "backbone": {"name": "fc"}}
     values: dict[str, Any] = {
         "id": "x",
         "task": "classification",
-        "spaces": {"sae": {}, "standard": {}, "ensemble": {}},
+        "spaces": dict.fromkeys(methods, space),
         "objectives": OBJECTIVES,
         "max": {},
         "min": {},
@@ -40,12 +42,12 @@ def point(nll: float, cc_ece: float, flops: int, **more: float) -> dict[str, flo
 class StudyBuilder:
     """Adds trials to a study, each ending a minute after the one before."""
 
-    def __init__(self, path: Path, **config: Any) -> None:
-        self.record = StudyRecord.create(path, study_config(**config))
-        self.clock = 1_000_000.0
+    def __init__(self, path: Path, data: str = "digits", **config: Any) -> None:
+        self.record = StudyRecord.create(path, study_config(data, **config))
+        self.data, self.clock = data, 1_000_000.0
 
     def begin(self, settings: Mapping[str, Any]) -> Trial:
-        config = run_config(method=settings, backbone={"name": "fc", "depth": DEPTH})
+        config = run_config(data={"name": self.data}, method=settings, backbone={"name": "fc", "depth": DEPTH})
         number = sum(trial.method == settings["name"] for trial in self.record.trials())
         trial = self.record.trial(settings["name"], number, config)
         type(trial.run).create(trial.run.path, config)

@@ -6,7 +6,6 @@ continues at any point. The folder is a study folder: every other command reads 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,9 @@ from sae.errors import ConfigError, ModelError, did_you_mean
 from sae.report.build import report_of
 from sae.report.page import write_page
 from sae.search.executors import Executor
-from sae.search.holes import read_holes
 from sae.search.plan import SearchPlan
 from sae.search.run import run_study
-from sae.settings import Layer, merge, read_yaml, section_name
+from sae.settings import Layer, read_yaml, section_name
 from sae.study_record import StudyRecord
 
 BUDGETS = ("small", "paper")
@@ -46,40 +44,52 @@ class Place:
     force: bool = False
 
 
-def experiment_layers(what: str, budget: str, above: Sequence[Layer] = ()) -> list[Layer]:
+def experiment_layers(what: str, budget: str, over: Sequence[Layer] = ()) -> list[Layer]:
     """The settings of an experiment, lowest first: the budget's, the experiment's own, what that says for the budget.
+
+    What is shipped suits what is asked for: it says nothing of methods that are not searched, nor of
+    metrics and corruptions that the data does not have.
 
     Args:
         what: The name of a preset, a YAML file, or the name or path of any other data.
         budget: `small` or `paper`.
-        above: Settings that go over all of it, such as flags.
+        over: What goes over all that, such as flags.
     """
     if budget not in BUDGETS:
         raise ConfigError(f"budget must be one of {', '.join(BUDGETS)}; got {budget!r}{did_you_mean(budget, BUDGETS)}")
     own = dict(_own_settings(what))
     special = {name: own.pop(name, None) or {} for name in BUDGETS}
-    layers = [own, special[budget], *above]
-    return [_suited(read_preset(budget), reduce(merge, map(read_holes, layers), {})), *layers]
+    if not isinstance(special[budget], dict):
+        raise ConfigError(f"{budget} must be a section of settings for this budget, got {special[budget]}")
+    asked = [own, special[budget], *over]
+    methods = _last_said(asked, "search", "methods")
+    shipped = [read_preset(budget), *(asked[:2] if what in presets() else [])]
+    suited = [_of_methods(layer, methods) for layer in shipped] if methods else shipped
+    return [_suited_to_data(suited[0], asked), *(suited[1:] or asked[:2]), *over]
 
 
-def _suited(budget: Layer, given: Layer) -> dict[str, Any]:
-    """What of a budget fits an experiment: objectives of its task, shift of images, spaces of methods it searches.
+def _last_said(layers: Sequence[Layer], section: str, key: str) -> Any:
+    """What the topmost layer that says something of a setting says; None if none does."""
+    sections = (layer.get(section) for layer in reversed(layers))
+    return next((found[key] for found in sections if isinstance(found, dict) and key in found), None)
 
-    Args:
-        budget: Its settings; `objectives` may be given for each kind of task.
-        given: What the experiment says.
-    """
-    name = section_name(given.get("data"))
-    entry = find_entry(name) if name else None
-    search = dict(budget.get("search", {}))
-    if isinstance(search.get("objectives"), Mapping):
-        said = given["data"].get("task") if isinstance(given.get("data"), Mapping) else None
-        search["objectives"] = search["objectives"][said or (entry and entry.task) or "classification"]
+
+def _of_methods(layer: Layer, methods: Sequence[str]) -> Layer:
+    """The same without the spaces of other methods."""
+    spaces = layer.get("spaces", {})
+    return {**layer, "spaces": {name: space for name, space in spaces.items() if name in methods}} if spaces else layer
+
+
+def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
+    """A budget for this data: a table cannot be corrupted, and numbers are not judged as classes are."""
+    name = next((name for layer in reversed(asked) if (name := section_name(layer.get("data")))), None)
+    entry, search = find_entry(name) if isinstance(name, str) else None, dict(budget["search"])
     if entry and entry.kind == "table":
         search["shift"] = False
-    methods = given.get("search", {}).get("methods", search.get("methods", ()))
-    spaces = {method: space for method, space in budget.get("spaces", {}).items() if method in methods}
-    return {**budget, "search": search, "spaces": spaces}
+    if isinstance(search.get("objectives"), Mapping):
+        task = (entry and entry.task) or _last_said(asked, "data", "task")
+        search["objectives"] = search["objectives"].get(task or "classification")
+    return {**budget, "search": search}
 
 
 def _own_settings(what: str) -> Layer:

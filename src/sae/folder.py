@@ -103,6 +103,14 @@ class Folder:
             )
         return values
 
+    @contextmanager
+    def expecting(self, name: str) -> Iterator[None]:
+        """Say that a file is damaged where what it holds is not shaped as it should be."""
+        try:
+            yield
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"{self.path / name} does not hold what it should ({error!r}): {self.ADVICE}") from None
+
     def write_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write rows that share their keys as CSV."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sae.config import RunConfig
 from sae.errors import RecordError
+from sae.folder import Folder
 from sae.objectives import Limit, Objective, limits, objectives
 from sae.record import Record, RunRecord
 from sae.study_config import StudyConfig
@@ -20,6 +21,12 @@ class TrialRun(RunRecord):
     """The run folder of a trial."""
 
     ADVICE = "delete this run folder, and the same search trains it again"
+
+
+class Derived(Folder):
+    """A folder with files that were made from a study's runs, and can be again."""
+
+    ADVICE = "delete it, and the command that made it makes it again"
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,10 @@ class StudyRecord(Record[StudyConfig]):
     @property
     def seconds(self) -> float:
         """Time spent on it so far, over all sessions."""
-        return float(self.read_json(self.CLOCK)["seconds"]) if (self.path / self.CLOCK).exists() else 0.0
+        if not (self.path / self.CLOCK).exists():
+            return 0.0
+        with self.expecting(self.CLOCK):
+            return float(self.read_json(self.CLOCK)["seconds"])
 
     def trial(self, method: str, number: int, config: RunConfig) -> Trial:
         """The trial of this number and config; the same ones always have the same folder."""

@@ -3,7 +3,15 @@ from typing import Any
 
 import pytest
 
-from sae.analysis.candidates import candidates, front, kind_of, summary
+from sae.analysis.candidates import (
+    SHIFTED_VALIDATION,
+    candidates,
+    damages,
+    front,
+    fronts_by_kind,
+    kind_of,
+    summary,
+)
 from sae.objectives import limits, objectives
 from sae.study_record import StudyRecord
 from tests.builders import run_config
@@ -81,3 +89,38 @@ def test_the_depth_of_an_sae_is_told_where_it_is_not_the_whole_backbone_and_the_
     backbone = {"name": "vgg", "depth": 4, "width": 2, "blocks": (1, 1, 2, 2, 2)}
     config = run_config(data={"name": "bloodmnist"}, method=sae(2, 3), backbone=backbone)
     assert summary(config) == "N=2 K=3 W=2 D=4 blocks=1,1,2,2,2"
+
+
+def test_each_class_has_a_front_among_its_own(study: StudyRecord) -> None:
+    fronts = fronts_by_kind(candidates(study), THREE)
+    named = {kind: [(item.trial.name, item.eval_exits) for item in own] for kind, own in fronts.items()}
+    assert named == {
+        "I/B": [("sae/0", 1), ("sae/0", 2)],
+        "standard": [("standard/0", 1)],
+        "MIMMO": [("sae/2", 1), ("sae/2", 2), ("sae/2", 3)],
+    }
+
+
+def test_a_class_of_which_nothing_keeps_the_limits_has_no_front(study: StudyRecord) -> None:
+    cheap = limits({"flops": 1000}, {}, TASK)
+    assert list(fronts_by_kind(candidates(study), THREE, cheap)) == ["I/B", "standard"]
+    assert fronts_by_kind([], THREE) == {}
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"val": 3}', '{"val": {"by_exits": []}}'])
+def test_a_trial_with_wrong_metrics_is_told_and_hides_no_other(content: str, tmp_path: Path) -> None:
+    record = small_study(tmp_path / "s").record
+    first = next(record.trials())
+    (first.run.path / first.run.METRICS).write_text(content)
+    found = candidates(record)
+    assert {item.trial.name for item in found} == {"sae/2", "standard/0"}
+    assert list(damages(record.trials(), found)) == ["sae/0"]
+
+
+@pytest.mark.parametrize("name", [SHIFTED_VALIDATION, "latency.json"])
+def test_a_trial_with_wrong_measures_of_its_own_is_told(name: str, tmp_path: Path) -> None:
+    record = small_study(tmp_path / "s").record
+    first = next(record.trials())
+    (first.run.path / name).write_text('{"by_exits": [{"exits": 1}]}')
+    [told] = damages(record.trials(), candidates(record)).values()
+    assert f"{name} does not hold what it should" in told

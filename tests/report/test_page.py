@@ -10,7 +10,8 @@ import pytest
 from sae.report.content import Figure, Lead, Report, Section
 from sae.report.html_figure import figure_data, page_spec
 from sae.report.page import render_page, write_page
-from tests.reports import HOSTILE, line, scatter, small_report
+from tests.report.test_packing import unpack_spec
+from tests.reports import COMMAND, HOSTILE, line, scatter, small_report
 
 VOID = {"meta", "link"}
 
@@ -70,9 +71,11 @@ def test_code_in_prose_is_marked(text: str) -> None:
 def test_charts_come_back_from_the_page_as_they_went_in(text: str) -> None:
     found = re.search(r'id="figures">(.*?)</script>', text, re.DOTALL)
     assert found is not None
-    charts = json.loads(found[1])["figures"]
+    data = json.loads(found[1])
+    charts = {name: [unpack_spec(panel, data["texts"]) for panel in panels] for name, panels in data["figures"].items()}
     assert charts["search-quality"] == [page_spec(scatter()), page_spec(line())]
     assert charts["grid"][0]["title"] == HOSTILE
+    assert found[1].count(COMMAND) == 1
 
 
 def test_a_number_that_is_no_json_is_refused() -> None:

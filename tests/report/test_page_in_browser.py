@@ -1,36 +1,17 @@
 """The page as a real browser shows it, opened from a disk."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from sae.report.page import write_page
+from tests.report.browsing import DESK, Opened, boxes
 from tests.reports import COMMAND, HOSTILE, small_report
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
-
-
-def find_chromium() -> str | None:
-    return os.environ.get("SAE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = find_chromium()
-    if path is None:
-        reason = f"a real browser is needed: install one of {', '.join(NAMES)}, or name one in SAE_CHROMIUM"
-        pytest.fail(reason) if os.environ.get("CI_BROWSER") == "required" else pytest.skip(reason)
-    with sync_playwright() as playwright:
-        as_root = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=path, args=as_root)
-        yield browser
-        browser.close()
+PHONE = {"width": 360, "height": 740}
 
 
 @pytest.fixture(scope="module")
@@ -38,25 +19,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("report") / "index.html"
     write_page(small_report(), path)
     return path.as_uri()
-
-
-class Opened:
-    """A page with what it asked for and what it complained of."""
-
-    def __init__(self, browser: Browser, address: str, **options: Any) -> None:
-        self.page: Page = browser.new_page(**options)
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", self._hear)
-        self.page.goto(address)
-        self.page.wait_for_selector("html[data-drawn]")
-
-    def _hear(self, message: ConsoleMessage) -> None:
-        """Vega-Lite's warnings are about how it understands a chart, not about what is seen."""
-        if message.type == "error":
-            self.complaints.append(message.text)
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +45,6 @@ def phone(browser: Browser, address: str) -> Iterator[Page]:
 def follow_system(page: Page, scheme: Literal["light", "dark"]) -> None:
     page.emulate_media(media="screen", color_scheme=scheme)
     page.wait_for_selector(f"html[data-theme={scheme}]")
-
-
-def boxes(locator: Locator) -> list[dict[str, float]]:
-    found: list[dict[str, float]] = locator.evaluate_all("all => all.map(one => one.getBoundingClientRect().toJSON())")
-    return found
 
 
 def text_colour(page: Page) -> str:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Spread
+from sae.analysis.selection import select
 from sae.analysis.trial_values import read_trials
 from sae.objectives import COSTS, MEASURED_COSTS, METRICS
 from sae.report.content import Cell, Column, Table, show
@@ -14,9 +15,11 @@ from sae.report.metric_names import NAMES, digits_for
 from sae.report.tables import (
     best_table,
     confirmed_table,
+    front_table,
     influence_table,
     mark_best,
     rank_table,
+    spread_cell,
     trials_table,
 )
 from tests.results import result, small_config, write_run
@@ -176,3 +179,20 @@ def test_decimals_follow_the_numbers(values: list[float], digits: int) -> None:
 def test_every_class_of_methods_can_be_placed() -> None:
     ranks = [MeanRank(kind, "nll", 1.0, None, 1) for kind in reversed(LOOKS)]
     assert shown(rank_table(ranks), "Method") == [look.name for look in LOOKS.values()]
+
+
+def test_the_front_is_listed_by_its_first_objective_with_the_pick_and_the_best_marked(tmp_path: Path) -> None:
+    table = front_table(select(small_study(tmp_path / "s").record), TASK)
+    assert shown(table, "Trial") == ["sae/2", "sae/0, the pick", "sae/0", "standard/0"]
+    assert shown(table, "K′") == ["3", "2", "1", "–"]
+    assert [cell.value for cell in column(table, "NLL")] == [0.2, 0.3, 0.5, 0.6]
+    assert [cell.value for cell in column(table, "MFLOPs")] == [0.004, 0.002, 0.001, 0.0009]
+    assert [cell.strong for cell in column(table, "NLL")] == [True, False, False, False]
+    assert [cell.strong for cell in column(table, "MFLOPs")] == [False, False, False, True]
+
+
+def test_a_mean_is_in_its_unit_and_a_spread_of_nothing_is_not_shown() -> None:
+    assert spread_cell(None, "nll") == Cell(None)
+    assert spread_cell(Spread(2e6, 1e5), "flops") == Cell(2.0, 0.1)
+    assert spread_cell(Spread(2e6, 0.0), "flops") == Cell(2.0)
+    assert spread_cell(Spread(0.5, None), "nll") == Cell(0.5)

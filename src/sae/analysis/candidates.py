@@ -100,46 +100,57 @@ def damages(trials: Iterable[Trial], found: Iterable[Candidate]) -> dict[str, st
 
 
 def candidates_of(trial: Trial) -> list[Candidate]:
-    """One finished trial at every K′, by what validation says."""
+    """One finished trial at every K′, by what validation says; a file of which only a half is right is damaged."""
     config, report = trial.run.config, trial.run.report("val")
     ended = (trial.run.status or {}).get("ended", 0.0)
     shifted, measured = shifted_metrics(trial.run), measured_costs(trial.run)
-    return [
-        Candidate(
-            trial,
-            config,
-            report["exits"],
-            item["exits"],
-            tuple(item["active"]),
-            {
-                **item["metrics"],
-                **{key: item[key] for key in COSTS if key in item},  # older runs have no shipped ones
-                **shifted.get(item["exits"], {}),
-                **measured.get(item["exits"], {}),
-            },
-            ended,
-        )
-        for item in report["by_exits"]
-    ]
+    check_report(trial.run, "test")
+    with trial.run.expecting(trial.run.METRICS):
+        return [
+            Candidate(
+                trial,
+                config,
+                report["exits"],
+                item["exits"],
+                tuple(item["active"]),
+                {
+                    **item["metrics"],
+                    **{key: item[key] for key in COSTS if key in item},  # older runs have no shipped ones
+                    **shifted.get(item["exits"], {}),
+                    **measured.get(item["exits"], {}),
+                },
+                ended,
+            )
+            for item in report["by_exits"]
+        ]
+
+
+def check_report(run: RunRecord, split: str) -> None:
+    """Refuse a run whose metrics of a split are not what they should be."""
+    report = run.report(split)
+    with run.expecting(run.METRICS):
+        _ = [(item["exits"], dict(item["metrics"])) for item in report["by_exits"]]
 
 
 def shifted_metrics(run: RunRecord) -> dict[int, dict[str, float]]:
     """By K′, the metrics on corrupted validation data, where the study asked for them."""
     if not (run.path / SHIFTED_VALIDATION).exists():
         return {}
-    return {
-        item["exits"]: {f"{key}{SHIFTED}": value for key, value in item["metrics"].items()}
-        for item in run.read_json(SHIFTED_VALIDATION)["by_exits"]
-    }
+    with run.expecting(SHIFTED_VALIDATION):
+        return {
+            item["exits"]: {f"{key}{SHIFTED}": value for key, value in item["metrics"].items()}
+            for item in run.read_json(SHIFTED_VALIDATION)["by_exits"]
+        }
 
 
 def measured_costs(run: RunRecord) -> dict[int, dict[str, float]]:
     """By K′, the latency of the exported network, where the study asked for it."""
     if not (run.path / run.LATENCY).exists():
         return {}
-    return {
-        item["exits"]: {key: item[key] for key in MEASURED_COSTS} for item in run.read_json(run.LATENCY)["by_exits"]
-    }
+    with run.expecting(run.LATENCY):
+        return {
+            item["exits"]: {key: item[key] for key in MEASURED_COSTS} for item in run.read_json(run.LATENCY)["by_exits"]
+        }
 
 
 def losses_of(found: Sequence[Candidate], objectives: Sequence[Objective]) -> Losses:

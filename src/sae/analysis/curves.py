@@ -1,6 +1,7 @@
 """Reliability and risk–coverage of a configuration, pooled over its seeds."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -101,10 +102,9 @@ def _has(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
 
 def _curve_at(run: RunRecord, split: Split, name: str, result: Result) -> dict[str, Any]:
     """One curve of a run at K′; empty where it has none."""
-    try:
+    with suppress(RecordError), run.expecting(run.CURVES):
         drawn = run.read_json(run.CURVES).get(split, {})
-    except RecordError:
-        return {}
-    by_exits: list[dict[str, Any]] = [{**drawn, "exits": result.exits}, *drawn.get("by_exits", ())]
-    at = next((item for item in by_exits if item["exits"] == result.eval_exits), {})
-    return dict(at.get(name, {}))
+        by_exits: list[dict[str, Any]] = [{**drawn, "exits": result.exits}, *drawn.get("by_exits", ())]
+        at = next((item for item in by_exits if item["exits"] == result.eval_exits), {})
+        return {key: [float(value) for value in values] for key, values in at.get(name, {}).items()}
+    return {}

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sae.analysis.candidates import SHIFTED_TEST, kind_of, measured_costs, summary
+from sae.analysis.candidates import SHIFTED_TEST, check_report, kind_of, measured_costs, summary
 from sae.analysis.spread import Spread as Spread  # whoever reads results finds it here
 from sae.analysis.spread import spread_of, spreads_of
 from sae.config import RunConfig, SaeConfig
 from sae.errors import RecordError
 from sae.objectives import COSTS
 from sae.record import RunRecord
-from sae.study_record import StudyRecord
+from sae.study_record import Derived, StudyRecord
 
 Where = Literal["test", "shift"]
 """On the test split as it is, or on its 95 corrupted versions."""
@@ -139,9 +139,22 @@ def make_result(label: str, runs: Sequence[RunRecord], failed: int, eval_exits: 
 
 
 def under_shift(runs: Iterable[RunRecord], eval_exits: int) -> list[dict[str, Any]]:
-    """What runs measured on the corrupted test sets at K′ exits, of those that did."""
-    files = (run.read_json(SHIFTED_TEST) for run in runs if (run.path / SHIFTED_TEST).exists())
-    return [item for item in (found_at(file, eval_exits) for file in files) if item is not None]
+    """What runs measured on the corrupted test sets at K′ exits, of those that did and whose files can be read."""
+    found = []
+    for run in runs:
+        with suppress(RecordError):
+            item = shifted_at(run, eval_exits)
+            found += [item] if item is not None else []
+    return found
+
+
+def shifted_at(run: RunRecord, eval_exits: int) -> dict[str, Any] | None:
+    """What a run measured on the corrupted test sets at K′ exits; None if it did not."""
+    if not (run.path / SHIFTED_TEST).exists():
+        return None
+    with run.expecting(SHIFTED_TEST):
+        item = found_at(run.read_json(SHIFTED_TEST), eval_exits)
+        return None if item is None else {**item, "metrics": dict(item["metrics"])}
 
 
 def stds_over_sets(shifted: Iterable[Mapping[str, Any]]) -> dict[str, Spread]:
@@ -179,8 +192,9 @@ def is_whole(run: RunRecord) -> bool:
     try:
         if not run.is_finished:
             return False
-        _ = run.config, run.report("test")["by_exits"], measured_costs(run), under_shift([run], 1)
-    except (RecordError, KeyError):
+        check_report(run, "test")
+        _ = run.config, measured_costs(run)
+    except RecordError:
         return False
     return True
 
@@ -189,16 +203,21 @@ def _confirmed_runs(record: StudyRecord) -> list[tuple[str, int, list[RunRecord]
     """By configuration of `confirmed.json`: its label, K′, the runs that can be used, and how many others."""
     if not (record.path / record.CONFIRMED).exists():
         return []
-    confirmed = record.read_json(record.CONFIRMED)
-    found = []
-    for item in confirmed["front"]:
-        method, folder = Path(item["run"]).parts[-2:]  # the rest of the path is where the study was once
-        place = record.path / record.CONFIRM / method / folder
-        runs = [RunRecord(place / f"seed-{seed}") for seed in confirmed["seeds"]]
-        whole = [run for run in runs if is_whole(run) and found_at(run.report("test"), item["eval_exits"])]
-        label = item.get("trial") or f"{method}/{int(folder.split('-')[0])}"
-        found.append((label, item["eval_exits"], whole, len(runs) - len(whole)))
-    return found
+    folder = Derived(record.path)
+    confirmed = folder.read_json(record.CONFIRMED)
+    with folder.expecting(record.CONFIRMED):
+        return [_runs_of(item, confirmed["seeds"], record) for item in confirmed["front"]]
+
+
+def _runs_of(
+    item: Mapping[str, Any], seeds: Sequence[int], record: StudyRecord
+) -> tuple[str, int, list[RunRecord], int]:
+    method, folder = Path(item["run"]).parts[-2:]  # the rest of the path is where the study was once
+    place = record.path / record.CONFIRM / method / folder
+    runs = [RunRecord(place / f"seed-{seed}") for seed in seeds]
+    whole = [run for run in runs if is_whole(run) and found_at(run.report("test"), item["eval_exits"])]
+    label = item.get("trial") or f"{method}/{int(folder.split('-')[0])}"
+    return label, item["eval_exits"], whole, len(runs) - len(whole)
 
 
 def _costs(run: RunRecord, item: Mapping[str, Any]) -> dict[str, float]:

@@ -63,7 +63,8 @@ class Selection:
         Limits do not count here: who cannot afford an ensemble still wants to know what it would give.
         """
         first = self.objectives[0]
-        found = [item for item in self.everything if item.trial.method == method and first.name in item.values]
+        of_method = [item for item in self.everything if item.trial.method == method]
+        found = [item for item in of_method if math.isfinite(item.values.get(first.name, math.nan))]
         if not found or chosen.trial.method == method:
             return None
         return min(found, key=lambda item: first.loss(item.values[first.name]))

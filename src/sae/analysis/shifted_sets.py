@@ -1,10 +1,12 @@
 """Each of the 95 corrupted sets by itself: what a configuration comes to on it, over its seeds."""
 
+from contextlib import suppress
 from typing import Any
 
 from sae.analysis.candidates import SHIFTED_TEST
 from sae.analysis.results import Result, found_at
 from sae.analysis.spread import spreads_of
+from sae.errors import RecordError
 from sae.record import RunRecord
 
 
@@ -13,11 +15,8 @@ def means_by_set(result: Result) -> list[dict[str, Any]]:
 
     Runs of earlier versions kept single sets at the trained K only; they have nothing to say at another.
     """
-    by_run = [rows for run in result.runs if (rows := _sets_of(run, result))]
-    if not by_run:
-        return []
-    places = [(row["corruption"], row["severity"]) for row in by_run[0]]
-    values = [{(row["corruption"], row["severity"]): row["metrics"] for row in rows} for rows in by_run]
+    values = [by_place for run in result.runs if (by_place := _sets_of(run, result))]
+    places = list(values[0]) if values else []
     return [
         {
             "corruption": corruption,
@@ -33,10 +32,13 @@ def means_by_set(result: Result) -> list[dict[str, Any]]:
     ]
 
 
-def _sets_of(run: RunRecord, result: Result) -> list[dict[str, Any]]:
+def _sets_of(run: RunRecord, result: Result) -> dict[tuple[str, int], dict[str, float]]:
+    """By corruption and severity; empty where the run was not measured so, or its file cannot be read."""
     if not (run.path / SHIFTED_TEST).exists():
-        return []
-    report = run.read_json(SHIFTED_TEST)
-    item = found_at(report, result.eval_exits) or {}
-    kept: list[dict[str, Any]] = item.get("by_set", [])
-    return kept or (report.get("by_set", []) if report.get("exits") == result.eval_exits else [])
+        return {}
+    with suppress(RecordError), run.expecting(SHIFTED_TEST):
+        report = run.read_json(SHIFTED_TEST)
+        item = found_at(report, result.eval_exits) or {}
+        kept = item.get("by_set") or (report.get("by_set", []) if report["exits"] == result.eval_exits else [])
+        return {(row["corruption"], row["severity"]): dict(row["metrics"]) for row in kept}
+    return {}

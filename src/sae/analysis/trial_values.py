@@ -1,11 +1,12 @@
 """The trials of a study at the K they were trained for, read once: settings, and what every split says."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sae.analysis.candidates import SHIFTED_TEST, kind_of, measured_costs, summary
-from sae.analysis.results import found_at, trained_exits
+from sae.analysis.candidates import check_report, kind_of, measured_costs, summary
+from sae.analysis.results import found_at, shifted_at, trained_exits
 from sae.config import RunConfig
 from sae.errors import RecordError
 from sae.objectives import COSTS
@@ -73,15 +74,18 @@ def _read(trial: Trial, config: RunConfig) -> TrialValues:
         return TrialValues(trial, config, state, seconds=seconds)
     try:
         metrics, costs = _read_results(trial, trained_exits(config))
-    except (RecordError, KeyError):
+    except RecordError:
         return TrialValues(trial, config, DAMAGED, seconds=seconds)
     return TrialValues(trial, config, state, metrics, costs, seconds)
 
 
 def _read_results(trial: Trial, exits: int) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """What is on corrupted sets may be missing or damaged; what chooses may not."""
+    for split in EVALUATED:
+        check_report(trial.run, split)
     reports: dict[str, dict[str, Any] | None] = {split: found_at(trial.run.report(split), exits) for split in EVALUATED}
-    if (trial.run.path / SHIFTED_TEST).exists():
-        reports["shift"] = found_at(trial.run.read_json(SHIFTED_TEST), exits)
+    with suppress(RecordError):
+        reports["shift"] = shifted_at(trial.run, exits)
     metrics = {split: item["metrics"] for split, item in reports.items() if item is not None}
     counted = reports["val"] or {}
     costs = {key: counted[key] for key in COSTS if key in counted} | measured_costs(trial.run).get(exits, {})

@@ -30,6 +30,8 @@ def report(
 
     studies, runs = open_folders(folders)
     check_page(out)
+    for flag, folder in (("--figures", figures), ("--tables", tables)):
+        make_folder(flag, folder)
     built = report_of(studies, runs, title)
     write_page(built, out)
     drawn = write_figures(built.figures(), figures) if figures else []
@@ -53,6 +55,19 @@ def check_page(out: Path) -> None:
         raise ConfigError(f"--out must name a file that ends in .html, got {out}")
     if not out.resolve().parent.is_dir():
         raise ConfigError(f"the folder of --out must be there, however {out.parent} is not: make it first")
+
+
+def make_folder(flag: str, folder: Path | None) -> None:
+    """Where files go, if anywhere: made before any work, or refused."""
+    from sae.errors import ConfigError
+
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{flag} must name a folder that can be written to, however {folder} is not one: {error.strerror}"
+        ) from None
 
 
 def open_folders(folders: Sequence[Path]) -> "tuple[list[StudyRecord], list[RunRecord]]":

@@ -3,9 +3,11 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from sae.analysis.ranking import mean_ranks
 from sae.analysis.results import Result, run_results
+from sae.errors import RecordError
 from sae.record import RunRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section, shift_section
 from sae.report.content import Lead, Note, Report, Section, prefixed, section
@@ -22,6 +24,8 @@ from sae.report.search_sections import (
 from sae.report.tables import rank_table
 from sae.study_record import StudyRecord
 
+OF_RUNS = "runs"
+"""Names of what is told of runs beside studies."""
 SECTIONS = (
     search_section,
     confirmed_section,
@@ -46,7 +50,7 @@ def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), ti
     found = [find(record) for record in studies]
     results = run_results(runs)
     of_runs = run_sections(results)
-    sections = (*_studies(found), *((prefixed(one, "runs") for one in of_runs) if found else of_runs))
+    sections = (*_studies(found), *((prefixed(one, OF_RUNS) for one in of_runs) if found else of_runs))
     lead = study_lead(found[0]) if len(found) == 1 else _several(found) if found else run_lead(runs, results)
     return Report(title or _title(found, results), _facts(found, runs), lead, sections)
 
@@ -54,9 +58,8 @@ def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), ti
 def _studies(found: Sequence[Findings]) -> tuple[Section, ...]:
     if len(found) == 1:
         return tuple(make(found[0]) for make in SECTIONS)
-    names = _prefixes(found)
     makers = (_recommendation, *SECTIONS)
-    own = (prefixed(make(item), name) for item, name in zip(found, names, strict=True) for make in makers)
+    own = (prefixed(make(item), name) for item, name in zip(found, names_of(found), strict=True) for make in makers)
     return (*([_ranks(found)] if found else []), *own)
 
 
@@ -67,25 +70,32 @@ def _recommendation(item: Findings) -> Section:
     return section("recommendation", "What to ship", lead.sentence, lead.receipt, *notes)
 
 
-def _prefixes(found: Sequence[Findings]) -> list[str]:
-    """A name for each study that can stand in an address; two folders of the same name are numbered."""
-    names = [re.sub(r"[^a-zA-Z0-9]+", "-", item.record.path.resolve().name).strip("-") or "study" for item in found]
-    return [f"{name}-{index}" if names.count(name) > 1 else name for index, name in enumerate(names, start=1)]
+def names_of(found: Sequence[Findings]) -> list[str]:
+    """A name for each study, its folder's, that can stand in an address and of a file; where taken, with a number."""
+    names: list[str] = []
+    for item in found:
+        name = re.sub(r"[^a-zA-Z0-9]+", "-", item.record.path.resolve().name).strip("-") or "study"
+        numbered = (f"{name}-{number}" for number in count(2))
+        taken = {*(other.lower() for other in names), OF_RUNS}  # files may not tell letters by their case
+        names.append(name if name.lower() not in taken else next(one for one in numbered if one.lower() not in taken))
+    return names
 
 
 def _ranks(found: Sequence[Findings]) -> Section:
     """Ranks of the methods over all data sets: clean and shifted, for each kind of task."""
     tables = []
     for task in ("classification", "regression"):
-        by_data = {item.record.path.name: item.results for item in found if item.record.config.task == task}
-        by_data = {name: results for name, results in by_data.items() if results}
+        by_data: dict[str, list[Result]] = {}
+        for item in (item for item in found if item.task == task and item.results):
+            by_data.setdefault(item.data_name, []).extend(item.results)
         metrics = [*_shared_metrics(found, task), *COSTS]
         for where, known in (("test", by_data), ("shift", _shifted(by_data))):
             if known:
                 ranks = mean_ranks(known, metrics, task, where)  # type: ignore[arg-type]
                 tables.append(rank_table(ranks, where, name=f"ranks-{task}-{where}"))  # type: ignore[arg-type]
     intro = "Mean over a class's confirmed configurations, ranked among the classes, averaged over data sets."
-    return Section("across-data-sets", "Across data sets", intro, tuple(tables))
+    missing = None if tables else Note("Nothing was confirmed in any of them yet.")
+    return section("across-data-sets", "Across data sets", intro, *tables, missing)
 
 
 def _shared_metrics(found: Sequence[Findings], task: str) -> list[str]:
@@ -99,8 +109,8 @@ def _shifted(by_data: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]
 
 
 def _several(found: Sequence[Findings]) -> Lead:
-    leads = [(item, study_lead(item)) for item in found]
-    sentences = tuple(f"{item.record.path.name}: {lead.sentence}" for item, lead in leads)
+    leads = zip(names_of(found), map(study_lead, found), strict=True)
+    sentences = tuple(f"{name}: {lead.sentence}" for name, lead in leads)
     return Lead(f"{len(found)} studies, each with a recommendation of its own.", sentences)
 
 
@@ -117,9 +127,17 @@ def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, .
         backbones = dict.fromkeys(str(space["backbone"]["name"]) for space in config.spaces.values())
         trials = sum(1 for _ in item.record.trials())
         facts += [f"{item.data_name} on {', '.join(backbones)}", f"objectives {', '.join(config.objectives)}"]
-        facts += [f"{trials} trials, {_duration(item.record.seconds)}", f"seed {config.seed}"]
+        facts += [f"{trials} trials{_spent(item.record)}", f"seed {config.seed}"]
     facts += [f"{len(runs)} runs"] if runs else []
     return (*facts, f"written {time.strftime('%Y-%m-%d')}")
+
+
+def _spent(record: StudyRecord) -> str:
+    """Time spent on a study, where that is known."""
+    try:
+        return f", {_duration(record.seconds)}" if record.seconds else ""
+    except RecordError:
+        return ""
 
 
 def _duration(seconds: float) -> str:

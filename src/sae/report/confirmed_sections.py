@@ -6,7 +6,7 @@ from typing import Any
 
 from sae.analysis.curves import Curve, reliability_curve, risk_curve
 from sae.analysis.ranking import mean_ranks
-from sae.analysis.results import Result, Where
+from sae.analysis.results import Result, Where, unconfirmed
 from sae.analysis.shifted_sets import means_by_set
 from sae.objectives import SHIFTED, objective
 from sae.report.commands import train_command
@@ -30,9 +30,11 @@ def confirmed_section(found: Findings) -> Section:
         "The chosen configurations, trained again on seeds that the search never saw: mean ± standard deviation on the "
         "clean test split."
     )
+    left_out = unconfirmed(found.record) if found.selection and not found.lost.get(found.record.CONFIRMED) else []
+    note = Note(f"No run on another seed finished and can be read of: {', '.join(left_out)}.") if left_out else None
     if not results:
         again = f"sae search … --confirm 4 --out {shlex.quote(str(found.record.path))}"
-        return section("other-seeds", title, intro, Note(f"Nothing was confirmed yet: `{again}` does."))
+        return section("other-seeds", title, intro, note or Note(f"Nothing was confirmed yet: `{again}` does."))
     rows = [_row(item, found, item.test) for item in results]
     return section(
         "other-seeds",
@@ -42,6 +44,7 @@ def confirmed_section(found: Findings) -> Section:
         confirmed_table(results, found.metrics, found.task),
         best_table(results, found.metrics, found.task),
         _ranks(found, results, "test"),
+        note,
     )
 
 
@@ -65,8 +68,10 @@ def shift_section(found: Findings) -> Section:
             best_table(results, found.metrics, found.task, "shift", name="best-shifted"),
             _ranks(found, results, "shift"),
         ]
-    missing = Note("Not measured: of images, `sae search … --shift` does.")
-    return section("under-shift", "Under shift", intro, *(parts if any(parts) else [missing]))
+    missing = Note("Not measured: `sae search … --shift` does, of images.")
+    without = [label for label, item in found.labelled() if not means_by_set(item)]
+    note = Note(f"Corrupted sets one by one are not known of: {'; '.join(without)}.") if without else None
+    return section("under-shift", "Under shift", intro, *([*parts, note] if any(parts) else [missing]))
 
 
 def calibration_section(found: Findings) -> Section:
@@ -76,8 +81,10 @@ def calibration_section(found: Findings) -> Section:
         what = "Whether nine in ten values lie in the intervals that are to hold 90 %"
     intro = f"{what}, and what passing the least sure to a human buys."
     parts = [*calibration_figures(found.labelled()), interval_table(found.labelled())]
-    missing = None if any(parts) else Note("No curves are known of what is compared.")
-    return section("calibration", "Can its confidence be believed?", intro, *parts, missing)
+    without = [label for label, item in found.labelled() if risk_curve(item) is None]
+    note = Note(f"No curves are known of: {'; '.join(without)}.") if without else None
+    missing = None if any(parts) or note else Note("No curves are known of what is compared.")
+    return section("calibration", "Can its confidence be believed?", intro, *parts, note, missing)
 
 
 def corruption_figure(compared: Labelled, metric: str, task: str) -> Figure | None:

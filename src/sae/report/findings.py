@@ -1,20 +1,20 @@
 """What there is to tell of a study: what was chosen, what it is compared with, and what is missing."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from sae.analysis.candidates import Candidate
 from sae.analysis.results import Result, headline, make_result, study_results
 from sae.analysis.selection import Selection, select
 from sae.analysis.trial_values import TrialValues, read_trials
-from sae.errors import NothingFoundError, RecordError
+from sae.errors import ConfigError, NothingFoundError, RecordError
 from sae.objectives import objective
-from sae.record import RunRecord
 from sae.report.scatter import Pair, usual_pairs
-from sae.study_record import StudyRecord
+from sae.study_record import Derived, StudyRecord
 
+Found = TypeVar("Found")
 COMPARED = ("ensemble", "standard")
 """Methods that a pick has to stand beside."""
 ROLES = {"pick": "the pick", "ensemble": "best ensemble", "standard": "best standard network"}
@@ -35,6 +35,7 @@ class Findings:
         results: What was confirmed on other seeds.
         shown: By role, `pick`, `ensemble` and `standard`: confirmed where that was done, else the search's own run.
         receipt: What shipping the pick has measured, if it was shipped.
+        lost: By the names of files that are there but cannot be read, why.
     """
 
     record: StudyRecord
@@ -45,6 +46,7 @@ class Findings:
     results: list[Result]
     shown: Mapping[str, Result]
     receipt: Mapping[str, Any] | None
+    lost: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def trials(self) -> list[TrialValues]:
@@ -86,13 +88,24 @@ def find(record: StudyRecord) -> Findings:
     """Gather what there is to tell; a study without any result has only that to tell."""
     try:
         selection = select(record)
-    except NothingFoundError as error:
+    except (NothingFoundError, ConfigError) as error:  # nothing finished, or nothing of what was asked for
         return Findings(record, None, str(error), None, "", [], {}, None)
     pick, why = selection.pick()
-    results = study_results(record)
+    lost: dict[str, str] = {}
+    results = _read(lambda: study_results(record), record.CONFIRMED, lost) or []
     rivals = {method: selection.best_of(method, pick) for method in COMPARED}
     shown = {role: _result(item, results) for role, item in {"pick": pick, **rivals}.items() if item}
-    return Findings(record, selection, "", pick, why, results, shown, _receipt(record, pick))
+    receipt = _read(lambda: _receipt(record, shown), record.RECEIPT, lost)
+    return Findings(record, selection, "", pick, why, results, shown, receipt, lost)
+
+
+def _read(read: Callable[[], Found], name: str, lost: dict[str, str]) -> Found | None:
+    """What a file holds; why it cannot be read is noted."""
+    try:
+        return read()
+    except RecordError as error:
+        lost[name] = str(error)
+        return None
 
 
 def _result(item: Candidate, results: list[Result]) -> Result:
@@ -101,12 +114,15 @@ def _result(item: Candidate, results: list[Result]) -> Result:
     return next(confirmed, None) or make_result(item.trial.name, [item.trial.run], 0, item.eval_exits)
 
 
-def _receipt(record: StudyRecord, pick: Candidate) -> Mapping[str, Any] | None:
-    """The receipt of shipping this pick; one of an earlier pick tells nothing of it."""
-    try:
-        receipt = RunRecord(record.path / record.SHIPPED).read_json(record.RECEIPT)
-        shipped = receipt["rows"]["pick"]
-        is_same = (shipped["trial"], shipped["eval_exits"]) == (pick.trial.name, pick.eval_exits)
-    except (RecordError, KeyError, TypeError):
+def _receipt(record: StudyRecord, shown: Mapping[str, Result]) -> Mapping[str, Any] | None:
+    """The receipt of shipping this pick beside these rivals; one of an earlier pick tells nothing of it."""
+    folder = Derived(record.path / record.SHIPPED)
+    if not (folder.path / record.RECEIPT).exists():
         return None
+    receipt = folder.read_json(record.RECEIPT)
+    with folder.expecting(record.RECEIPT):
+        rows, _ = receipt["rows"], int(receipt["batch"])
+        shipped = {role: (row["trial"], row["eval_exits"]) for role, row in rows.items()}
+        _ = [float(row[key]) for row in rows.values() for key in ("ms", "bytes")]
+    is_same = all(shipped.get(role) == (item.label, item.eval_exits) for role, item in shown.items())
     return receipt if is_same else None

@@ -7,6 +7,7 @@ from typing import Any
 
 from sae.report.content import Chart, Figure
 from sae.report.html_text import prose
+from sae.report.packing import Texts, pack_spec
 from sae.report.theme import ON_PAGE, chart_config, on_page
 
 PRINTED_COLUMNS = 2
@@ -38,8 +39,10 @@ def figure_data(figures: Iterable[Figure]) -> str:
     """All charts and their theme as JSON that may stand inside a script element."""
     config = {**chart_config(ON_PAGE), "padding": {"left": 0, "right": 4, "top": 4, "bottom": 0}}
     config["legend"] |= {"orient": "bottom", "direction": "horizontal"}
-    charts = {figure.name: [page_spec(panel) for panel in figure.panels] for figure in figures}
-    text = json.dumps({"config": config, "figures": charts}, allow_nan=False, separators=(",", ":"))
+    texts = Texts()
+    charts = {figure.name: [pack_spec(page_spec(panel), texts) for panel in figure.panels] for figure in figures}
+    data = {"config": config, "texts": texts.listed(), "figures": charts}
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 

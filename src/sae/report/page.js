@@ -79,7 +79,7 @@
   }
 
   // Figures.
-  const { config, figures } = JSON.parse(document.getElementById("figures").textContent);
+  const { config, texts, figures } = JSON.parse(document.getElementById("figures").textContent);
   const views = new Map();
   const LETTER = 7; // pixels that a letter of a title takes
 
@@ -97,6 +97,17 @@
     const lines = (text) => [text ?? []].flat().flatMap((line) => wrap(line, width / LETTER));
     if (typeof title === "string") return { text: lines(title), limit: width };
     return title && { ...title, text: lines(title.text), subtitle: lines(title.subtitle), limit: width };
+  };
+
+  // Rows as packing.py left them: a text is its number in a list, what a row lacks is an empty list.
+  const unpackRow = (fields, cells) => {
+    const known = cells.map((cell, index) => [fields[index], cell]).filter(([, cell]) => cell?.length !== 0);
+    return Object.fromEntries(known.map(([field, cell]) => [field, Array.isArray(cell) ? texts[cell[0]] : cell]));
+  };
+  const unpack = (spec) => {
+    const packed = spec.data?.packed;
+    const data = packed && { data: { values: packed.rows.map((cells) => unpackRow(packed.fields, cells)) } };
+    return { ...spec, ...data, ...(spec.layer && { layer: spec.layer.map(unpack) }) };
   };
   const draw = async (place, spec) => {
     const columns = Math.max(1, Math.floor(place.clientWidth / 120));
@@ -123,7 +134,7 @@
     for (const figure of document.querySelectorAll("[data-figure]")) {
       const places = [...figure.querySelectorAll(".panel")];
       const specs = figures[figure.dataset.figure];
-      views.set(figure, await Promise.all(places.map((place, index) => draw(place, specs[index]))));
+      views.set(figure, await Promise.all(places.map((place, index) => draw(place, unpack(specs[index])))));
     }
     root.dataset.drawn = "true";
   };

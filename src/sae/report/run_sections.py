@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from sae.analysis.curves import risk_curve
 from sae.analysis.depth import depth_preference, read_preferences
-from sae.analysis.results import Result, headline
+from sae.analysis.results import Result, headline, is_whole
+from sae.errors import RecordError
 from sae.record import RunRecord
 from sae.report.confirmed_sections import calibration_figures, corruption_figure
-from sae.report.content import Figure, Lead, Section, section
+from sae.report.content import Figure, Lead, Note, Section, section
 from sae.report.depth_figure import depth_figure
 from sae.report.tables import confirmed_table
 from sae.report.training_figure import training_figure
@@ -21,10 +23,10 @@ def run_lead(runs: Sequence[RunRecord], results: Sequence[Result]) -> Lead:
     sentence = f"{_count(len(results), 'configuration')} from {_count(len(runs), 'run')}."
     if not results:
         sentence = "No run has finished yet."
-    unfinished = len(runs) - sum(len(item.runs) for item in results)
+    unfinished = sum(not is_whole(run) for run in runs)
     reasons = (
         "Nothing is recommended: choosing by test numbers would flatter it. `sae search` chooses on validation.",
-        *([f"{unfinished} of the runs have not finished and are left out."] if unfinished else []),
+        *([f"{unfinished} of the runs are left out: unfinished, failed or damaged."] if unfinished else []),
     )
     return Lead(sentence, reasons)
 
@@ -42,9 +44,20 @@ def run_sections(results: Sequence[Result]) -> tuple[Section, ...]:
         *calibration_figures(compared),
         _depth(results),
         corruption_figure(compared, metrics[0], task),
+        _without(compared),
     )
     intro = "On the test split; runs that differ in their seed only are one configuration, mean ± standard deviation."
     return (section("the-runs", "The runs", intro, *parts),)
+
+
+def _without(compared: Sequence[tuple[str, Result]]) -> Note | None:
+    """What of the compared has no history or curves that can be read."""
+    lacking = {
+        "history": [label for label, item in compared if not _epochs(item.runs[0])],
+        "curves": [label for label, item in compared if risk_curve(item) is None],
+    }
+    told = [f"{what} of {'; '.join(labels)}" for what, labels in lacking.items() if labels]
+    return Note(f"Not there, or not to be read: {', and '.join(told)}.") if told else None
 
 
 def _histories(results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -53,9 +66,16 @@ def _histories(results: Sequence[Result]) -> list[dict[str, Any]]:
         {"label": item.label, "kind": item.kind, "epoch": row["epoch"]}
         | {key: row[key] for key in ("loss", "val_nll") if key in row}
         for item in results[:MOST_COMPARED]
-        if (item.runs[0].path / RunRecord.HISTORY).exists()
-        for row in item.runs[0].history()
+        for row in _epochs(item.runs[0])
     ]
+
+
+def _epochs(run: RunRecord) -> list[dict[str, float]]:
+    """Nothing of a history that cannot be read."""
+    try:
+        return run.history()
+    except RecordError:
+        return []
 
 
 def _depth(results: Sequence[Result]) -> Figure | None:

@@ -74,7 +74,8 @@ def structure_section(found: Findings) -> Section:
 
 def depth_section(found: Findings) -> Section:
     """Which exits training came to prefer."""
-    preferences = read_preferences(item.trial.run for item in found.trials if item.state == "finished")
+    runs = [item.trial.run for item in found.trials if item.state == "finished" and item.config.method.name == "sae"]
+    preferences = read_preferences(runs)
     depth = max((item.theta.shape[-1] for item in preferences), default=0)
     most = max((item.inputs for item in preferences), default=0)
     groups = [
@@ -87,7 +88,13 @@ def depth_section(found: Findings) -> Section:
         depth_figure(rows, depth=depth, name=name, title=title) for name, title, rows in groups if rows
     ]
     intro = "The probability of each exit while training goes on; one over the number of exits means no preference."
-    return section("depths", "Which depths?", intro, *(figures or [Note("No SAE has finished yet.")]))
+    missing = Note("No SAE has finished yet.") if not runs else _without_history(len(runs) - len(preferences))
+    return section("depths", "Which depths?", intro, *figures, missing)
+
+
+def _without_history(count: int) -> Note | None:
+    what = "SAE trial without a history that can be read is" if count == 1 else "SAE trials without one are"
+    return Note(f"{count} {what} left out.") if count else None
 
 
 def influence_section(found: Findings) -> Section:

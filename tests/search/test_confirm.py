@@ -1,0 +1,79 @@
+from pathlib import Path
+
+import pytest
+
+from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind
+from sae.analysis.selection import select
+from sae.errors import ConfigError
+from sae.search.confirm import choose
+from sae.settings import parse
+from sae.study_config import ConfirmConfig
+from sae.study_record import StudyRecord
+from tests.studies import small_study
+from tests.study_stages import searched_study
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> StudyRecord:
+    return searched_study(tmp_path_factory.mktemp("confirm") / "s", shift=False).record
+
+
+def names(found: list[Candidate]) -> list[tuple[str, int]]:
+    return [(item.trial.name, item.eval_exits) for item in found]
+
+
+def test_the_whole_front_is_chosen_each_once(record: StudyRecord) -> None:
+    chosen = names(choose(record, None))
+    assert sorted(chosen) == sorted(names(front(candidates(record), record.objectives)))
+    assert len(set(chosen)) == len(chosen)
+
+
+def test_a_few_of_the_front_begin_with_the_nearest_to_the_ideal(record: StudyRecord) -> None:
+    assert names(choose(record, 1)) == names([select(record).pick()[0]])
+    assert names(choose(record, 3)) == names(choose(record, None))[:3]
+
+
+def test_each_class_adds_its_best_in_the_first_objective_first(record: StudyRecord) -> None:
+    chosen = choose(record, 1, each=1)
+    for kind, own in fronts_by_kind(candidates(record), record.objectives).items():
+        best = min(own, key=lambda item: item.values["nll"])
+        assert (best.trial.name, best.eval_exits) in names(chosen), kind
+    assert len(chosen) <= 1 + 9
+
+
+@pytest.mark.parametrize("each", [1, 2, 100])
+def test_nothing_is_chosen_twice(each: int, record: StudyRecord) -> None:
+    chosen = names(choose(record, 5, each))
+    assert len(set(chosen)) == len(chosen)
+    assert chosen[:5] == names(choose(record, 5))
+
+
+def test_as_many_as_asked_of_each_class_and_no_more(record: StudyRecord) -> None:
+    first = names(choose(record, 1))
+    for kind, own in fronts_by_kind(candidates(record), record.objectives).items():
+        of_kind = [item for item in choose(record, 1, each=2) if item.kind == kind]
+        added = [name for name in names(of_kind) if name not in first]
+        assert min(2, len(own)) - 1 <= len(added) <= min(2, len(own))
+
+
+def test_what_breaks_a_limit_is_not_chosen(tmp_path: Path) -> None:
+    limited = small_study(tmp_path / "s", max={"flops": 1500}).record
+    chosen = choose(limited, None, each=3)
+    assert chosen
+    assert all(item.values["flops"] <= 1500 for item in chosen)
+    assert {item.kind for item in chosen} == {"I/B", "standard", "MIMMO"}
+
+
+def test_a_study_without_results_has_nothing_to_choose(tmp_path: Path) -> None:
+    assert choose(small_study(tmp_path / "s", max={"flops": 1}).record, None, each=2) == []
+
+
+@pytest.mark.parametrize("wrong", [{"most": 3}, {"each": 1}, {"seeds": -1}, {"seeds": 1, "most": 0}, {"seed": 1}])
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=r"confirm|seeds|most|unknown"):
+        parse(ConfirmConfig, wrong)
+
+
+def test_nothing_is_confirmed_unless_asked() -> None:
+    assert parse(ConfirmConfig, {}) == ConfirmConfig(seeds=0, most=None, each=0)
+    assert parse(ConfirmConfig, {"seeds": 2, "most": 1, "each": 3}).each == 3
