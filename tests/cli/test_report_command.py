@@ -36,7 +36,7 @@ def test_a_page_is_written_and_its_recommendation_printed(study: Path, tmp_path:
 
 def test_figures_and_tables_are_written_and_listed(tmp_path: Path) -> None:
     study = whole_study(tmp_path / "study").record.path
-    folders = ["--figures", tmp_path / "figures", "--tables", tmp_path / "tables"]
+    folders: list[str | Path] = ["--figures", tmp_path / "figures", "--tables", tmp_path / "tables"]
     code, out, error = sae("report", study, "--out", tmp_path / "page.html", *folders, "--json")
     assert code == 0, error
     written = json.loads(out)
