@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sae.search.plan
-from sae.data.catalogue import find_entry, load
+from sae.data import catalogue
 from sae.errors import ConfigError, DataError
 from sae.experiment import BUDGETS, experiment_layers, presets, read_preset
 from sae.methods.costing import cost_bounds
@@ -32,8 +32,8 @@ def without_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def load_shape(config: Any, seed: int) -> Any:
         if config.name not in SPECS:
-            return load(config, seed)
-        find_entry(config.name).check_settings(config)
+            return catalogue.load(config, seed)
+        catalogue.find_entry(config.name).check_settings(config)
         return SimpleNamespace(name=config.name, spec=SPECS[config.name])
 
     monkeypatch.setattr(sae.search.plan, "load", load_shape)

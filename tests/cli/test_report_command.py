@@ -12,7 +12,6 @@ from sae.study_record import StudyRecord
 from tests.cli.test_cli import sae
 from tests.results import small_config, write_run
 from tests.studies import StudyBuilder, small_study
-from tests.study_stages import whole_study
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +33,8 @@ def test_a_page_is_written_and_its_recommendation_printed(study: Path, tmp_path:
     assert "<title>For Ann</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_figures_and_tables_are_written_and_listed(tmp_path: Path) -> None:
-    study = whole_study(tmp_path / "study").record.path
-    folders = ["--figures", str(tmp_path / "figures"), "--tables", str(tmp_path / "tables")]
+def test_figures_and_tables_are_written_and_listed(study: Path, tmp_path: Path) -> None:
+    folders: list[str | Path] = ["--figures", tmp_path / "figures", "--tables", tmp_path / "tables"]
     code, out, error = sae("report", study, "--out", tmp_path / "page.html", *folders, "--json")
     assert code == 0, error
     written = json.loads(out)
@@ -46,8 +44,8 @@ def test_figures_and_tables_are_written_and_listed(tmp_path: Path) -> None:
     assert sorted(written["tables"]) == sorted(str(path) for path in (tmp_path / "tables").iterdir())
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".svg", ".png"}
     assert {path.suffix for path in (tmp_path / "tables").iterdir()} == {".md", ".csv", ".tex"}
-    assert {"search.svg", "corruptions.png"} <= {path.name for path in (tmp_path / "figures").iterdir()}
-    assert {"receipt.md", "best.tex", "trials.csv"} <= {path.name for path in (tmp_path / "tables").iterdir()}
+    assert {"search.svg", "grid-test.png"} <= {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"receipt.md", "front.tex", "trials.csv"} <= {path.name for path in (tmp_path / "tables").iterdir()}
 
 
 def test_the_files_are_counted_where_no_json_is_asked_for(run: Path, tmp_path: Path) -> None:

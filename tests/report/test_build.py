@@ -123,7 +123,7 @@ def test_a_search_without_confirmation_recommends_on_one_seed_and_says_what_is_m
     assert "`sae search … --confirm 4" in notes(report, "other-seeds")
     assert "Not measured: `sae search … --shift`" in notes(report, "under-shift")
     assert "No curves are known of: the pick, sae/0; best standard network, standard/0." in notes(report, "calibration")
-    assert notes(report, "depths") == "2 SAE trials without one are left out."
+    assert notes(report, "depths") == "2 SAE trials are left out, without a history that can be read."
     assert {"search", "hypervolume", "grid-test"} <= figure_names(report)
 
 
@@ -155,7 +155,10 @@ def seed_run(record: StudyRecord) -> RunRecord:
 DAMAGES: list[tuple[Callable[[StudyRecord], Path], str]] = [
     (lambda record: pick_run(record).path / RunRecord.METRICS, "Left out, damaged: sae/"),
     (lambda record: pick_run(record).path / RunRecord.STATUS, "Left out, damaged: sae/"),
-    (lambda record: pick_run(record).path / RunRecord.HISTORY, "1 SAE trial without a history that can be read is"),
+    (
+        lambda record: pick_run(record).path / RunRecord.HISTORY,
+        "1 SAE trial is left out, without a history that can be read",
+    ),
     (lambda record: record.path / record.CONFIRMED, "confirmed.json"),
     (lambda record: record.path / record.SHIPPED / record.RECEIPT, "receipt.json"),
 ]

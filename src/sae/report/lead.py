@@ -154,11 +154,12 @@ def _read_at(item: Result) -> str:
 
 def ship_commands(found: Findings) -> tuple[tuple[str, str], ...]:
     """What to type next."""
+    assert found.pick is not None, "what is shipped was picked"
     folder = shlex.quote(str(found.record.path))
     return (
         (f"sae export {folder} --out shipped/model.onnx", "Ship it: an ONNX file, its manifest and its receipt."),
         ("sae predict shipped/model.onnx DATA --out predictions.csv", "Predict from the file alone, without torch."),
-        (train_command(found.shown["pick"].config), "Train it again, anywhere."),
+        (train_command(found.pick.config), "Train it again, anywhere."),
     )
 
 

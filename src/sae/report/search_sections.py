@@ -93,8 +93,8 @@ def depth_section(found: Findings) -> Section:
 
 
 def _without_history(count: int) -> Note | None:
-    what = "SAE trial without a history that can be read is" if count == 1 else "SAE trials without one are"
-    return Note(f"{count} {what} left out.") if count else None
+    trials = "1 SAE trial is" if count == 1 else f"{count} SAE trials are"
+    return Note(f"{trials} left out, without a history that can be read.") if count else None
 
 
 def influence_section(found: Findings) -> Section:
