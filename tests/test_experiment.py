@@ -119,7 +119,7 @@ def test_a_file_of_the_user_s_says_what_it_likes_of_each_budget(tmp_path: Path) 
     small, paper = resolve(own, "small"), resolve(own, "paper")
     assert (small.settings.trials, paper.settings.trials, paper.settings.hours) == (5, None, 1)
     assert [plan.study.spaces["sae"]["train"]["epochs"] for plan in (small, paper)] == [1, 3]
-    assert (small.confirm.seeds, small.confirm.most, small.confirm.each) == (2, 6, 1)
+    assert (small.confirm.seeds, small.confirm.most, small.confirm.each) == (2, 6, 2)
     assert (paper.confirm.seeds, paper.confirm.most, paper.confirm.each) == (2, 40, 8)
 
 
@@ -159,7 +159,7 @@ def test_a_table_of_the_user_s_is_neither_corrupted_nor_judged_as_classes_are(bu
 
 def test_a_table_of_classes_keeps_the_objectives_of_the_budget(table: Path) -> None:
     plan = resolve(table, "paper", {"data": {"task": "classification", "target": "b"}})
-    assert plan.study.objectives == tuple(read_preset("paper")["search"]["objectives"])
+    assert plan.study.objectives == tuple(read_preset("paper")["search"]["objectives"]["classification"])
     assert plan.study.shift is False
 
 

@@ -51,7 +51,7 @@ def test_figures_and_tables_are_written_and_listed(study: Path, tmp_path: Path) 
 def test_the_files_are_counted_where_no_json_is_asked_for(run: Path, tmp_path: Path) -> None:
     code, out, _ = sae("report", run, "--out", tmp_path / "page.html", "--tables", tmp_path / "tables")
     assert code == 0
-    assert out.splitlines()[0] == "1 configurations from 1 runs."
+    assert out.splitlines()[0] == "1 configuration from 1 run."
     assert out.splitlines()[-1] == f"tables:  3 files in {tmp_path / 'tables'}"
 
 
@@ -106,7 +106,7 @@ def test_a_run_whose_settings_cannot_be_read_is_left_out(run: Path, tmp_path: Pa
     (tmp_path / "broken" / RunRecord.CONFIG).write_text("{")
     code, out, error = sae("report", run, tmp_path / "broken", "--out", tmp_path / "page.html")
     assert code == 0, error
-    assert out.startswith("1 configurations from 2 runs.")
+    assert out.startswith("1 configuration from 2 runs.")
     assert "1 of the runs are left out" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 

@@ -27,8 +27,8 @@ def difference_probability(one: tuple[float, float, int], other: tuple[float, fl
     """Welch's p-value that two means differ by chance, each with its standard deviation and number of seeds.
 
     Example:
-        >>> round(difference_probability((0.84, 0.02, 4), (0.80, 0.01, 4)), 3)
-        0.021
+        >>> round(difference_probability((0.84, 0.02, 4), (0.80, 0.01, 4)), 2)
+        0.02
     """
     from scipy.stats import ttest_ind_from_stats
 
