@@ -1,4 +1,5 @@
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +65,13 @@ def test_seeds_that_all_agree_are_told_apart_by_any_difference() -> None:
 
 def test_a_metric_that_one_of_them_lacks_tells_nothing() -> None:
     assert compare(over_seeds([0.9, 0.91]), over_seeds([0.1, 0.11]), objective("ece", "classification")) == ALIKE
+
+
+def test_seeds_of_which_nothing_is_known_make_nobody_better() -> None:
+    whole, other = over_seeds([0.1, 0.11, 0.12, 0.1]), over_seeds([0.5, 0.51, 0.52, 0.5])
+    half = Spread(0.1, 0.01, left_out=2)
+    lucky = replace(whole, test={"nll": half})
+    assert compare(whole, other, NLL) == BETTER
+    assert compare(lucky, other, NLL) == ALIKE
+    assert compare(replace(whole, failed=1), other, NLL) == ALIKE
+    assert compare(other, lucky, NLL) == ALIKE

@@ -225,7 +225,7 @@ def test_a_configuration_without_a_usable_seed_is_named(record: StudyRecord) -> 
         (folder / RunRecord.METRICS).unlink()
     report = report_of([record])
     assert "No run on another seed finished and can be read of: sae/0" in notes(report, "other-seeds")
-    assert "have one seed only and cannot be told apart" in notes(report)
+    assert "Not confirmed, so of the search's own seed: the pick." in notes(report)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -273,7 +273,7 @@ def test_a_regression_study_is_told_by_its_own_metrics(tmp_path: Path) -> None:
     report = checked(report_of([regression_study(tmp_path / "s").record]))
     assert "in MSE" in report.lead.sentence or "NLL and MSE" in report.lead.sentence
     receipt = [row[0].value for row in table(report, "receipt").rows]
-    assert receipt == ["configuration", "NLL ↓", "MSE ↓", "MFLOPs ↓", "M params ↓"]
+    assert receipt == ["configuration", "runs", "NLL ↓", "MSE ↓", "MFLOPs ↓", "M params ↓"]
     assert "Not measured" in notes(report, "under-shift")
 
 

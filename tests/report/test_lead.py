@@ -1,14 +1,16 @@
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sae.analysis.results import Result, Spread
+from sae.analysis.results import Spread
 from sae.analysis.selection import select
 from sae.record import RunRecord
 from sae.report.content import Table
 from sae.report.findings import Findings, find
-from sae.report.lead import caveats, claim, describe, receipt_table, study_lead
+from sae.report.lead import caveats, describe, study_lead, verdicts
+from sae.report.receipt_table import receipt_table
 from sae.study_record import StudyRecord
 from tests.results import result
 from tests.studies import StudyBuilder, point, sae
@@ -19,23 +21,15 @@ TASK = "classification"
 SEEDS = [0.0, 0.01, 0.02, 0.03]
 
 
-def over_seeds(mean: float, runs: int = 4) -> Result:
-    """A configuration whose every metric has this mean, and the spread of `SEEDS`."""
-    values = {name: Spread(mean, statistics.stdev(SEEDS) if runs > 1 else None) for name in METRICS}
-    return result("x/0", values, runs=[RunRecord(Path(str(seed))) for seed in range(runs)])
-
-
-def test_a_claim_says_each_verdict_once_and_the_ratio() -> None:
+def test_verdicts_say_each_word_once() -> None:
     runs = [RunRecord(Path(str(seed))) for seed in range(4)]
     spread = statistics.stdev(SEEDS)
     values = {"f1": Spread(0.9, spread), "cc_ece": Spread(0.9, spread), "nll": Spread(0.5, spread)}
     pick = result("sae/0", values, runs=runs, flops=1e6)
     rival = result("ensemble/0", {name: Spread(0.5, spread) for name in METRICS}, runs=runs, flops=4e6)
-    told = "better than the best deep ensemble in F1, worse than it in CC-ECE and not told apart from it in NLL"
-    assert claim(pick, rival, "ensemble", METRICS, TASK) == f"{told}, at 1/4 of its FLOPs"
-    assert claim(rival, pick, "standard", METRICS, TASK).endswith("at 4 times its FLOPs")
-    alone = claim(pick, over_seeds(0.5, runs=1), "standard", METRICS, TASK)
-    assert alone == "at 1 times the FLOPs of the best standard network; one seed tells nothing of which is better"
+    told = "better than Bob in F1, worse than it in CC-ECE and not told apart from it in NLL"
+    assert verdicts(pick, rival, "Bob", METRICS, TASK) == told
+    assert verdicts(pick, rival, "Bob", METRICS, TASK, "shift") == ""
 
 
 @pytest.mark.parametrize(
@@ -66,12 +60,28 @@ def test_the_sentence_names_the_pick_its_verdict_and_the_ratio_of_flops(whole: F
     lead = study_lead(whole)
     assert lead.sentence == (
         f"Ship {pick.label}, a single architecture ensemble between the known ones ({pick.settings}) read at "
-        f"{pick.eval_exits} exits: worse than the best deep ensemble in F1, CC-ECE and NLL, at 1/{ratio:.3g} of its "
-        "FLOPs."
+        f"{pick.eval_exits} exits: worse than the best deep ensemble in F1, CC-ECE and NLL, clean and under corruption, "
+        f"at 1/{ratio:.3g} of its FLOPs."
     )
-    assert "It is better than the best standard network in F1, CC-ECE and NLL, at 3.33 times its FLOPs." in lead.reasons
-    assert any(reason.startswith("It is worse than the best deep ensemble") for reason in lead.reasons)
+    better = "It is better than the best standard network in F1, CC-ECE and NLL, clean and under corruption"
+    assert f"{better}, at 3.33 times its FLOPs." in lead.reasons
     assert any(reason.startswith("Chosen on validation: nearest to the ideal of nll") for reason in lead.reasons)
+
+
+def test_a_cheaper_rival_that_does_not_do_worse_is_named_beside_the_recommendation(whole: Findings) -> None:
+    pick, standard = whole.shown["pick"], whole.shown["standard"]
+    alike = replace(standard, test=pick.test, shift=pick.shift)
+    warning = "But the best standard network, at 1/3.33 of its FLOPs, does not do worse in anything measured."
+    assert warning in study_lead(replace(whole, shown={**whole.shown, "standard": alike})).sentence
+    assert "But" not in study_lead(whole).sentence
+
+
+def test_a_confirmed_ensemble_that_validation_did_not_prefer_is_named_where_it_is_better(whole: Findings) -> None:
+    other = replace(whole.shown["ensemble"], label="ensemble/9")
+    told = study_lead(replace(whole, results=[*whole.results, other])).reasons
+    assert f"ensemble/9 ({other.settings}) is better than it in F1, CC-ECE and NLL." in told
+    assert f"ensemble/9 ({other.settings}) is better than it in F1, CC-ECE and NLL under corruption." in told
+    assert not any("is better than it" in reason for reason in study_lead(whole).reasons)
 
 
 def test_the_receipt_holds_means_over_seeds_and_multiples_of_the_pick(whole: Findings) -> None:

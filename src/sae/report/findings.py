@@ -74,6 +74,13 @@ class Findings:
         quality, calibration, nll = (objective(name, self.task) for name in (first, second, "nll"))
         return usual_pairs(quality, calibration, nll)
 
+    def searched(self, role: str) -> Candidate:
+        """The network of the search that has this role: the one that is, or would be, shipped."""
+        assert self.selection is not None, "roles are of a selection"
+        item = self.shown[role]
+        found = (one for one in self.selection.everything if one.trial.name == item.label)
+        return next(one for one in found if one.eval_exits == item.eval_exits)
+
     def labelled(self) -> list[tuple[str, Result]]:
         """The pick and its rivals, with what they are called in figures."""
         return [(f"{ROLES[role]}, {item.label}", item) for role, item in self.shown.items()]

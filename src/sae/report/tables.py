@@ -39,7 +39,7 @@ def front_table(selection: Selection, task: str, name: str = "front") -> Table:
             Cell(f"{item.trial.name}, the pick" if item is pick else item.trial.name),
             *(Cell(LOOKS[item.kind].name), Cell(summary(item.config))),
             Cell(item.eval_exits if item.trial.method == "sae" else None),
-            *(_number_cell(item.values.get(metric), metric) for metric in measured),
+            *(number_cell(item.values.get(metric), metric) for metric in measured),
         )
         for item in selection.front
     ]
@@ -187,7 +187,7 @@ def trials_table(trials: Sequence[TrialValues], metrics: Sequence[str], task: st
     rows = [
         (
             *(Cell(item.trial.name), Cell(LOOKS[item.kind].name), Cell(item.settings), Cell(item.state)),
-            *(_number_cell(item.get(metric), metric) for metric in measured),
+            *(number_cell(item.get(metric), metric) for metric in measured),
             Cell(item.seconds),
         )
         for item in trials
@@ -249,7 +249,8 @@ def _column_of(results: Sequence[Result], metric: str, where: Where, task: str) 
     return metric_column(metric, task, shown, under_shift=where == "shift")
 
 
-def _number_cell(value: float | None, metric: str) -> Cell:
+def number_cell(value: float | None, metric: str) -> Cell:
+    """A number in its unit."""
     return Cell(None) if value is None or not math.isfinite(value) else Cell(value / unit_of(metric))
 
 
