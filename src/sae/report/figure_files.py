@@ -3,10 +3,12 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
 import altair as alt
+from PIL import Image
 
 from sae.folder import write_whole
 from sae.report.content import Figure
@@ -15,6 +17,7 @@ from sae.report.theme import ON_PAPER, chart_config
 COLUMNS = 3
 FORMATS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 PNG_SCALE = 2
+PALETTE = 256
 LINE = 65
 """Characters of a caption that fit below one panel."""
 
@@ -31,10 +34,20 @@ def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
     for figure in figures:
         chart = whole_figure(figure)
         for kind in FORMATS:
-            save = partial(chart.save, format=kind, scale_factor=PNG_SCALE if kind == "png" else 1)
             written.append(folder / f"{figure.name}.{kind}")
-            write_whole(written[-1], save)
+            write_whole(written[-1], partial(_save_png if kind == "png" else _save_svg, chart))
     return written
+
+
+def _save_svg(chart: alt.ConcatChart, path: Path) -> None:
+    chart.save(str(path), format="svg")
+
+
+def _save_png(chart: alt.ConcatChart, path: Path) -> None:
+    """In as many colours as a palette holds, which nobody sees and which makes the file a fifth as large."""
+    content = BytesIO()
+    chart.save(content, format="png", scale_factor=PNG_SCALE)
+    Image.open(content).convert("RGB").quantize(PALETTE).save(path, format="png", optimize=True)
 
 
 def whole_figure(figure: Figure) -> alt.ConcatChart:

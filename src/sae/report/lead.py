@@ -89,9 +89,10 @@ def cheaper(found: Findings) -> str:
 
 def stronger(found: Findings) -> list[str]:
     """Confirmed rivals that are not the best on validation, and yet do better than the pick."""
-    pick, shown, told = found.shown["pick"], list(found.shown.values()), []
+    pick, told = found.shown["pick"], []
+    shown = {(item.label, item.eval_exits) for item in found.shown.values()}
     for item in found.results:
-        if item.method not in RIVALS or any(item is other for other in shown):
+        if item.method not in RIVALS or (item.label, item.eval_exits) in shown:
             continue
         for where, words in (("test", ""), ("shift", " under corruption")):
             verdicts = {name: _verdict(pick, item, name, found, where) for name in found.metrics}
