@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,7 @@ def test_a_tensorboard_that_looks_on_forgets_what_was_rewritten(tmp_path: Path) 
     looking = EventAccumulator(str(record.path / record.TENSORBOARD)).Reload()
     (old,) = (record.path / record.TENSORBOARD).iterdir()
     kept = old.read_bytes()
+    time.sleep(1.0)  # names of files tell seconds; within one they have a counter, by which they do not sort
     with TensorBoard().epochs(record, rows[:2]):
         old.write_bytes(kept)  # it has not been deleted for whoever has it open
         assert [item.step for item in looking.Reload().Scalars("train/loss")] == [1, 2]
