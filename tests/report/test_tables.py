@@ -17,6 +17,7 @@ from sae.report.tables import (
     confirmed_table,
     front_table,
     influence_table,
+    interval_table,
     mark_best,
     rank_table,
     spread_cell,
@@ -93,7 +94,7 @@ def test_the_best_table_has_a_row_for_each_class_and_metric_in_the_papers_order(
         ("SAE: EE", "F1", "sae/2"),
         ("SAE: EE", "NLL", "sae/1"),
     ]
-    assert shown(table, "Configurations") == ["1", "1", "2", "2"]
+    assert shown(table, "Confirmed") == ["1", "1", "2", "2"]
     assert [cell.strong for cell in column(table, "F1")] == [False, False, True, False]
 
 
@@ -113,11 +114,33 @@ def test_ranks_are_in_the_papers_order_with_the_least_strong() -> None:
     table = rank_table(ranks)
     assert is_whole(table)
     assert shown(table, "Method") == ["Standard", "SAE: EE"]
-    assert shown(table, "F1") == ["1.50 ± 0.70", "1.00"]
-    assert shown(table, "FLOPs") == ["1.00 ± 0.00", "–"]
+    assert shown(table, "rank in F1") == ["1.50 ± 0.70", "1.00"]
+    assert shown(table, "rank in FLOPs") == ["1.00 ± 0.00", "–"]
     assert shown(table, "Data sets") == ["2", "1"]
-    assert [cell.strong for cell in column(table, "F1")] == [False, True]
-    assert not any(cell.strong for cell in column(table, "FLOPs"))  # one number is no best
+    assert [cell.strong for cell in column(table, "rank in F1")] == [False, True]
+    assert not any(cell.strong for cell in column(table, "rank in FLOPs"))  # one number is no best
+
+
+def test_the_title_of_a_table_is_the_caller_s() -> None:
+    assert confirmed_table(results(), ["f1"], TASK).title == "Confirmed on other seeds"
+    assert confirmed_table(results(), ["f1"], TASK, title="The runs").title == "The runs"
+
+
+def test_intervals_are_told_where_both_their_coverage_and_their_width_are_known() -> None:
+    whole = {f"{key}_{level}": 0.5 for key in ("coverage", "width") for level in (50, 90)}
+    table = interval_table([("a", result("a", whole))])
+    assert table is not None
+    assert [item.title for item in table.columns[1:]] == [
+        *("in 50 % intervals", "width of 50 %"),
+        *("in 90 % intervals", "width of 90 %"),
+    ]
+    del whole["width_90"]  # it was finite in no run
+    table = interval_table([("a", result("a", whole))])
+    assert table is not None
+    assert [item.title for item in table.columns[1:]] == ["in 50 % intervals", "width of 50 %"]
+    del whole["width_50"]
+    assert interval_table([("a", result("a", whole))]) is None
+    assert interval_table([]) is None
 
 
 def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:

@@ -47,7 +47,13 @@ def front_table(selection: Selection, task: str, name: str = "front") -> Table:
     return Table(name, "The front", caption, tuple(columns), mark_best(columns, rows))
 
 
-def confirmed_table(results: Sequence[Result], metrics: Sequence[str], task: str, name: str = "confirmed") -> Table:
+def confirmed_table(
+    results: Sequence[Result],
+    metrics: Sequence[str],
+    task: str,
+    name: str = "confirmed",
+    title: str = "Confirmed on other seeds",
+) -> Table:
     """Every configuration: mean ± std over seeds on the test set and, where measured, under shift, and costs."""
     measured: list[tuple[str, Where]] = [(metric, "test") for metric in metrics]
     if any(result.shift for result in results):
@@ -65,7 +71,7 @@ def confirmed_table(results: Sequence[Result], metrics: Sequence[str], task: str
         for result in results
     ]
     caption = f"Mean ± standard deviation over seeds; strong: the best of a column. {_K_PRIME}{_seeds_note(results)}"
-    return Table(name, "Confirmed on other seeds", caption, tuple(columns), mark_best(columns, rows))
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
 
 
 def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, name: str = "shifted") -> Table:
@@ -93,7 +99,7 @@ def _shift_cells(result: Result, metric: str) -> tuple[Cell, Cell, Cell]:
 
 def interval_table(compared: Sequence[tuple[str, Result]], name: str = "intervals") -> Table | None:
     """How many of the values lie in intervals that are to hold a share of them; None where classes are predicted."""
-    levels = [level for level in LEVELS if all(f"coverage_{level}" in item.test for _, item in compared)]
+    levels = [level for level in LEVELS if all(_has_intervals(item, level) for _, item in compared)]
     if not compared or not levels:
         return None
     widths = digits_for(item.test[f"width_{level}"].mean for level in levels for _, item in compared)
@@ -106,13 +112,18 @@ def interval_table(compared: Sequence[tuple[str, Result]], name: str = "interval
     return Table(name, "Intervals on the test split", caption, tuple(columns), tuple(rows))
 
 
+def _has_intervals(item: Result, level: int) -> bool:
+    """Whether both are known: how many values intervals hold, and how wide they are."""
+    return f"coverage_{level}" in item.test and f"width_{level}" in item.test
+
+
 def best_table(
     results: Sequence[Result], metrics: Sequence[str], task: str, where: Where = "test", name: str = "best"
 ) -> Table:
     """The paper's layout: a row for each class and metric, with the configuration of that class that is best in it."""
     found = sorted(best_by_kind(results, metrics, task, where), key=lambda best: _place(best.kind))
     measured = [*metrics, *COSTS]
-    heads = [Column("Method"), Column("Configurations"), Column("Best in"), Column("Configuration"), Column("Settings")]
+    heads = [Column("Method"), Column("Confirmed"), Column("Best in"), Column("Configuration"), Column("Settings")]
     shown = [best.result for best in found]
     columns = [*heads, Column("K′"), *(_column_of(shown, metric, where, task) for metric in measured)]
     rows = []
@@ -123,7 +134,7 @@ def best_table(
     caption = (
         f"For each class of methods the configuration that is best in each metric on {PLACES[where]}, mean ± standard "
         f"deviation over seeds; strong: the best of a column. Chosen by these very numbers, so they flatter a little. "
-        f"{_K_PRIME}"
+        f"Confirmed: how many configurations of the class were trained on other seeds. {_K_PRIME}"
     )
     return Table(name, f"Best of each class on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
 
@@ -133,7 +144,7 @@ def rank_table(ranks: Sequence[MeanRank], where: Where = "test", name: str = "ra
     metrics = list(dict.fromkeys(rank.metric for rank in ranks))
     kinds = sorted({rank.kind for rank in ranks}, key=_place)
     by_place = {(rank.kind, rank.metric): rank for rank in ranks}
-    ranked = (Column(name_of(metric), "↓", 2) for metric in metrics)
+    ranked = (Column(f"rank in {name_of(metric)}", "↓", 2) for metric in metrics)
     columns = [Column("Method"), *ranked, Column("Data sets")]
     rows = []
     for kind in kinds:
