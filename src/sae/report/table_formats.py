@@ -35,6 +35,7 @@ LATEX = {
 """What LaTeX reads otherwise than people do."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What begins a formula in a spreadsheet."""
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
 def to_markdown(table: Table) -> str:
@@ -138,17 +139,9 @@ def _bold(text: str, cell: Cell) -> str:
 
 def _csv(value: float | str | None) -> float | str:
     """A value as a spreadsheet is to read it; a text that is a number is one."""
-    if not isinstance(value, str) or not value.startswith(FORMULA) or _is_number(value):
+    if not isinstance(value, str) or not value.startswith(FORMULA) or NUMBER.fullmatch(value):
         return "" if value is None else value
     return f"'{value}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _latex_row(cells: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sae.analysis.best import best_by_kind
 from sae.analysis.candidates import summary
+from sae.analysis.comparison import LEVEL
 from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Where
 from sae.analysis.selection import Selection
@@ -14,12 +15,10 @@ from sae.analysis.spread import Spread
 from sae.analysis.trial_values import TrialValues
 from sae.objectives import METRICS
 from sae.report.content import Cell, Column, Table, show
+from sae.report.findings import COSTS
 from sae.report.kinds import LOOKS
 from sae.report.metric_names import digits_for, metric_column, name_of, unit_of
 
-COSTS = ("flops", "params")
-LEVEL = 0.05
-"""The chance that any number of a table of tests is marked where nothing is to be found."""
 LEVELS = (50, 90, 95)
 """Per cent of the values that intervals are to hold."""
 PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
