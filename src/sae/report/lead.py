@@ -10,7 +10,7 @@ from sae.report.commands import train_command
 from sae.report.content import Cell, Column, Lead, Table, show
 from sae.report.findings import COSTS, ROLES, Findings
 from sae.report.metric_names import metric_column, name_of
-from sae.report.tables import spread_cell
+from sae.report.result_tables import spread_cell
 
 RIVALS = {"ensemble": "the best deep ensemble", "standard": "the best standard network"}
 WORDS = {

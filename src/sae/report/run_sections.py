@@ -14,7 +14,7 @@ from sae.record import RunRecord
 from sae.report.confirmed_sections import calibration_figures, corruption_figure
 from sae.report.content import Figure, Lead, Note, Section, prefixed, section
 from sae.report.depth_figure import depth_figure
-from sae.report.tables import confirmed_table
+from sae.report.result_tables import confirmed_table
 from sae.report.training_figure import training_figure
 from sae.wording import count
 
