@@ -44,6 +44,10 @@ class ModelError(SaeError):
     exit_code = 2
 
 
+class OtherModelError(ModelError):
+    """Another exported model of ours is in the place of the one that is to be written."""
+
+
 class ParityError(SaeError):
     """An exported graph does not predict what the network that it was made from predicts."""
 

@@ -14,7 +14,7 @@ import yaml
 
 from sae.analysis.selection import select
 from sae.data.catalogue import find_entry
-from sae.errors import ConfigError, ModelError, did_you_mean
+from sae.errors import ConfigError, ModelError, OtherModelError, did_you_mean
 from sae.report.build import report_of
 from sae.report.page import write_page
 from sae.search.executors import Executor
@@ -58,14 +58,19 @@ def experiment_layers(what: str, budget: str, over: Sequence[Layer] = ()) -> lis
     if budget not in BUDGETS:
         raise ConfigError(f"budget must be one of {', '.join(BUDGETS)}; got {budget!r}{did_you_mean(budget, BUDGETS)}")
     own = dict(_own_settings(what))
-    special = {name: own.pop(name, None) or {} for name in BUDGETS}
-    if not isinstance(special[budget], dict):
-        raise ConfigError(f"{budget} must be a section of settings for this budget, got {special[budget]}")
-    asked = [own, special[budget], *over]
+    special = [_section_for(name, own.pop(name, None)) for name in BUDGETS]
+    asked = [own, special[BUDGETS.index(budget)], *over]
     methods = _last_said(asked, "search", "methods")
     shipped = [read_preset(budget), *(asked[:2] if what in presets() else [])]
-    suited = [_of_methods(layer, methods) for layer in shipped] if methods else shipped
+    suited = [_of_methods(layer, methods) for layer in shipped]
     return [_suited_to_data(suited[0], asked), *(suited[1:] or asked[:2]), *over]
+
+
+def _section_for(budget: str, given: Any) -> Layer:
+    """What an experiment says for a budget; it need not say anything."""
+    if given is not None and not isinstance(given, dict):
+        raise ConfigError(f"{budget} must be a section of settings for this budget, got {given!r}")
+    return given or {}
 
 
 def _last_said(layers: Sequence[Layer], section: str, key: str) -> Any:
@@ -74,10 +79,12 @@ def _last_said(layers: Sequence[Layer], section: str, key: str) -> Any:
     return next((found[key] for found in sections if isinstance(found, dict) and key in found), None)
 
 
-def _of_methods(layer: Layer, methods: Sequence[str]) -> Layer:
-    """The same without the spaces of other methods."""
-    spaces = layer.get("spaces", {})
-    return {**layer, "spaces": {name: space for name, space in spaces.items() if name in methods}} if spaces else layer
+def _of_methods(layer: Layer, methods: Any) -> Layer:
+    """The same without the spaces of other methods; what is no list of methods is refused later, where it is read."""
+    spaces = layer.get("spaces")
+    if not spaces or not methods or not isinstance(methods, list | tuple):
+        return layer
+    return {**layer, "spaces": {name: space for name, space in spaces.items() if name in methods}}
 
 
 def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
@@ -88,13 +95,17 @@ def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
         search["shift"] = False
     if isinstance(search.get("objectives"), Mapping):
         task = (entry and entry.task) or _last_said(asked, "data", "task")
-        search["objectives"] = search["objectives"].get(task or "classification")
+        by_task = search["objectives"]
+        search["objectives"] = by_task["regression" if task == "regression" else "classification"]
     return {**budget, "search": search}
 
 
 def _own_settings(what: str) -> Layer:
     if Path(what).suffix in YAML:
-        return read_yaml(Path(what))
+        settings = read_yaml(Path(what))
+        if not settings:
+            raise ConfigError(f"an experiment's file must say at least `data: NAME`, however {what} is empty")
+        return settings
     return read_preset(what) if what in presets() else {"data": what}
 
 
@@ -108,6 +119,7 @@ def read_preset(name: str) -> dict[str, Any]:
     """The settings of a shipped experiment or budget."""
     text = files("sae.presets").joinpath("experiments", f"{name}.yaml").read_text(encoding="utf-8")
     settings: dict[str, Any] = yaml.safe_load(text)
+    assert isinstance(settings, dict), f"the shipped {name}.yaml holds settings"
     return settings
 
 
@@ -120,19 +132,37 @@ def run_experiment(place: Place, plan: SearchPlan, on_word: Callable[[str], None
         on_word: Says something to the person at the terminal.
     """
     record = run_study(place.out, plan, place.executor, place.storage, force=place.force, on_word=on_word)
+    on_word("shipping the pick, and measuring it beside the best ensemble and standard network")
     try:
-        on_word("shipping the pick, and measuring it beside the best ensemble and standard network")
-        return ship(record)
-    finally:  # a study of which nothing can be shipped has a report too, which says why
-        write_page(report_of([record]), record.path / record.REPORT)
+        receipt = ship(record)
+    except Exception:  # a study of which nothing can be shipped has a report too, which says why
+        try:
+            write_report(record)
+        except Exception as error:
+            on_word(f"the report cannot be written either: {error}")
+        raise
+    write_report(record)
+    return receipt
 
 
 def ship(record: StudyRecord) -> dict[str, Any]:
-    """Export the pick into the study folder; that of an earlier session, with fewer trials, gives way."""
+    """Export the pick into the study folder; that of an earlier session, with fewer trials, gives way.
+
+    A file there that no manifest describes does not: it may be the user's.
+    """
+    from sae.deploy.manifest import NAME
     from sae.deploy.receipt import ship_pick
 
     selection, model = select(record), record.path / record.SHIPPED / record.MODEL
+    if model.exists() and not model.with_name(NAME).exists():
+        what = f"{model.parent} must hold what the study has shipped, however nothing says what its {model.name} is"
+        raise ModelError(f"{what}: move it away, and the same command continues")
     try:
         return ship_pick(selection, model)[1]
-    except ModelError:
+    except OtherModelError:
         return ship_pick(selection, model, force=True)[1]
+
+
+def write_report(record: StudyRecord) -> None:
+    """Write the page of a study into its folder."""
+    write_page(report_of([record]), record.path / record.REPORT)

@@ -109,6 +109,20 @@ def test_a_configuration_of_which_nothing_finished_is_named_instead(tmp_path: Pa
     assert (first["seeds"], first["failed"], first["test"], first["seconds"]) == (0, 3, {}, None)
 
 
+def test_the_file_and_the_page_count_the_same_runs(tmp_path: Path) -> None:
+    record = confirmed_study(tmp_path / "s")
+    result = study_results(record)[1]
+    (result.runs[0].path / RunRecord.METRICS).write_text("{")
+    short = result.runs[1].read_json(RunRecord.METRICS)
+    short["test"]["by_exits"] = short["test"]["by_exits"][:1]
+    short["test"]["exits"] = 1
+    result.runs[1].write_json(RunRecord.METRICS, short)
+    item = next(item for item in candidates(record) if (item.trial.name, item.eval_exits) == ("sae/0", 2))
+    written, shown = summarise(item, result.runs, 2), study_results(record)[1]
+    assert (written["seeds"], written["failed"]) == (len(shown.runs), shown.failed) == (1, 2)
+    assert written["test"]["nll"] == shown.test["nll"].describe()
+
+
 def test_the_deviation_over_sets_is_told_from_that_over_seeds(tmp_path: Path) -> None:
     record = confirmed_study(tmp_path / "s")
     runs = study_results(record)[0].runs

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,15 @@ def test_the_best_come_first_and_those_without_a_number_last(column: str, first:
     there = [value for value in values if value is not None]
     assert values == sorted(there, reverse=first == "highest") + [None] * (len(values) - len(there))
     assert 3 <= len(there) < len(values)
+
+
+@pytest.mark.parametrize("useless", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_that_are_not_finite_come_last(useless: float, folder: Path) -> None:
+    runs = sort_runs(list_runs(folder), "run")
+    strange = replace(runs[0], values={"nll": useless})
+    numbered = [replace(run, values={"nll": number}) for run, number in zip(runs[1:4], (0.3, 0.1, 0.2), strict=True)]
+    ordered = sort_runs([numbered[0], strange, *numbered[1:]], "nll")
+    assert ordered == [numbered[1], numbered[2], numbered[0], strange]
 
 
 def test_runs_are_sorted_by_texts_too(folder: Path) -> None:

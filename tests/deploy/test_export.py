@@ -10,7 +10,7 @@ import sae.deploy.export
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.runtime import load
-from sae.errors import ConfigError, ModelError, ParityError, RecordError
+from sae.errors import ConfigError, ModelError, OtherModelError, ParityError, RecordError
 from sae.record import RunRecord
 from sae.training.run import restore
 
@@ -43,9 +43,9 @@ def test_the_same_export_again_returns_what_is_there(digits_run: Path, digits_mo
 
 
 def test_another_model_in_the_folder_is_refused(digits_run: Path, digits_model: Path) -> None:
-    with pytest.raises(ModelError, match="another number of exits"):
+    with pytest.raises(OtherModelError, match="another number of exits"):
         export(digits_run, digits_model, eval_exits=1)
-    with pytest.raises(ModelError, match=r"a folder holds one model, however .* holds model.onnx already"):
+    with pytest.raises(OtherModelError, match=r"a folder holds one model, however .* holds model.onnx already"):
         export(digits_run, digits_model.with_name("other.onnx"))
 
 

@@ -374,10 +374,17 @@ def test_a_run_with_a_damaged_history_or_curves_keeps_its_numbers(content: str, 
     assert notes(report, "the-runs") == "Not there, or not to be read: history of x, and curves of x."
 
 
-def test_runs_of_different_tasks_stand_side_by_side(tmp_path: Path) -> None:
+def test_runs_of_different_tasks_have_sections_of_their_own(tmp_path: Path) -> None:
     other = write_run(tmp_path / "y", small_config(1, name="standard"), [{"nll": -1.0, "mse": 20.0}])
     report = checked(report_of([], [dressed_run(tmp_path / "x"), other]))
-    assert len(table(report, "runs").rows) == 2
+    assert [one.title for one in report.sections] == [
+        *("The runs on digits, classification", "The runs on digits, regression")
+    ]
+    tables = {one.name: [column.title for column in one.columns[4:7]] for one in report.tables()}
+    assert tables == {
+        "1-digits-classification-runs": ["F1", "CC-ECE", "NLL"],
+        "2-digits-regression-runs": ["NLL", "MSE", "MFLOPs"],
+    }
 
 
 def test_a_study_of_baselines_alone_has_a_recommendation_and_no_sae(tmp_path: Path) -> None:

@@ -51,6 +51,31 @@ def test_csv_is_read_back_as_plain_numbers_with_deviations_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("=1+2", "'=1+2"),
+        ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
+        ("-x", "'-x"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("-0.5", "-0.5"),
+        ("sae/1", "sae/1"),
+        ("a=b", "a=b"),
+    ],
+)
+def test_a_text_in_csv_is_never_a_formula(text: str, written: str) -> None:
+    rows = list(csv.reader(io.StringIO(to_csv(Table("t", "t", "c", (Column(text),), ((Cell(text),),))))))
+    assert rows == [[written], [written]]
+
+
+@pytest.mark.parametrize("text", ["[1]", "*"])
+def test_a_latex_row_is_no_argument_of_what_is_before_it(text: str) -> None:
+    table = Table("t", "t", "c", (Column(text), Column(text)), ((Cell(text), Cell(text)),))
+    rows = [line for line in to_latex(table).splitlines() if line.endswith(r"\\")]
+    assert rows == [rf"{{}}{text} & {text} \\"] * 2
+
+
 def test_latex_escapes_what_it_would_read_otherwise() -> None:
     text = to_latex(TABLE)
     expected = (

@@ -29,6 +29,11 @@ def test_a_method_that_is_named_is_the_one_to_search() -> None:
     ("layer", "message"),
     [
         ({"spaces": 3}, "spaces must hold a section of settings for each method"),
+        ({"search": 5}, "search must be a section of settings, got 5"),
+        ({"confirm": [1]}, "confirm must be a section of settings, got [1]"),
+        ({"confirm": None}, "confirm must be a section of settings, got None"),
+        ({"backbone": {"name": ["fc"]}}, "backbone.name must be one of"),
+        ({"backbone": {"depth": "deep"}}, "backbone.depth must be a whole number, or a hole of them, got 'deep'"),
         ({"search": {"trialz": 3}}, "unknown setting trialz, did you mean trials?"),
         ({"data": 3}, "which data to train on must be said"),
         ({"method": 3}, "methods.0 must be a valid string"),

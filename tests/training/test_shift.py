@@ -1,3 +1,4 @@
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from sae.errors import ConfigError, DataError
 from sae.measure.metrics import measure_all
 from sae.record import RunRecord
 from sae.training.evaluator import member_outputs, predictive_at
+from sae.training.progress import Silent
 from sae.training.run import evaluate, restore, train
+from sae.training.shift import evaluate_shift
 from tests.builders import run_config
 
 
@@ -37,7 +40,7 @@ def test_shift_covers_every_corruption_and_severity(run: RunRecord) -> None:
     for key in ("f1", "nll", "auroc_entropy"):
         values = [row["metrics"][key] for row in shift["by_set"]]
         assert shift["metrics"][key] == pytest.approx(np.mean(values))
-        assert shift["std_over_sets"][key] == pytest.approx(np.std(values))
+        assert shift["std_over_sets"][key] == pytest.approx(statistics.stdev(values))
     assert [item["exits"] for item in shift["by_exits"]] == [1, 2]
     assert shift["by_exits"][0]["metrics"] == shift["metrics"]
     assert shift["by_exits"][0]["by_set"] == shift["by_set"] != shift["by_exits"][1]["by_set"]
@@ -52,6 +55,14 @@ def test_a_set_is_measured_as_if_it_were_evaluated_by_hand(run: RunRecord) -> No
     rows = evaluate(run.path, shift=True)["shift"]["by_set"]
     found = next(row for row in rows if (row["corruption"], row["severity"]) == ("zoom_blur", 4))["metrics"]
     assert {key: found[key] for key in by_hand} == pytest.approx(by_hand)
+
+
+def test_one_set_has_no_spread_over_sets(run: RunRecord) -> None:
+    method, dataset = restore(run)
+    prepare = Preparation(dataset.normalisation, 3, torch.device("cpu"))
+    shift = evaluate_shift(method, dataset, "test", prepare, 1, Silent(), sets=[("fog", 2)])
+    assert shift["metrics"] == shift["by_set"][0]["metrics"]
+    assert shift["std_over_sets"] == {}
 
 
 def test_noise_that_no_digit_looks_like_is_told_apart(run: RunRecord, tmp_path: Path) -> None:

@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from sae.analysis.candidates import Candidate
-from sae.analysis.results import Result, make_result, stds_over_sets, under_shift
+from sae.analysis.results import Result, make_result, stds_over_sets, under_shift, usable
 from sae.analysis.spread import Spread
 from sae.record import RunRecord
 
 
 def summarise(candidate: Candidate, runs: Sequence[RunRecord], eval_exits: int) -> dict[str, Any]:
-    """One configuration at K′ exits over the runs that differ in their seed; runs that failed are counted, not used."""
-    finished = [run for run in runs if run.is_finished]
+    """One configuration at K′ exits over the runs that differ in their seed.
+
+    Runs that failed, or that cannot be read, are counted, not used, as in the report.
+    """
+    finished = usable(runs, eval_exits)
     failed = len(runs) - len(finished)
     return {
         **candidate.describe(),

@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.analysis.results import Result
+from sae.analysis.results import Result, Split
 from sae.analysis.spread import spread_of
 from sae.errors import RecordError
 from sae.record import RunRecord
 
-Split = Literal["val", "test"]
 GRID = 100
 """Points of a risk–coverage curve over runs whose own points differ."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sae.analysis.trial_values import Split, TrialValues
+from sae.analysis.trial_values import Measured, TrialValues
 from sae.config import RunConfig, SaeConfig
 
 
@@ -16,7 +16,7 @@ def cell_of(config: RunConfig) -> tuple[int, int] | None:
     return (method.inputs, method.exits) if isinstance(method, SaeConfig) else None
 
 
-def grid_means(trials: Iterable[TrialValues], metric: str, where: Split = "val") -> list[dict[str, Any]]:
+def grid_means(trials: Iterable[TrialValues], metric: str, where: Measured = "val") -> list[dict[str, Any]]:
     """The mean of a metric or cost over the finished SAE trials of every N and trained K, at that K.
 
     The grid goes from 1 to the most inputs and to the most stages that any SAE trial has, whatever became of it;

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from sae.analysis.trial_values import Split, TrialValues
+from sae.analysis.trial_values import Measured, TrialValues
 from sae.config import RunConfig, SaeConfig
 
 FEWEST = 10
@@ -33,7 +33,7 @@ DISCRETE: dict[str, Callable[[SaeConfig, RunConfig], int]] = {
 """Told by an analysis of variance."""
 
 
-def influence(trials: Iterable[TrialValues], metrics: Sequence[str], where: Split = "val") -> list[dict[str, Any]]:
+def influence(trials: Iterable[TrialValues], metrics: Sequence[str], where: Measured = "val") -> list[dict[str, Any]]:
     """Spearman's ρ for continuous settings and ANOVA's F for N, K and W, of every metric and cost.
 
     Trials whose number is missing or not finite are left out. A setting or number that does not vary, and too few

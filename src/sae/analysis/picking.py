@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sae.analysis.candidates import Candidate, losses_of
 from sae.analysis.pareto import knee
 from sae.objectives import Objective
+from sae.wording import listed
 
 
 def pick(
@@ -23,7 +24,7 @@ def pick(
     size = f"{len(front)} configurations of the front"
     if prefer is None:
         chosen = front[knee(losses_of(front, objectives))]
-        reason = f"nearest to the ideal of {_listed([item.name for item in objectives])} among {size}"
+        reason = f"nearest to the ideal of {listed([item.name for item in objectives])} among {size}"
         return chosen, f"{reason}: {_numbers(chosen, objectives, front)}"
     chosen = min(front, key=lambda item: (prefer.loss(item.values[prefer.name]), item.values["flops"]))
     best = chosen.values[prefer.name]
@@ -45,8 +46,3 @@ def _number(value: float, objective: Objective, front: Sequence[Candidate]) -> s
     best = min((item.values[objective.name] for item in front), key=objective.loss)
     beside = "" if len(front) == 1 else " (the best)" if value == best else f" (best {objective.show(best)})"
     return f"{objective.name} {objective.show(value)}{beside}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """`nll, cc_ece and flops`."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

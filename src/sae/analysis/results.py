@@ -15,6 +15,8 @@ from sae.objectives import COSTS
 from sae.record import RunRecord
 from sae.study_record import Derived, StudyRecord
 
+Split = Literal["val", "test"]
+"""What every finished run is evaluated on."""
 Where = Literal["test", "shift"]
 """On the test split as it is, or on its 95 corrupted versions."""
 
@@ -199,6 +201,11 @@ def is_whole(run: RunRecord) -> bool:
     return True
 
 
+def usable(runs: Iterable[RunRecord], eval_exits: int) -> list[RunRecord]:
+    """Those of some runs that a result at K′ exits can be made of."""
+    return [run for run in runs if is_whole(run) and found_at(run.report("test"), eval_exits)]
+
+
 def _confirmed_runs(record: StudyRecord) -> list[tuple[str, int, list[RunRecord], int]]:
     """By configuration of `confirmed.json`: its label, K′, the runs that can be used, and how many others."""
     if not (record.path / record.CONFIRMED).exists():
@@ -215,7 +222,7 @@ def _runs_of(
     method, folder = Path(item["run"]).parts[-2:]  # the rest of the path is where the study was once
     place = record.path / record.CONFIRM / method / folder
     runs = [RunRecord(place / f"seed-{seed}") for seed in seeds]
-    whole = [run for run in runs if is_whole(run) and found_at(run.report("test"), item["eval_exits"])]
+    whole = usable(runs, item["eval_exits"])
     label = item.get("trial") or f"{method}/{int(folder.split('-')[0])}"
     return label, item["eval_exits"], whole, len(runs) - len(whole)
 

@@ -1,5 +1,6 @@
 """All runs below a folder, whoever made them: what each is, how far it came, and its main numbers."""
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -152,13 +153,21 @@ def _names(run: ListedRun) -> set[str]:
 
 
 def sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
-    """By a text, or by a number with the best first; runs that have none come last, equals stay as they are."""
+    """By a text, or by a number with the best first; equals stay as they are.
+
+    Runs without a number, or with one that is not finite, come last.
+    """
     _check_known("what runs are sorted by", column, (*TEXTS, *NUMBERS))
     sign = -1 if column in NUMBERS and NUMBERS[column].maximise else 1
-    keyed = [(run, value_of(run, column)) for run in runs]
+    keyed = [(run, _sortable(value_of(run, column))) for run in runs]
     there = [(run, value) for run, value in keyed if value is not None]
     there.sort(key=lambda pair: pair[1] if column in TEXTS else sign * pair[1])
     return [run for run, _ in there] + [run for run, value in keyed if value is None]
+
+
+def _sortable(value: Any) -> Any:
+    """A value that has a place among others; None of a number that is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def value_of(run: ListedRun, column: str) -> Any:

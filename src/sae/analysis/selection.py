@@ -11,6 +11,10 @@ from sae.analysis.progress import grid_counts, hypervolume_history, trial_counts
 from sae.errors import ConfigError, NothingFoundError, did_you_mean
 from sae.objectives import Limit, Objective, limits, objective, objectives
 from sae.study_record import StudyRecord, Trial
+from sae.wording import count
+
+COMPARED = ("ensemble", "standard")
+"""Methods that a pick has to stand beside."""
 
 
 @dataclass(frozen=True)
@@ -163,5 +167,5 @@ def _violation(item: Candidate, limit: Limit) -> float:
 
 
 def _value(objective: Objective, item: Candidate) -> str:
-    where = f"{item.trial.name} at {item.eval_exits} {'exit' if item.eval_exits == 1 else 'exits'}"
+    where = f"{item.trial.name} at {count(item.eval_exits, 'exit')}"
     return f"{objective.name} {objective.show(item.values[objective.name])} ({where})"

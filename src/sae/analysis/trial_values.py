@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from sae.analysis.candidates import check_report, kind_of, measured_costs, summary
-from sae.analysis.results import found_at, shifted_at, trained_exits
+from sae.analysis.results import Split, Where, found_at, shifted_at, trained_exits
 from sae.config import RunConfig
 from sae.errors import RecordError
 from sae.objectives import COSTS
 from sae.study_record import DAMAGED, Trial
 
-Split = Literal["val", "test", "shift"]
+Measured = Split | Where
 """Validation, test, or the 95 corrupted versions of test."""
 EVALUATED: tuple[Split, ...] = ("val", "test")
 """What every finished trial is evaluated on."""
@@ -48,7 +48,7 @@ class TrialValues:
         """What people tell it from others by."""
         return summary(self.config)
 
-    def get(self, name: str, where: Split = "val") -> float | None:
+    def get(self, name: str, where: Measured = "val") -> float | None:
         """A metric, measured there, or a cost, which is the same everywhere; None if it was not recorded."""
         return self.costs[name] if name in self.costs else self.metrics.get(where, {}).get(name)
 

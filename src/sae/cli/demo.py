@@ -11,8 +11,8 @@ from sae.cli.experiment import carry_out
 
 def demo(
     out: Annotated[Path, typer.Option(help="folder for the study")] = Path("runs/demo"),
-    force: Annotated[bool, typer.Option(help="start over, whatever the folder holds of a study")] = False,
-    epochs: Annotated[int | None, typer.Option(help="passes over the training data")] = None,
+    force: options.StudyForce = False,
+    epochs: options.Epochs = None,
     trials: Annotated[int | None, typer.Option(min=1, help="trials of SAE")] = None,
     workers: options.Workers = None,
     json: options.Json = False,

@@ -24,10 +24,10 @@ def experiment(
     target: options.Target = None,
     size: options.Size = None,
     data_root: options.DataRoot = None,
-    epochs: Annotated[int | None, typer.Option(help="passes over the training data")] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="sampled trials per method")] = None,
-    hours: Annotated[float | None, typer.Option(help="start no trial after so many hours")] = None,
-    seed: Annotated[int | None, typer.Option(help="seed of the search and of its runs")] = None,
+    epochs: options.Epochs = None,
+    trials: options.Trials = None,
+    hours: options.Hours = None,
+    seed: options.SearchSeed = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="any setting, e.g. confirm.seeds=2")] = None,
     workers: options.Workers = None,
     executor: options.Executor = "local",
@@ -35,14 +35,13 @@ def experiment(
     cpus_per_trial: options.CpusPerTrial = 1.0,
     gpus_per_trial: options.GpusPerTrial = 0.0,
     storage: options.Storage = None,
-    force: Annotated[bool, typer.Option(help="start over, whatever the folder holds of a study")] = False,
+    force: options.StudyForce = False,
     json: options.Json = False,
 ) -> None:
     """Search, confirm on other seeds, test clean and shifted, ship and report; the same command again continues."""
     from sae.data.locations import choose_data_root
     from sae.experiment import experiment_layers
     from sae.search.plan import resolve_search
-    from sae.settings import from_assignments
 
     choose_data_root(data_root)
     flags = options.section(
@@ -51,7 +50,7 @@ def experiment(
         seed=seed,
         search=options.section(trials=trials, hours=hours),
     )
-    layers = experiment_layers(what, budget, [flags, *(from_assignments([text]) for text in set_ or [])])
+    layers = experiment_layers(what, budget, options.layers_over(flags, set_ or []))
     place = make_executor(executor, workers, address, cpus_per_trial, gpus_per_trial)
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
     carry_out(folder, resolve_search(layers), place, storage, force=force, json=json)

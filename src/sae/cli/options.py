@@ -29,6 +29,11 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default whe
 Processes = Annotated[
     int | None, typer.Option(min=1, help="processes for the members of an ensemble; by default one for each core")
 ]
+Epochs = Annotated[int | None, typer.Option(help="passes over the training data")]
+Trials = Annotated[int | None, typer.Option(min=1, help="sampled trials per method")]
+Hours = Annotated[float | None, typer.Option(help="start no trial after so many hours")]
+SearchSeed = Annotated[int | None, typer.Option(help="seed of the search and of its runs")]
+StudyForce = Annotated[bool, typer.Option(help="start over, whatever the folder holds of a study")]
 Workers = Annotated[int | None, typer.Option(min=1, help="trials at once; by default one for each core")]
 Executor = Annotated[Literal["local", "ray"], typer.Option(help="where trials run")]
 Address = Annotated[str | None, typer.Option(help="of a Ray cluster; by default one is started here")]
@@ -98,3 +103,10 @@ def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
 def section(**values: Any) -> dict[str, Any]:
     """A section of settings with only what was given."""
     return {key: value for key, value in values.items() if value is not None and value != {}}
+
+
+def layers_over(flags: dict[str, Any], assignments: list[str]) -> list[dict[str, Any]]:
+    """What goes over a file or what is shipped, lowest first: flags, then each --set."""
+    from sae.settings import from_assignments
+
+    return [flags, *(from_assignments([text]) for text in assignments)]

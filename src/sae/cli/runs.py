@@ -80,6 +80,7 @@ def table_rows(folder: Path, listed: Sequence["ListedRun"], sort: str | None) ->
     """By column what is shown of each run."""
     from sae.analysis.run_list import NUMBERS, value_of
     from sae.objectives import COSTS
+    from sae.wording import duration
 
     metrics = [name for name in METRICS if any(name in run.values for run in listed)]
     shown = {*metrics, *COSTS, "seed", "epochs", "seconds", "ended"}
@@ -99,7 +100,7 @@ def table_rows(folder: Path, listed: Sequence["ListedRun"], sort: str | None) ->
                 "epochs": done,
                 **{name: show(value_of(run, name), ".4f") for name in metrics},
                 **{name: show_count(run.values.get(name)) for name in ("flops", "params")},
-                "time": show_seconds(run.seconds),
+                "time": "-" if run.seconds is None else duration(run.seconds),
                 "ended": "-" if run.ended is None else f"{datetime.fromtimestamp(run.ended):%Y-%m-%d %H:%M}",
             }
         )
@@ -172,18 +173,3 @@ def show_count(value: float | None) -> str:
         if value >= size:
             return f"{float(f'{value / size:.3g}'):g}{letter}"
     return f"{value:g}"
-
-
-def show_seconds(seconds: float | None) -> str:
-    """Two units of time.
-
-    Example:
-        >>> show_seconds(7.2), show_seconds(75), show_seconds(3_700), show_seconds(None)
-        ('7 s', '1 min 15 s', '1 h 01 min', '-')
-    """
-    if seconds is None:
-        return "-"
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

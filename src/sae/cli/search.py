@@ -24,8 +24,8 @@ def search(
     objectives: Annotated[str | None, typer.Option(help="metrics and costs, e.g. nll,f1,flops or nll@shift")] = None,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="sampled trials per method")] = None,
-    hours: Annotated[float | None, typer.Option(help="start no trial after so many hours")] = None,
+    trials: options.Trials = None,
+    hours: options.Hours = None,
     sampler: Annotated[str | None, typer.Option(help="gp, scalarized, tpe, nsga2, random or grid")] = None,
     startup: Annotated[int | None, typer.Option(min=1, help="random trials before the sampler's model")] = None,
     grid: Annotated[int | None, typer.Option(min=1, help="finite spaces up to this size are tried out in full")] = None,
@@ -37,8 +37,8 @@ def search(
     confirm_each: Annotated[
         int | None, typer.Option(min=0, help="confirm also so many of the own front of each class of methods")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="passes over the training data")] = None,
-    seed: Annotated[int | None, typer.Option(help="seed of the search and of its runs")] = None,
+    epochs: options.Epochs = None,
+    seed: options.SearchSeed = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file: settings of a run with holes; flags go over it")
     ] = None,
@@ -51,7 +51,7 @@ def search(
     cpus_per_trial: options.CpusPerTrial = 1.0,
     gpus_per_trial: options.GpusPerTrial = 0.0,
     storage: options.Storage = None,
-    force: Annotated[bool, typer.Option(help="start over, whatever the folder holds of a study")] = False,
+    force: options.StudyForce = False,
     json: options.Json = False,
 ) -> None:
     """Search for the best configurations within a budget; leaves a study folder."""
@@ -91,9 +91,9 @@ def search(
 
 def read_layers(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> list[dict[str, Any]]:
     """Layers of settings, lowest first: YAML, flags, --set."""
-    from sae.settings import from_assignments, read_yaml
+    from sae.settings import read_yaml
 
-    return [read_yaml(config) if config else {}, flags, *(from_assignments([text]) for text in assignments)]
+    return [read_yaml(config) if config else {}, *options.layers_over(flags, assignments)]
 
 
 def make_executor(

@@ -28,7 +28,7 @@ def train(
     width: options.Width = None,
     depth: options.Depth = None,
     blocks: options.Blocks = None,
-    epochs: Annotated[int | None, typer.Option(help="passes over the training data")] = None,
+    epochs: options.Epochs = None,
     seed: Annotated[int | None, typer.Option(help="seed of weights, batches and sampling")] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags go over it")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="any setting, e.g. train.lr=1e-3")] = None,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sae.deploy.exit_rule import ExitTarget
 from sae.deploy.manifest import NAME, Manifest, RunPart, read_manifest, sha256_of
-from sae.errors import ConfigError, ModelError
+from sae.errors import ConfigError, ModelError, OtherModelError
 from sae.folder import write_whole
 
 
@@ -38,7 +38,7 @@ def already_there(
     if force:
         return None
     if manifest.graph.file != out.name:
-        raise ModelError(
+        raise OtherModelError(
             f"a folder holds one model, however {out.parent} holds {manifest.graph.file} already: name another "
             f"folder for {out.name}, or replace what describes the other with --force"
         )
@@ -46,7 +46,7 @@ def already_there(
     if is_same and (manifest.quantisation is not None) == int8 and _is_whole(out, manifest):
         return manifest if target is None or _has_stages(out, manifest, target) else None
     bits = "int8" if manifest.quantisation else "float32"
-    raise ModelError(
+    raise OtherModelError(
         f"{out} is there already, of another run or another number of exits or bits ({manifest.network.method}, "
         f"{manifest.network.eval_exits} exits, {bits}): name another folder, or start over with --force"
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sae.analysis.candidates import Candidate, summary
-from sae.analysis.selection import Selection
+from sae.analysis.selection import COMPARED, Selection
 from sae.data.catalogue import load as load_data
 from sae.deploy.export import export
 from sae.deploy.latency import BATCH, CONTROL, Effort, interleaved, session_maker
@@ -24,8 +24,6 @@ from sae.study_record import StudyRecord
 NAME = StudyRecord.RECEIPT
 """Beside the model that it is about."""
 PICK = "pick"
-COMPARED = ("ensemble", "standard")
-"""Methods that a pick has to stand beside."""
 EFFORT = Effort(repeats=20, sessions=3)
 
 

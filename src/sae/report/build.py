@@ -13,6 +13,7 @@ from sae.report.confirmed_sections import calibration_section, confirmed_section
 from sae.report.content import Lead, Note, Report, Section, prefixed, section
 from sae.report.findings import COSTS, Findings, find
 from sae.report.lead import study_lead
+from sae.report.result_tables import rank_table
 from sae.report.run_sections import run_lead, run_sections
 from sae.report.search_sections import (
     depth_section,
@@ -21,7 +22,6 @@ from sae.report.search_sections import (
     structure_section,
     trials_section,
 )
-from sae.report.tables import rank_table
 from sae.study_record import StudyRecord
 
 OF_RUNS = "runs"

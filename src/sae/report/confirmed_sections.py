@@ -14,10 +14,10 @@ from sae.report.confirmed_figure import confirmed_scatter
 from sae.report.content import Figure, Note, Section, Table, section
 from sae.report.findings import COSTS, Findings
 from sae.report.reliability_figure import reliability_figure
+from sae.report.result_tables import best_table, confirmed_table, interval_table, rank_table, shift_table
 from sae.report.risk_coverage_figure import risk_coverage_figure
 from sae.report.scatter import under_shift
 from sae.report.shift_figure import shift_figure
-from sae.report.tables import best_table, confirmed_table, interval_table, rank_table, shift_table
 
 Labelled = Sequence[tuple[str, Result]]
 """Configurations with what they are called in figures."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sae.analysis.candidates import Candidate
 from sae.analysis.results import Result, headline, make_result, study_results
-from sae.analysis.selection import Selection, select
+from sae.analysis.selection import COMPARED, Selection, select
 from sae.analysis.trial_values import TrialValues, read_trials
 from sae.errors import ConfigError, NothingFoundError, RecordError
 from sae.objectives import objective
@@ -15,8 +15,6 @@ from sae.report.scatter import Pair, usual_pairs
 from sae.study_record import Derived, StudyRecord
 
 Found = TypeVar("Found")
-COMPARED = ("ensemble", "standard")
-"""Methods that a pick has to stand beside."""
 ROLES = {"pick": "the pick", "ensemble": "best ensemble", "standard": "best standard network"}
 COSTS = ("flops", "params")
 """What is shown of costs where there is room for two."""

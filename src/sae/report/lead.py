@@ -11,6 +11,7 @@ from sae.report.content import Lead
 from sae.report.findings import ROLES, Findings
 from sae.report.metric_names import name_of
 from sae.report.receipt_table import receipt_table
+from sae.wording import count, listed
 
 RIVALS = {"ensemble": "the best deep ensemble", "standard": "the best standard network"}
 WORDS = {
@@ -47,7 +48,7 @@ def describe(result: Result) -> str:
     name = WORDS[result.kind]
     if result.method != "sae":
         return f"{name} ({result.settings})"
-    return f"{name} ({result.settings}) read at {result.eval_exits} {'exit' if result.eval_exits == 1 else 'exits'}"
+    return f"{name} ({result.settings}) read at {count(result.eval_exits, 'exit')}"
 
 
 def claims(found: Findings) -> list[str]:
@@ -163,13 +164,3 @@ def ship_commands(found: Findings) -> tuple[tuple[str, str], ...]:
         ("sae predict shipped/model.onnx DATA --out predictions.csv", "Predict from the file alone, without torch."),
         (train_command(found.pick.config), "Train it again, anywhere."),
     )
-
-
-def listed(words: Sequence[str]) -> str:
-    """Words as people list them.
-
-    Example:
-        >>> listed(["F1"]), listed(["F1", "NLL", "MSE"])
-        ('F1', 'F1, NLL and MSE')
-    """
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -6,7 +6,7 @@ from sae.analysis.results import Result, Where
 from sae.report.content import Cell, Column, Table, show
 from sae.report.findings import COSTS, ROLES, Findings
 from sae.report.metric_names import metric_column, name_of
-from sae.report.tables import number_cell, spread_cell
+from sae.report.result_tables import number_cell, spread_cell
 
 
 def receipt_table(found: Findings) -> Table:

@@ -1,6 +1,9 @@
 """The report of single runs: configurations side by side, without a choice among them."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from sae.analysis.curves import risk_curve
@@ -9,10 +12,11 @@ from sae.analysis.results import Result, headline, is_whole
 from sae.errors import RecordError
 from sae.record import RunRecord
 from sae.report.confirmed_sections import calibration_figures, corruption_figure
-from sae.report.content import Figure, Lead, Note, Section, section
+from sae.report.content import Figure, Lead, Note, Section, prefixed, section
 from sae.report.depth_figure import depth_figure
-from sae.report.tables import confirmed_table
+from sae.report.result_tables import confirmed_table
 from sae.report.training_figure import training_figure
+from sae.wording import count
 
 MOST_COMPARED = 6
 """Configurations that get a panel each."""
@@ -20,7 +24,7 @@ MOST_COMPARED = 6
 
 def run_lead(runs: Sequence[RunRecord], results: Sequence[Result]) -> Lead:
     """What is on the page; a choice needs a study, which chooses on validation."""
-    sentence = f"{_count(len(results), 'configuration')} from {_count(len(runs), 'run')}."
+    sentence = f"{count(len(results), 'configuration')} from {count(len(runs), 'run')}."
     if not results:
         sentence = "No run has finished yet."
     unfinished = sum(not is_whole(run) for run in runs)
@@ -32,14 +36,47 @@ def run_lead(runs: Sequence[RunRecord], results: Sequence[Result]) -> Lead:
 
 
 def run_sections(results: Sequence[Result]) -> tuple[Section, ...]:
-    """Numbers, training, calibration, depth and shift of finished runs; nothing of none."""
-    if not results:
-        return ()
-    task = "regression" if "mse" in results[0].test else "classification"
+    """A section for each data set and task, as numbers of different ones cannot be compared; none of no runs."""
+    by_data: dict[str, list[Result]] = {}
+    for item in results:
+        by_data.setdefault(_data_of(item), []).append(item)
+    sections = [_section(data, members) for data, members in by_data.items()]
+    if len(sections) < 2:
+        return tuple(sections)
+    return tuple(
+        replace(prefixed(one, name), title=one.title) for one, name in zip(sections, _names(by_data), strict=True)
+    )
+
+
+def _data_of(item: Result) -> str:
+    """What was predicted of which samples, `digits, classification`: only runs that share it can be compared."""
+    data = item.config.data
+    parts = [
+        data.name,
+        f"{_task_of(item)}{f' of {data.target}' if data.target else ''}",
+        *([f"{data.size} pixels"] if data.size else []),
+        *([f"split {data.split_seed}"] if data.split_seed else []),
+    ]
+    return ", ".join(parts)
+
+
+def _task_of(item: Result) -> str:
+    return "regression" if "mse" in item.test else item.config.data.task or "classification"
+
+
+def _names(texts: Iterable[str]) -> list[str]:
+    """A name for each text that can stand in an address and of a file, with a number so that no two are alike."""
+    shortened = (re.sub(r"[^a-z0-9]+", "-", Path(text).name.lower()).strip("-") for text in texts)
+    return [f"{number}-{text}" for number, text in enumerate(shortened, start=1)]
+
+
+def _section(data: str, results: Sequence[Result]) -> Section:
+    """Numbers, training, calibration, depth and shift of runs on one data set."""
+    task = _task_of(results[0])
     metrics = headline(task, results[0].config.data.name)
     compared = [(item.label, item) for item in results[:MOST_COMPARED]]
     parts = (
-        confirmed_table(results, metrics, task, name="runs"),
+        confirmed_table(results, metrics, task, name="runs", title="The runs"),
         training_figure(_histories(results), name="training", title="Training"),
         *calibration_figures(compared),
         _depth(results),
@@ -47,7 +84,7 @@ def run_sections(results: Sequence[Result]) -> tuple[Section, ...]:
         _without(compared),
     )
     intro = "On the test split; runs that differ in their seed only are one configuration, mean ± standard deviation."
-    return (section("the-runs", "The runs", intro, *parts),)
+    return section("the-runs", f"The runs on {data}", intro, *parts)
 
 
 def _without(compared: Sequence[tuple[str, Result]]) -> Note | None:
@@ -83,7 +120,3 @@ def _depth(results: Sequence[Result]) -> Figure | None:
     depth = max((item.theta.shape[-1] for item in preferences), default=0)
     rows = depth_preference(preferences, "inputs") if preferences else []
     return depth_figure(rows, depth=depth, name="depth", title="Which depths?") if rows else None
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -16,7 +16,7 @@ from sae.report.depth_figure import depth_figure
 from sae.report.findings import COSTS, Findings
 from sae.report.grid_figure import grid_figure
 from sae.report.search_figure import hypervolume_figure, search_scatter
-from sae.report.tables import front_table, influence_table, trials_table
+from sae.report.study_tables import front_table, influence_table, trials_table
 
 MOST_NOTES = 10
 """Trials whose end is told; the table of all has the rest."""

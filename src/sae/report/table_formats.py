@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +33,9 @@ LATEX = {
     "…": r"\dots{}",
 }
 """What LaTeX reads otherwise than people do."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What begins a formula in a spreadsheet."""
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
 def to_markdown(table: Table) -> str:
@@ -45,18 +48,21 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Plain numbers at full precision; standard deviations have columns of their own, after their means."""
+    """Plain numbers at full precision; standard deviations have columns of their own, after their means.
+
+    Texts that a spreadsheet would run as a formula have an apostrophe before them, by which it takes them for texts.
+    """
     spread = [any(row[index].std is not None for row in table.rows) for index in range(len(table.columns))]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(
-        title
+        _csv(title)
         for column, has_std in zip(table.columns, spread, strict=True)
         for title in (column.title, *([f"{column.title} std"] if has_std else []))
     )
     for row in table.rows:
         writer.writerow(
-            "" if value is None else value
+            _csv(value)
             for cell, has_std in zip(row, spread, strict=True)
             for value in (cell.value, *([cell.std] if has_std else []))
         )
@@ -66,8 +72,8 @@ def to_csv(table: Table) -> str:
 def to_latex(table: Table) -> str:
     r"""A float for the package booktabs, to be read by `\input` and referred to as `tab:<name>`."""
     alignment = "".join("l" if _is_text(table, index) else "r" for index in range(len(table.columns)))
-    heads = " & ".join(_latex(_title(column)) for column in table.columns)
-    rows = [" & ".join(_latex_cell(cell, column) for cell, column in _pairs(table, row)) for row in table.rows]
+    heads = [_latex(_title(column)) for column in table.columns]
+    rows = [[_latex_cell(cell, column) for cell, column in _pairs(table, row)] for row in table.rows]
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -75,9 +81,9 @@ def to_latex(table: Table) -> str:
         rf"\label{{tab:{table.name}}}",
         rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
-        rf"{heads} \\",
+        _latex_row(heads),
         r"\midrule",
-        *(rf"{row} \\" for row in rows),
+        *map(_latex_row, rows),
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
@@ -129,6 +135,19 @@ def _markdown(text: str) -> str:
 
 def _bold(text: str, cell: Cell) -> str:
     return f"**{text}**" if cell.strong else text
+
+
+def _csv(value: float | str | None) -> float | str:
+    """A value as a spreadsheet is to read it; a text that is a number is one."""
+    if not isinstance(value, str) or not value.startswith(FORMULA) or NUMBER.fullmatch(value):
+        return "" if value is None else value
+    return f"'{value}"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    r"""A row that the rule or the `\\` before it does not take for its argument, as it would `[` and `*`."""
+    row = " & ".join(cells)
+    return rf"{'{}' if row.startswith(('[', '*')) else ''}{row} \\"
 
 
 def _latex(text: str) -> str:

@@ -10,7 +10,7 @@ from sae.search.confirm import Confirmation
 from sae.search.driver import ENDED, Driver
 from sae.search.job import Job, Outcome
 from sae.search.method_study import ERROR, REFUSED, RUN, MethodStudy
-from sae.search.view import format_seconds
+from sae.wording import duration
 
 
 class SearchLines:
@@ -75,7 +75,7 @@ class ConfirmationLines:
 
 def finished(run: Path) -> str:
     """How long a finished run took, in words."""
-    return f"finished in {format_seconds((RunRecord(run).status or {}).get('seconds', 0.0))}"
+    return f"finished in {duration((RunRecord(run).status or {}).get('seconds', 0.0))}"
 
 
 def _outcome(job: Job, outcome: Outcome) -> str:

@@ -44,12 +44,19 @@ def resolve_search(layers: Sequence[Layer]) -> SearchPlan:
     given: dict[str, Any] = {}
     for layer in layers:
         given = merge(given, read_holes(layer))
-    own, asked, again = (given.pop(section, {}) for section in ("spaces", "search", "confirm"))
+    own, asked, again = given.pop("spaces", {}), _pop_section(given, "search"), _pop_section(given, "confirm")
     if not isinstance(own, dict) or not all(isinstance(value, dict) for value in own.values()):
         raise ConfigError("spaces must hold a section of settings for each method, e.g. standard: {backbone: …}")
     settings, confirm = parse(SearchConfig, {**methods_of(given), **asked}), parse(ConfirmConfig, again)
     study, spec = resolve_study(settings, suggestions(data_name(given)), given, own)
     return SearchPlan(settings, study, spec, confirm)
+
+
+def _pop_section(given: dict[str, Any], name: str) -> dict[str, Any]:
+    section = given.pop(name, {})
+    if not isinstance(section, dict):
+        raise ConfigError(f"{name} must be a section of settings, got {section!r}")
+    return section
 
 
 def methods_of(given: Layer) -> dict[str, Any]:

@@ -172,7 +172,10 @@ def _check_names(given: Layer) -> None:
 def _with_depth(template: dict[str, Any]) -> dict[str, Any]:
     """Ranges that end at the depth of the backbone end there."""
     backbone = template.get("backbone", {})
-    depth = backbone.get("depth", DEPTHS.get(backbone.get("name", ""), 1))
+    all_stages = next((stages for name, stages in DEPTHS.items() if name == backbone.get("name")), 1)
+    depth = backbone.get("depth", all_stages)
+    if not isinstance(depth, int | Hole):
+        raise ConfigError(f"backbone.depth must be a whole number, or a hole of them, got {depth!r}")
     open_ends = {path: hole for path, hole in find_holes(template) if DEPTH in hole.values}
     if open_ends and isinstance(depth, Hole):
         raise ConfigError(

@@ -15,6 +15,7 @@ from sae.search.confirm import Confirmation
 from sae.search.driver import Driver
 from sae.search.job import Job
 from sae.study_record import StudyRecord
+from sae.wording import duration
 
 MOST_ROWS = 8
 """Members of the front that are shown."""
@@ -60,7 +61,7 @@ class SearchView:
         done = self.driver.num_ended() - self.counted_before
         if total and done:
             estimates.append((total - self.driver.num_ended()) * (time.monotonic() - self.began) / done)
-        return f"about {format_seconds(max(0.0, min(estimates)))} left" if estimates else "time left not known yet"
+        return f"about {duration(rounded(max(0.0, min(estimates))))} left" if estimates else "time left not known yet"
 
     def _front_table(self) -> Table:
         best = self.front()
@@ -119,14 +120,11 @@ def worker_table(jobs: Sequence[Job]) -> Table:
     return table
 
 
-def format_seconds(seconds: float) -> str:
-    """For people.
+def rounded(seconds: float) -> float:
+    """Whole minutes of what takes longer than one: nobody counts the seconds of an estimate.
 
     Example:
-        >>> format_seconds(59), format_seconds(200), format_seconds(7300)
-        ('59 s', '3 min', '2 h 2 min')
+        >>> rounded(59.0), rounded(200.0)
+        (59.0, 180.0)
     """
-    minutes = round(seconds / 60)
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    return seconds if seconds < 60 else 60.0 * round(seconds / 60)

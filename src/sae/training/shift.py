@@ -43,7 +43,8 @@ def evaluate_shift(
 
     Returns:
         The mean and the standard deviation over all sets and every set by itself, at K′ exits and in
-        `by_exits` at every number of exits. `auroc_entropy` is how well predictive entropy tells the
+        `by_exits` at every number of exits. The deviation is that of a sample (n − 1), as the one over
+        seeds is that it stands beside; one set has none. `auroc_entropy` is how well predictive entropy tells the
         corrupted samples from the clean ones.
     """
     split = dataset.split(split_name)
@@ -65,13 +66,13 @@ def evaluate_shift(
     return {
         "exits": max_exits,
         "sets": len(sets),
-        "metrics": _over_sets(rows[max_exits], np.mean),
-        "std_over_sets": _over_sets(rows[max_exits], np.std),
+        "metrics": _means(rows[max_exits]),
+        "std_over_sets": _stds(rows[max_exits]),
         "by_exits": [
             {
                 "exits": k,
-                "metrics": _over_sets(rows[k], np.mean),
-                "std_over_sets": _over_sets(rows[k], np.std),
+                "metrics": _means(rows[k]),
+                "std_over_sets": _stds(rows[k]),
                 "by_set": rows[k],
             }
             for k in method.exit_choices
@@ -120,5 +121,14 @@ def check_same_shape(dataset: Dataset, other: Samples) -> None:
         )
 
 
-def _over_sets(rows: list[dict[str, Any]], summarise: Any) -> dict[str, float]:
-    return {key: float(summarise([row["metrics"][key] for row in rows])) for key in rows[0]["metrics"]}
+def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
+    return {key: float(np.mean(values)) for key, values in _by_metric(rows).items()}
+
+
+def _stds(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Standard deviations over sets, seen as a sample of all that may happen to images; empty for one set."""
+    return {key: float(np.std(values, ddof=1)) for key, values in _by_metric(rows).items() if len(rows) > 1}
+
+
+def _by_metric(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
+    return {key: [row["metrics"][key] for row in rows] for key in rows[0]["metrics"]}

@@ -6,24 +6,19 @@ from hypothesis import strategies as st
 
 from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Spread
-from sae.analysis.selection import select
-from sae.analysis.trial_values import read_trials
 from sae.objectives import COSTS, MEASURED_COSTS, METRICS
 from sae.report.content import Cell, Column, Table, show
 from sae.report.kinds import LOOKS
 from sae.report.metric_names import NAMES, digits_for
-from sae.report.tables import (
+from sae.report.result_tables import (
     best_table,
     confirmed_table,
-    front_table,
-    influence_table,
+    interval_table,
     mark_best,
     rank_table,
     spread_cell,
-    trials_table,
 )
 from tests.results import result, small_config, write_run
-from tests.studies import small_study
 
 TASK = "classification"
 EE = {"name": "sae", "inputs": 1, "exits": 2}
@@ -93,7 +88,7 @@ def test_the_best_table_has_a_row_for_each_class_and_metric_in_the_papers_order(
         ("SAE: EE", "F1", "sae/2"),
         ("SAE: EE", "NLL", "sae/1"),
     ]
-    assert shown(table, "Configurations") == ["1", "1", "2", "2"]
+    assert shown(table, "Confirmed") == ["1", "1", "2", "2"]
     assert [cell.strong for cell in column(table, "F1")] == [False, False, True, False]
 
 
@@ -113,39 +108,33 @@ def test_ranks_are_in_the_papers_order_with_the_least_strong() -> None:
     table = rank_table(ranks)
     assert is_whole(table)
     assert shown(table, "Method") == ["Standard", "SAE: EE"]
-    assert shown(table, "F1") == ["1.50 ± 0.70", "1.00"]
-    assert shown(table, "FLOPs") == ["1.00 ± 0.00", "–"]
+    assert shown(table, "rank in F1") == ["1.50 ± 0.70", "1.00"]
+    assert shown(table, "rank in FLOPs") == ["1.00 ± 0.00", "–"]
     assert shown(table, "Data sets") == ["2", "1"]
-    assert [cell.strong for cell in column(table, "F1")] == [False, True]
-    assert not any(cell.strong for cell in column(table, "FLOPs"))  # one number is no best
+    assert [cell.strong for cell in column(table, "rank in F1")] == [False, True]
+    assert not any(cell.strong for cell in column(table, "rank in FLOPs"))  # one number is no best
 
 
-def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:
-    row = {"metric": "nll", "trials": 20}
-    rows = [
-        {**row, "setting": "T start", "statistic": "rho", "value": 0.6, "p": 0.02},
-        {**row, "setting": "T end", "statistic": "rho", "value": None, "p": None},
-        {**row, "setting": "N", "statistic": "F", "value": 30.0, "p": 0.001},
-        {**row, "setting": "K", "statistic": "F", "value": 1.0, "p": 0.5},
+def test_the_title_of_a_table_is_the_caller_s() -> None:
+    assert confirmed_table(results(), ["f1"], TASK).title == "Confirmed on other seeds"
+    assert confirmed_table(results(), ["f1"], TASK, title="The runs").title == "The runs"
+
+
+def test_intervals_are_told_where_both_their_coverage_and_their_width_are_known() -> None:
+    whole = {f"{key}_{level}": 0.5 for key in ("coverage", "width") for level in (50, 90)}
+    table = interval_table([("a", result("a", whole))])
+    assert table is not None
+    assert [item.title for item in table.columns[1:]] == [
+        *("in 50 % intervals", "width of 50 %"),
+        *("in 90 % intervals", "width of 90 %"),
     ]
-    table = influence_table(rows)
-    assert is_whole(table)
-    assert shown(table, "NLL p") == ["0.0200", "–", "0.0010", "0.5000"]
-    assert [cell.strong for cell in column(table, "NLL p")] == [False, False, True, False]  # 0.05 / 3 is 0.0167
-    assert "0.05 / 3" in table.caption
-    assert "over 20 SAE trials" in table.caption
-    assert is_whole(influence_table([]))
-
-
-def test_all_trials_are_listed_whatever_became_of_them(tmp_path: Path) -> None:
-    trials = read_trials(small_study(tmp_path / "s").record.trials())
-    table = trials_table(trials, ["f1", "nll"], TASK)
-    assert is_whole(table)
-    assert len(table.rows) == 6
-    assert shown(table, "State")[:3] == ["finished", "failed", "finished"]
-    assert shown(table, "NLL") == ["0.300", "–", "0.200", "–", "–", "0.600"]
-    assert [cell.strong for cell in column(table, "NLL")] == [False, False, True, False, False, False]
-    assert shown(table, "Seconds") == ["60", "60", "60", "60", "–", "60"]
+    del whole["width_90"]  # it was finite in no run
+    table = interval_table([("a", result("a", whole))])
+    assert table is not None
+    assert [item.title for item in table.columns[1:]] == ["in 50 % intervals", "width of 50 %"]
+    del whole["width_50"]
+    assert interval_table([("a", result("a", whole))]) is None
+    assert interval_table([]) is None
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(-9, 9)), max_size=8), st.sampled_from("↑↓"))
@@ -179,16 +168,6 @@ def test_decimals_follow_the_numbers(values: list[float], digits: int) -> None:
 def test_every_class_of_methods_can_be_placed() -> None:
     ranks = [MeanRank(kind, "nll", 1.0, None, 1) for kind in reversed(LOOKS)]
     assert shown(rank_table(ranks), "Method") == [look.name for look in LOOKS.values()]
-
-
-def test_the_front_is_listed_by_its_first_objective_with_the_pick_and_the_best_marked(tmp_path: Path) -> None:
-    table = front_table(select(small_study(tmp_path / "s").record), TASK)
-    assert shown(table, "Trial") == ["sae/2", "sae/0, the pick", "sae/0", "standard/0"]
-    assert shown(table, "K′") == ["3", "2", "1", "–"]
-    assert [cell.value for cell in column(table, "NLL")] == [0.2, 0.3, 0.5, 0.6]
-    assert [cell.value for cell in column(table, "MFLOPs")] == [0.004, 0.002, 0.001, 0.0009]
-    assert [cell.strong for cell in column(table, "NLL")] == [True, False, False, False]
-    assert [cell.strong for cell in column(table, "MFLOPs")] == [False, False, False, True]
 
 
 def test_a_mean_is_in_its_unit_and_a_spread_of_nothing_is_not_shown() -> None:

@@ -1,0 +1,37 @@
+"""Lists, counts and times as people say them."""
+
+from collections.abc import Sequence
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as people list them.
+
+    Example:
+        >>> listed(["F1"]), listed(["F1", "NLL", "MSE"]), listed([])
+        ('F1', 'F1, NLL and MSE', '')
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def count(number: int, noun: str) -> str:
+    """So many of something that takes an s where there is not one of it.
+
+    Example:
+        >>> count(1, "run"), count(2, "run"), count(0, "run")
+        ('1 run', '2 runs', '0 runs')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """A time in its two largest units; what is less is left out, and so is a unit of which there is nothing.
+
+    Example:
+        >>> duration(7.2), duration(75), duration(180), duration(4000), duration(7200)
+        ('7 s', '1 min 15 s', '3 min', '1 h 6 min', '2 h')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    largest, next_one = ((hours, "h"), (minutes, "min")) if hours else ((minutes, "min"), (rest, "s"))
+    parts = [f"{number} {unit}" for number, unit in (largest, next_one) if number]
+    return " ".join(parts) or "0 s"

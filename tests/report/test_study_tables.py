@@ -1,0 +1,45 @@
+from pathlib import Path
+
+from sae.analysis.selection import select
+from sae.analysis.trial_values import read_trials
+from sae.report.study_tables import front_table, influence_table, trials_table
+from tests.report.test_result_tables import TASK, column, is_whole, shown
+from tests.studies import small_study
+
+
+def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:
+    row = {"metric": "nll", "trials": 20}
+    rows = [
+        {**row, "setting": "T start", "statistic": "rho", "value": 0.6, "p": 0.02},
+        {**row, "setting": "T end", "statistic": "rho", "value": None, "p": None},
+        {**row, "setting": "N", "statistic": "F", "value": 30.0, "p": 0.001},
+        {**row, "setting": "K", "statistic": "F", "value": 1.0, "p": 0.5},
+    ]
+    table = influence_table(rows)
+    assert is_whole(table)
+    assert shown(table, "NLL p") == ["0.0200", "–", "0.0010", "0.5000"]
+    assert [cell.strong for cell in column(table, "NLL p")] == [False, False, True, False]  # 0.05 / 3 is 0.0167
+    assert "0.05 / 3" in table.caption
+    assert "over 20 SAE trials" in table.caption
+    assert is_whole(influence_table([]))
+
+
+def test_all_trials_are_listed_whatever_became_of_them(tmp_path: Path) -> None:
+    trials = read_trials(small_study(tmp_path / "s").record.trials())
+    table = trials_table(trials, ["f1", "nll"], TASK)
+    assert is_whole(table)
+    assert len(table.rows) == 6
+    assert shown(table, "State")[:3] == ["finished", "failed", "finished"]
+    assert shown(table, "NLL") == ["0.300", "–", "0.200", "–", "–", "0.600"]
+    assert [cell.strong for cell in column(table, "NLL")] == [False, False, True, False, False, False]
+    assert shown(table, "Seconds") == ["60", "60", "60", "60", "–", "60"]
+
+
+def test_the_front_is_listed_by_its_first_objective_with_the_pick_and_the_best_marked(tmp_path: Path) -> None:
+    table = front_table(select(small_study(tmp_path / "s").record), TASK)
+    assert shown(table, "Trial") == ["sae/2", "sae/0, the pick", "sae/0", "standard/0"]
+    assert shown(table, "K′") == ["3", "2", "1", "–"]
+    assert [cell.value for cell in column(table, "NLL")] == [0.2, 0.3, 0.5, 0.6]
+    assert [cell.value for cell in column(table, "MFLOPs")] == [0.004, 0.002, 0.001, 0.0009]
+    assert [cell.strong for cell in column(table, "NLL")] == [True, False, False, False]
+    assert [cell.strong for cell in column(table, "MFLOPs")] == [False, False, False, True]
