@@ -10,7 +10,7 @@ from sae.analysis.pareto import usual_worst
 from sae.objectives import Objective
 from sae.report.axes import GREY, heading, is_known, layered, rounded, told
 from sae.report.content import Figure
-from sae.report.kinds import LOOKS
+from sae.report.kinds import LOOKS, SAE_KINDS
 from sae.report.scatter import (
     Pair,
     Point,
@@ -78,7 +78,7 @@ def search_panel(
 
 
 def _row(point: Point, x: Objective, y: Objective, shown: Sequence[Objective]) -> dict[str, Any]:
-    more = {key: point[key] if point[key] is not None else "–" for key in MORE if key in point}
+    more = more_of(point)
     values = {f"v{index}": told(item, point.get(item.name)) for index, item in enumerate(shown)}
     return {
         "id": f"{point['label']} {point.get('eval_exits', '')}",
@@ -91,6 +91,12 @@ def _row(point: Point, x: Objective, y: Objective, shown: Sequence[Objective]) -
         **more,
         **values,
     }
+
+
+def more_of(point: Point) -> dict[str, Any]:
+    """What else is told of a configuration; only an SAE has a K′ to be read at."""
+    more = {key: point[key] if point[key] is not None else "–" for key in MORE if key in point}
+    return {**more, "eval_exits": "–"} if "eval_exits" in more and point["kind"] not in SAE_KINDS else more
 
 
 def known_points(points: Sequence[Point], x: Objective, y: Objective) -> list[Point]:
