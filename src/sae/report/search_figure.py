@@ -43,9 +43,13 @@ def search_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str,
     if not known:
         return None
     front = sum(bool(point["front"]) for point in points)
+    among = (
+        f"Strong: the {front} of the front, which no other beats; faint: the other {len(points) - front}; ringed: the "
+        "pick."
+    )
     caption = (
-        f"Every configuration on validation. Strong: the {front} of the front, which no other beats; faint: the "
-        f"other {len(points) - front}; ringed: the pick. Costs are on logarithmic axes."
+        f"Every configuration on validation. {among if front else 'There is no front among them.'} Costs are on "
+        "logarithmic axes."
     )
     panels = (search_panel(points, *pair, pairs=known, legend=pair is known[0]) for pair in known)
     return Figure(name, title, caption, tuple(panels))
