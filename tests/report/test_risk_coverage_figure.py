@@ -61,7 +61,8 @@ def test_a_band_of_one_standard_deviation_is_drawn_where_it_is_known_and_ends_at
 
 
 def test_one_seed_has_no_band() -> None:
-    for given in ({}, {"std": [None] * 5}):
+    none: list[dict[str, Any]] = [{}, {"std": [None] * 5}]
+    for given in none:
         figure = risk_coverage_figure(curves(**given), name="risk-coverage", title="t")
         assert figure
         assert not marks(draw(figure.panels[0]), "area mark")

@@ -16,6 +16,9 @@ WIDEST = 40
 FEW, SHORT = 4, 80
 """Columns, and characters in each, that fit side by side on a phone."""
 
+GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"))
+"""Where a line must not end, and what stands there in its place."""
+
 DIRECTIONS = {"↑": "higher is better", "↓": "lower is better"}
 
 
@@ -75,6 +78,8 @@ def _row(row: tuple[Cell, ...], columns: tuple[Column, ...], numeric: list[bool]
 def _cell(cell: Cell, column: Column, numeric: bool) -> str:
     """A value as people read it, with its number in full to sort by."""
     text = escape(show(cell, column))
+    for loose, glued in GLUED:
+        text = text.replace(loose, glued)
     kind = ' class="long-text"' if len(text) > WIDEST else _alignment(numeric)
     content = f"<strong>{text}</strong>" if cell.strong else text
     return f"<td{kind}{_sort_key(cell)}><div>{content}</div></td>"

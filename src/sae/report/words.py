@@ -129,7 +129,7 @@ WORDS = (
     ),
     Word(
         "CC-ECE",
-        "The calibration error of each predicted class by itself, averaged, so that a large class cannot hide another.",
+        "The calibration error of each predicted class by itself, averaged, so that two classes cannot cancel out.",
         "CC-ECE|cc_ece",
     ),
     Word("Brier score", "The squared distance between the predicted probabilities and the truth.", "Brier score|brier"),
