@@ -70,4 +70,5 @@ def small_report() -> Report:
         Section("search", f"What was found? {HOSTILE}", "All of it.", (*figures, Note(f"Three failed. {HOSTILE}"))),
         Section("front", "Which are the best?", "These.", (table(20),)),
     )
-    return Report(f"pneumonia {HOSTILE}", ("60 trials", HOSTILE), lead, sections)
+    words = (("N", "How many inputs there are."), (f"K {HOSTILE}", f"How many exits, see `sae pick` {HOSTILE}"))
+    return Report(f"pneumonia {HOSTILE}", ("60 trials", HOSTILE), lead, sections, words)

@@ -18,6 +18,7 @@ from sae.report.content import Figure, Note, Report, Table
 from sae.report.findings import find
 from sae.report.page import render_page
 from sae.study_record import StudyRecord
+from tests.report.drawing import rows_of
 from tests.results import small_config, write_run
 from tests.studies import StudyBuilder, point, sae, small_study
 from tests.study_stages import (
@@ -138,7 +139,8 @@ def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
         *("depth", "depth-by-inputs", "depth-by-exits", "depth-of-inputs"),
     }
     assert [item.name for item in report.tables()] == [
-        *("receipt", "front", "confirmed", "best", "ranks", "shifted", "best-shifted", "ranks-shifted"),
+        *("receipt", "front", "class-fronts", "confirmed", "best", "ranks"),
+        *("shifted", "best-shifted", "ranks-shifted"),
         *("influence", "trials"),
     ]
 
@@ -249,6 +251,57 @@ def test_a_study_whose_objective_was_never_recorded_says_so(tmp_path: Path) -> N
 def test_where_nothing_keeps_the_limits_the_nearest_is_named(tmp_path: Path) -> None:
     report = checked(report_of([small_study(tmp_path / "s", max={"flops": 10}).record]))
     assert "no configuration keeps flops ≤ 10; the nearest has flops 900" in report.lead.reasons[0]
+    assert "No front yet: nothing is within the limits: no configuration keeps flops ≤ 10" in notes(report, "search")
+
+
+def limit_flops(record: StudyRecord, bound: float) -> None:
+    """A limit that was not there when the study was searched and confirmed."""
+    path = record.path / record.CONFIG
+    settings = path.read_text(encoding="utf-8")
+    assert settings.count("max: {}") == 1
+    path.write_text(settings.replace("max: {}", f"max: {{flops: {bound}}}"), encoding="utf-8")
+
+
+def test_limits_out_of_reach_hide_nothing_that_was_tried_or_confirmed(record: StudyRecord) -> None:
+    before = find(record)
+    limit_flops(record, 1.0)
+    record = StudyRecord(record.path)
+    found = find(record)
+    assert (found.selection, found.pick, found.shown) == (None, None, {})
+    assert [item.label for item in found.results] == [item.label for item in before.results]
+    assert [item.trial.name for item in found.candidates] == [item.trial.name for item in before.candidates]
+    report = checked(report_of([record]))
+    assert {"search", "confirmed-quality", "shifted-quality", "grid-test", "grid-shift", "depth"} <= figure_names(
+        report
+    )
+    assert {"confirmed", "best", "ranks", "shifted", "influence", "trials"} <= {item.name for item in report.tables()}
+    assert not {"front", "class-fronts"} & {item.name for item in report.tables()}
+    scatter = next(figure for figure in report.figures() if figure.name == "search")
+    assert "There is no front among them" in scatter.caption
+    rows = rows_of(scatter.panels[0])
+    assert len(rows) == len(before.candidates)
+    assert not any(row["strong"] or row["pick"] for row in rows)
+
+
+@pytest.mark.parametrize(("failed", "more"), [(9, 0), (10, 0), (11, 1), (25, 15)])
+@pytest.mark.usefixtures("undrawn")
+def test_of_many_failed_trials_ten_are_named_and_the_rest_counted(failed: int, more: int, tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "my study")
+    for _ in range(failed):
+        study.end(sae(1, 1), "failed", error="the loss was nan")
+    told = notes(report_of([study.record]), "search")
+    assert told.count("Failed: sae/") == min(failed, 10)
+    rest = f"And {more} more: `sae runs '{study.record.path}' --state failed,damaged` lists them."
+    assert (rest in told) == bool(more)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_own_data_are_called_by_the_name_of_their_file(tmp_path: Path) -> None:
+    report = report_of([StudyBuilder(tmp_path / "s", data="/home/me/data/patients.csv").record])
+    assert report.title == "Which network to ship: patients.csv"
+    assert report.facts[0] == "patients.csv on fc"
+    found = find(StudyRecord(tmp_path / "s"))
+    assert found.data_name == "/home/me/data/patients.csv"
 
 
 def regression_study(path: Path) -> StudyBuilder:

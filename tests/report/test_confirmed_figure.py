@@ -5,7 +5,7 @@ import pytest
 
 from sae.objectives import objective
 from sae.report.confirmed_figure import confirmed_scatter
-from sae.report.kinds import LOOKS
+from sae.report.kinds import LOOKS, SAE_KINDS
 from sae.report.scatter import under_shift, usual_pairs
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
@@ -46,6 +46,13 @@ def test_every_mean_is_a_point_with_a_bar_to_both_sides() -> None:
     assert (row["y_low"], row["y"], row["y_high"]) == pytest.approx((0.79, 0.8, 0.81))
     assert len(marks(draw(figure.panels[0]), "rule mark")) == 2 * 9
     assert len(marks(draw(figure.panels[1]), "rule mark")) == 9 + 1  # only one differs in its FLOPs
+
+
+def test_only_an_sae_is_told_to_be_read_at_some_exits() -> None:
+    figure = confirmed_scatter(rows(), PAIRS, name="confirmed", title="t")
+    assert figure
+    told = {row["method"]: row["eval_exits"] for row in rows_of(figure.panels[0])}
+    assert told == {LOOKS[kind].name: 1 if kind in SAE_KINDS else "–" for kind in LOOKS}
 
 
 def test_bars_have_the_colours_of_the_classes() -> None:

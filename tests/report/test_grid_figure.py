@@ -20,6 +20,10 @@ def cells() -> list[dict[str, Any]]:
     return [{"inputs": n, "exits": k, "trials": n + k, "value": value} for (n, k), value in sampled.items()]
 
 
+def with_trials(*counts: int) -> list[dict[str, Any]]:
+    return [{**cell, "trials": trials} for cell, trials in zip(cells(), counts, strict=True)]
+
+
 def drawn(rows: list[dict[str, Any]], depth: int = DEPTH, inputs: int = INPUTS) -> Figure:
     figure = grid_figure([(F1, rows)], depth=depth, max_inputs=inputs, name="grid", title="t")
     assert figure
@@ -82,6 +86,28 @@ def test_the_best_cell_is_starred_and_the_darkest(item: Any, best: str) -> None:
     )
     n, k = (part.split("=")[1] for part in best.split())
     assert darkest.startswith(f"exits K: {k}; inputs N: {n};")
+
+
+@pytest.mark.parametrize(
+    ("counts", "best", "is_sure"),
+    [
+        ((3, 2, 3, 3), "N=1 K=1", True),
+        ((1, 3, 1, 1), "N=1 K=5", True),
+        ((1, 1, 9, 2), "N=2 K=3", True),
+        ((2, 1, 2, 2), "N=1 K=5", False),
+    ],
+)
+def test_the_star_is_of_cells_with_enough_trials_and_hollow_where_there_are_none(
+    counts: tuple[int, ...], best: str, is_sure: bool
+) -> None:
+    figure = drawn(with_trials(*counts))
+    draw_all(figure)
+    (star,) = marks(draw(figure.panels[0]), "point")
+    assert (star.get("fill", "transparent") != "transparent") == is_sure
+    assert (float(star.get("stroke-width", 0)) > 0) != is_sure
+    assert best in figure.panels[0].to_dict()["title"]["subtitle"]
+    assert "at least 3 trials" in figure.caption
+    assert "hollow" in figure.caption
 
 
 def test_one_cell_alone_can_be_drawn_and_none_is_not() -> None:

@@ -3,7 +3,7 @@ import re
 import numpy as np
 
 from sae.report.content import Cell, Column, Table
-from sae.report.html_table import LONGEST, render_table
+from sae.report.html_table import FEW, LONGEST, SHORT, render_table
 from tests.reports import HOSTILE, table
 
 
@@ -35,7 +35,7 @@ def test_only_long_tables_can_be_shortened() -> None:
 
 def test_the_best_is_strong() -> None:
     assert render_table(table(3)).count("<strong>") == 1
-    assert "<strong>0.000 ± 0.010</strong>" in render_table(table(3))
+    assert "<strong>0.000 ±\u00a00.010</strong>" in render_table(table(3))
 
 
 def test_where_more_is_better_the_first_click_puts_the_most_first() -> None:
@@ -50,3 +50,19 @@ def test_where_more_is_better_the_first_click_puts_the_most_first() -> None:
 def test_texts_are_escaped() -> None:
     assert HOSTILE not in render_table(table(3))
     assert "<script" not in render_table(table(3))
+
+
+def test_a_line_ends_before_a_spread_and_never_before_a_sign_of_times() -> None:
+    assert "0.8 ±\u00a00.1" in render_table(Table("t", "", "", (Column("x", digits=1),), ((Cell(0.8, 0.1),),)))
+    assert "4.2 (21.2\u00a0×)" in one_column("4.2 (21.2 ×)")
+
+
+def test_only_tables_of_few_short_columns_are_set_to_fit_a_phone() -> None:
+    def of(columns: int, text: str) -> str:
+        row = tuple(Cell(text) for _ in range(columns))
+        return render_table(Table("t", "", "", tuple(Column("x") for _ in range(columns)), (row,)))
+
+    assert '<table class="few">' in of(FEW, "x" * SHORT)
+    assert 'class="few"' not in of(FEW + 1, "x")
+    assert 'class="few"' not in of(FEW, "x" * (SHORT + 1))
+    assert '<table class="long few">' in one_column(*[1.0] * (LONGEST + 1))

@@ -55,8 +55,15 @@ def test_links_stay_on_the_page(text: str) -> None:
     outline = Outline(text)
     assert "data:," in outline.addresses
     inner = [address for address in outline.addresses if address != "data:,"]
-    assert [address[1:] for address in inner if address[1:] in outline.ids] == ["lead", "search", "front"]
-    assert len(inner) == 3
+    assert [address[1:] for address in inner if address[1:] in outline.ids] == ["words", "lead", "search", "front"]
+    assert len(inner) == 4
+
+
+def test_a_page_without_words_has_no_place_for_them_and_no_link(text: str) -> None:
+    without = render_page(replace(small_report(), words=()))
+    for part in ("<details>", '<a href="#words"'):
+        assert part in text
+        assert part not in without
 
 
 def test_nothing_from_outside_becomes_markup(text: str) -> None:

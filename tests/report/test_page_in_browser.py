@@ -1,10 +1,12 @@
 """The page as a real browser shows it, opened from a disk."""
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from sae.report.page import write_page
@@ -194,6 +196,37 @@ def test_a_phone_shows_panels_below_one_another_and_never_scrolls_sideways(phone
     scroll.evaluate("box => { box.scrollLeft = 150; }")
     name = phone.locator("#table-front tbody td").first
     assert boxes(name)[0]["left"] == boxes(scroll)[0]["left"]
+
+
+def test_a_table_that_goes_on_has_a_shadow_at_its_edge_until_its_end(phone: Page) -> None:
+    scroll = phone.locator("#table-front .scroll")
+
+    def edge() -> float:
+        """How much darker than paper it is two pixels from the end, above the text of the heading."""
+        picture = Image.open(BytesIO(scroll.screenshot())).convert("L")
+        return 255 - picture.crop((picture.width - 2, 4, picture.width - 1, 5)).getextrema()[0]  # type: ignore[operator]
+
+    assert edge() > 20
+    scroll.evaluate("box => { box.scrollLeft = box.scrollWidth; }")
+    assert edge() < 5
+
+
+def test_words_are_folded_away_until_asked_for_and_open_in_print(desk: Page) -> None:
+    desk.emulate_media(media="screen")
+    meaning = desk.get_by_text("How many inputs there are.")
+    assert not meaning.is_visible()
+    desk.emulate_media(media="print")
+    meaning.wait_for(state="visible")
+    desk.emulate_media(media="screen")
+    meaning.wait_for(state="hidden")
+    desk.locator("#lead").get_by_role("link", name="Words on this page").click()
+    meaning.wait_for(state="visible")
+    assert desk.locator(".words dt").all_inner_texts() == ["N", f"K {HOSTILE}"]
+    desk.emulate_media(media="print")
+    desk.emulate_media(media="screen")
+    assert meaning.is_visible()
+    desk.locator("summary").click()
+    meaning.wait_for(state="hidden")
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])

@@ -1,5 +1,6 @@
 """The report of a whole study as a real browser shows it, opened from a disk."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,32 @@ def test_every_figure_is_drawn(page: Page, report: Report) -> None:
 def test_no_page_scrolls_sideways(page: Page) -> None:
     assert page.viewport_size is not None
     assert page.evaluate("document.documentElement.scrollWidth") == page.viewport_size["width"]
+
+
+def test_the_receipt_is_seen_as_a_whole(page: Page, report: Report) -> None:
+    assert report.lead.receipt is not None
+    assert len(report.lead.receipt.columns) == 4
+    scroll = page.locator("#table-receipt .scroll")
+    assert scroll.evaluate("box => box.scrollWidth <= box.clientWidth")
+    right = boxes(scroll)[0]["right"]
+    for cell in page.locator("#table-receipt td > div").all():
+        assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth + 1")
+        assert boxes(cell)[0]["right"] <= right
+
+
+def test_no_text_of_a_chart_is_cut_off(page: Page) -> None:
+    for name in ("risk-coverage", "depth"):
+        for panel in page.locator(f"#figure-{name} .panel svg").all():
+            outer = boxes(panel)[0]
+            for box in boxes(panel.locator("text")):
+                assert box["bottom"] <= outer["bottom"], name
+                assert box["right"] <= outer["right"] + 1, name
+
+
+def test_numbers_at_the_axis_of_coverage_do_not_touch(page: Page) -> None:
+    labels = boxes(page.locator("#figure-risk-coverage .role-axis-label").first.locator("text"))
+    for left, right in itertools.pairwise(sorted(labels, key=lambda box: box["left"])):
+        assert right["left"] > left["right"] + 2
 
 
 def tooltip_at(page: Page, mark: Locator) -> str:

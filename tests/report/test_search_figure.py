@@ -6,7 +6,7 @@ import vl_convert
 
 from sae.objectives import objective, objectives
 from sae.report.axes import GREY
-from sae.report.kinds import LOOKS
+from sae.report.kinds import LOOKS, SAE_KINDS
 from sae.report.scatter import usual_pairs
 from sae.report.search_figure import hypervolume_figure, search_scatter, within_view
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
@@ -40,6 +40,17 @@ def points(count: int = 9) -> list[dict[str, Any]]:
 def test_every_configuration_is_a_point_in_every_panel_on_light_and_dark_pages() -> None:
     for svg in draw_all(search_scatter(points(), PAIRS, name="search", title="t")):
         assert sum("sae train" in mark["aria-label"] for mark in marks(svg, "point")) == 9
+
+
+def test_only_an_sae_is_told_to_be_read_at_some_exits() -> None:
+    figure = search_scatter(points(), PAIRS, name="search", title="t")
+    assert figure
+    told = {row["method"]: row["eval_exits"] for row in rows_of(figure.panels[0])}
+    assert told == {LOOKS[kind].name: 1 if kind in SAE_KINDS else "–" for kind in LOOKS}
+    without = [{key: value for key, value in point.items() if key != "eval_exits"} for point in points()]
+    figure = search_scatter(without, PAIRS, name="search", title="t")
+    assert figure
+    assert not any("eval_exits" in row for row in rows_of(figure.panels[0]))
 
 
 def test_points_have_the_colour_and_shape_of_their_class() -> None:

@@ -3,7 +3,9 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 from sae.analysis.ranking import mean_ranks
 from sae.analysis.results import Result, run_results
@@ -22,7 +24,9 @@ from sae.report.search_sections import (
     structure_section,
     trials_section,
 )
+from sae.report.words import words_of
 from sae.study_record import StudyRecord
+from sae.wording import duration
 
 OF_RUNS = "runs"
 """Names of what is told of runs beside studies."""
@@ -52,7 +56,8 @@ def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), ti
     of_runs = run_sections(results)
     sections = (*_studies(found), *((prefixed(one, OF_RUNS) for one in of_runs) if found else of_runs))
     lead = study_lead(found[0]) if len(found) == 1 else _several(found) if found else run_lead(runs, results)
-    return Report(title or _title(found, results), _facts(found, runs), lead, sections)
+    report = Report(title or _title(found, results), _facts(found, runs), lead, sections)
+    return replace(report, words=words_of(report))
 
 
 def _studies(found: Sequence[Findings]) -> tuple[Section, ...]:
@@ -116,8 +121,19 @@ def _several(found: Sequence[Findings]) -> Lead:
 
 def _title(found: Sequence[Findings], results: Sequence[Result]) -> str:
     if found:
-        return f"Which network to ship: {', '.join(dict.fromkeys(item.data_name for item in found))}"
-    return f"Runs on {', '.join(dict.fromkeys(item.config.data.name for item in results)) or 'no data yet'}"
+        return f"Which network to ship: {', '.join(dict.fromkeys(_shown_data(item.data_name) for item in found))}"
+    names = dict.fromkeys(_shown_data(item.config.data.name) for item in results)
+    return f"Runs on {', '.join(names) or 'no data yet'}"
+
+
+def _shown_data(name: str) -> str:
+    """Data as they are called on the page: a path of one's own by its last part.
+
+    Example:
+        >>> _shown_data("pneumoniamnist"), _shown_data("/home/me/data/patients.csv"), _shown_data(".")
+        ('pneumoniamnist', 'patients.csv', '.')
+    """
+    return Path(name).name or name
 
 
 def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, ...]:
@@ -126,7 +142,10 @@ def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, .
         config = item.record.config
         backbones = dict.fromkeys(str(space["backbone"]["name"]) for space in config.spaces.values())
         trials = sum(1 for _ in item.record.trials())
-        facts += [f"{item.data_name} on {', '.join(backbones)}", f"objectives {', '.join(config.objectives)}"]
+        facts += [
+            f"{_shown_data(item.data_name)} on {', '.join(backbones)}",
+            f"objectives {', '.join(config.objectives)}",
+        ]
         facts += [f"{trials} trials{_spent(item.record)}", f"seed {config.seed}"]
     facts += [f"{len(runs)} runs"] if runs else []
     return (*facts, f"written {time.strftime('%Y-%m-%d')}")
@@ -135,18 +154,6 @@ def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, .
 def _spent(record: StudyRecord) -> str:
     """Time spent on a study, where that is known."""
     try:
-        return f", {_duration(record.seconds)}" if record.seconds else ""
+        return f", {duration(record.seconds)}" if record.seconds else ""
     except RecordError:
         return ""
-
-
-def _duration(seconds: float) -> str:
-    """A time as people say it.
-
-    Example:
-        >>> _duration(4000), _duration(90)
-        ('1 h 6 min', '1 min 30 s')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -21,7 +21,7 @@ from sae.report.scatter import (
     shown_values,
     value_tooltips,
 )
-from sae.report.search_figure import MORE, TOLD
+from sae.report.search_figure import TOLD, more_of
 
 Row = Mapping[str, Any]
 
@@ -94,7 +94,6 @@ def _known(rows: Sequence[Row], x: Objective, y: Objective) -> list[Row]:
 
 
 def _point(row: Row, x: Objective, y: Objective, shown: Sequence[Objective]) -> dict[str, Any]:
-    more = {key: row[key] if row[key] is not None else "–" for key in MORE if key in row}
     return {
         "id": f"{row['label']} {row.get('eval_exits', '')}",
         "method": LOOKS[row["kind"]].name,
@@ -102,7 +101,7 @@ def _point(row: Row, x: Objective, y: Objective, shown: Sequence[Objective]) -> 
         "strong": True,
         "pick": bool(row["pick"]),
         "seeds": row["seeds"],
-        **more,
+        **more_of(row),
         **_place(row, "x", x),
         **_place(row, "y", y),
         **{f"v{i}": told(v, row["values"].get(v.name), row["stds"].get(v.name)) for i, v in enumerate(shown)},

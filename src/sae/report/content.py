@@ -125,12 +125,14 @@ class Report:
         facts: Data, settings and dates in a line of short texts.
         lead: What comes first.
         sections: The rest.
+        words: Those that it uses, each with its meaning.
     """
 
     title: str
     facts: tuple[str, ...]
     lead: Lead
     sections: tuple[Section, ...]
+    words: tuple[tuple[str, str], ...] = ()
 
     def figures(self) -> Iterator[Figure]:
         """All figures in reading order."""

@@ -1,11 +1,11 @@
 """What there is to tell of a study: what was chosen, what it is compared with, and what is missing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from sae.analysis.candidates import Candidate
+from sae.analysis.candidates import Candidate, candidates
 from sae.analysis.results import Result, headline, make_result, study_results
 from sae.analysis.selection import COMPARED, Selection, select
 from sae.analysis.trial_values import TrialValues, read_trials
@@ -34,6 +34,7 @@ class Findings:
         shown: By role, `pick`, `ensemble` and `standard`: confirmed where that was done, else the search's own run.
         receipt: What shipping the pick has measured, if it was shipped.
         lost: By the names of files that are there but cannot be read, why.
+        candidates: Every finished trial at every K′, also where none of them can be chosen.
     """
 
     record: StudyRecord
@@ -45,6 +46,7 @@ class Findings:
     shown: Mapping[str, Result]
     receipt: Mapping[str, Any] | None
     lost: Mapping[str, str] = field(default_factory=dict)
+    candidates: Sequence[Candidate] = ()
 
     @cached_property
     def trials(self) -> list[TrialValues]:
@@ -90,18 +92,18 @@ class Findings:
 
 
 def find(record: StudyRecord) -> Findings:
-    """Gather what there is to tell; a study without any result has only that to tell."""
+    """Gather what there is to tell; where nothing can be chosen, what was tried and confirmed is still told."""
+    lost: dict[str, str] = {}
+    results = _read(lambda: study_results(record), record.CONFIRMED, lost) or []
     try:
         selection = select(record)
     except (NothingFoundError, ConfigError) as error:  # nothing finished, or nothing of what was asked for
-        return Findings(record, None, str(error), None, "", [], {}, None)
+        return Findings(record, None, str(error), None, "", results, {}, None, lost, candidates(record))
     pick, why = selection.pick()
-    lost: dict[str, str] = {}
-    results = _read(lambda: study_results(record), record.CONFIRMED, lost) or []
     rivals = {method: selection.best_of(method, pick) for method in COMPARED}
     shown = {role: _result(item, results) for role, item in {"pick": pick, **rivals}.items() if item}
     receipt = _read(lambda: _receipt(record, shown), record.RECEIPT, lost)
-    return Findings(record, selection, "", pick, why, results, shown, receipt, lost)
+    return Findings(record, selection, "", pick, why, results, shown, receipt, lost, selection.everything)
 
 
 def _read(read: Callable[[], Found], name: str, lost: dict[str, str]) -> Found | None:

@@ -15,6 +15,8 @@ CELL_HEIGHT, STRIP = 46, 0.42
 """Height of a cell, and of the strips above and below them that hold the names of special cases, in cells."""
 INSET = 0.045
 """From the edge of a cell to an outline: a share of the cell."""
+ENOUGH = 3
+"""Trials of a cell whose mean may be called the best: that of one is luck."""
 
 Row = Mapping[str, Any]
 
@@ -36,8 +38,9 @@ def grid_figure(
         return None
     caption = (
         "Means over the trials of each number of inputs N and exits K, with the number of trials below; darker is "
-        "better, the star is the best cell, and empty cells were not tried. Outlined: SE (one input, one exit), "
-        "EE (one input, several exits), MIMO (several inputs, one exit), MIMMO (several inputs, all exits)."
+        "better, and empty cells were not tried. The star is the best cell of at least "
+        f"{ENOUGH} trials; a hollow star, where no cell has so many, is the best of fewer. Outlined: SE (one input, "
+        "one exit), EE (one input, several exits), MIMO (several inputs, one exit), MIMMO (several inputs, all exits)."
     )
     panels = (grid_panel(rows, item, depth=depth, max_inputs=max_inputs) for item, rows in known)
     return Figure(name, title, caption, tuple(panels))
@@ -46,7 +49,7 @@ def grid_figure(
 def grid_panel(rows: Sequence[Row], item: Objective, *, depth: int, max_inputs: int) -> alt.LayerChart:
     """The heat map of one metric."""
     cells = [_cell(row) for row in rows if is_known(row["value"])]
-    best = min(cells, key=lambda cell: item.loss(cell["value"]))
+    best = _best_cell(cells, item)
     tried = {(cell["inputs"], cell["exits"]) for cell in cells}
     empty = [_square(n, k) for n in range(1, max_inputs + 1) for k in range(1, depth + 1) if (n, k) not in tried]
     sides = {"x2": "x2:Q", "y2": "y2:Q"}
@@ -67,7 +70,7 @@ def grid_panel(rows: Sequence[Row], item: Objective, *, depth: int, max_inputs: 
         base.mark_rect(stroke=GREY, strokeOpacity=0.35, strokeWidth=0.6).encode(colour, tooltip=told, **sides),
         base.mark_text(fontSize=12, dy=-3).encode(text=alt.Text("value:Q", format=number_format(values)), **centre),
         base.mark_text(fontSize=9.5, dy=11).encode(text=alt.Text("count:N"), **centre),
-        _best(best, axes, centre["color"]),
+        _star(best, axes, centre["color"]),
         *_outlines(depth, max_inputs, axes, sides),
     ]
     told_best = f"best: N={best['inputs']} K={best['exits']}, {best['value']:.4g} over {best['count']}"
@@ -122,11 +125,19 @@ def _empty_cells(squares: Sequence[Row], axes: Mapping[str, Any], sides: Mapping
     return drawn
 
 
-def _best(cell: Row, axes: Mapping[str, Any], colour: Any) -> alt.Chart:
-    """A star in the upper right corner of a cell."""
+def _best_cell(cells: Sequence[Row], item: Objective) -> Row:
+    """The best of those with enough trials, or where there is none of all."""
+    known_well = [cell for cell in cells if cell["trials"] >= ENOUGH]
+    return min(known_well or cells, key=lambda cell: item.loss(cell["value"]))
+
+
+def _star(cell: Row, axes: Mapping[str, Any], colour: Any) -> alt.Chart:
+    """A star in the upper right corner of a cell, hollow where its mean is of few trials."""
     place = {**cell, "right": cell["x2"] - 0.14, "above": cell["y2"] - 0.2}
     chart = alt.Chart(alt.Data(values=[place])).encode(x=same_axis(axes["x"], "right"), y=same_axis(axes["y"], "above"))
-    drawn: alt.Chart = chart.mark_point(shape=star(5), filled=True, size=45, opacity=1).encode(fill=colour)
+    is_sure = cell["trials"] >= ENOUGH
+    mark = chart.mark_point(shape=star(5), filled=is_sure, size=45, opacity=1, strokeWidth=0 if is_sure else 1)
+    drawn: alt.Chart = mark.encode(fill=colour) if is_sure else mark.encode(stroke=colour)
     return drawn
 
 

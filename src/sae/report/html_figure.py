@@ -37,7 +37,7 @@ def render_figure(figure: Figure) -> str:
 
 def figure_data(figures: Iterable[Figure]) -> str:
     """All charts and their theme as JSON that may stand inside a script element."""
-    config = {**chart_config(ON_PAGE), "padding": {"left": 0, "right": 4, "top": 4, "bottom": 0}}
+    config = {**chart_config(ON_PAGE), "padding": {"left": 0, "right": 4, "top": 4, "bottom": 6}}
     config["legend"] |= {"orient": "bottom", "direction": "horizontal"}
     texts = Texts()
     charts = {figure.name: [pack_spec(page_spec(panel), texts) for panel in figure.panels] for figure in figures}

@@ -1,6 +1,7 @@
 """Tables of a report as HTML; page.js sorts them and shortens the long ones."""
 
 import math
+from collections.abc import Iterable
 from html import escape
 
 from sae.report.content import Cell, Column, Table, show
@@ -12,6 +13,12 @@ LONGEST = 15
 WIDEST = 40
 """Characters of a text that stays on one line."""
 
+FEW, SHORT = 4, 80
+"""Columns, and characters in each, that fit side by side on a phone."""
+
+GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"))
+"""Where a line must not end, and what stands there in its place."""
+
 DIRECTIONS = {"↑": "higher is better", "↓": "lower is better"}
 
 
@@ -22,11 +29,12 @@ def render_table(table: Table) -> str:
     head = "".join(_heading(column, right) for column, right in zip(table.columns, numeric, strict=True))
     body = "\n".join(_row(row, table.columns, numeric) for row in table.rows)
     is_long = len(table.rows) > LONGEST
+    kinds = [*(["long"] if is_long else []), *(["few"] if _is_few(table) else [])]
     more = f'<button type="button" class="more needs-script">Show all {len(table.rows)} rows</button>'
     return f"""<figure class="table" id="table-{name}">
 <h3 id="title-{name}">{title}</h3>
 <div class="scroll" role="region" aria-labelledby="title-{name}" tabindex="0">
-<table{' class="long"' if is_long else ""}>
+<table{f' class="{" ".join(kinds)}"' if kinds else ""}>
 <thead><tr>{head}</tr></thead>
 <tbody>
 {body}
@@ -41,6 +49,16 @@ def render_table(table: Table) -> str:
 def _is_numeric(table: Table, index: int) -> bool:
     values = [row[index].value for row in table.rows]
     return any(value is not None for value in values) and not any(isinstance(value, str) for value in values)
+
+
+def _is_few(table: Table) -> bool:
+    """Whether all columns can be seen at once on a phone, in small letters."""
+    longest = max((len(show(cell, column)) for row in table.rows for cell, column in _pairs(row, table)), default=0)
+    return len(table.columns) <= FEW and longest <= SHORT
+
+
+def _pairs(row: tuple[Cell, ...], table: Table) -> Iterable[tuple[Cell, Column]]:
+    return zip(row, table.columns, strict=True)
 
 
 def _heading(column: Column, numeric: bool) -> str:
@@ -60,6 +78,8 @@ def _row(row: tuple[Cell, ...], columns: tuple[Column, ...], numeric: list[bool]
 def _cell(cell: Cell, column: Column, numeric: bool) -> str:
     """A value as people read it, with its number in full to sort by."""
     text = escape(show(cell, column))
+    for loose, glued in GLUED:
+        text = text.replace(loose, glued)
     kind = ' class="long-text"' if len(text) > WIDEST else _alignment(numeric)
     content = f"<strong>{text}</strong>" if cell.strong else text
     return f"<td{kind}{_sort_key(cell)}><div>{content}</div></td>"

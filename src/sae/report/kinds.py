@@ -73,3 +73,5 @@ LOOKS: dict[str, Look] = {
     "SE": Look("SAE: SE", ORANGE, cross(0.34, 0.125)),
 }
 """By `Candidate.kind`."""
+SAE_KINDS = ("I/B", "EE", "MIMMO", "MIMO", "SE")
+"""Those that are single architecture ensembles, and have exits to be read at."""

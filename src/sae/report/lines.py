@@ -1,4 +1,4 @@
-"""Curves of several configurations in one panel: each in the colour of its class, its label behind its end."""
+"""Curves of several configurations in one panel: each in the colour of its class, its label behind its end or below."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,11 +16,12 @@ LABEL_GAP, LETTER = 0.065, 0.021
 Row = Mapping[str, Any]
 
 
-def curve_looks(compared: Mapping[str, str]) -> tuple[alt.Color, alt.StrokeDash]:
+def curve_looks(compared: Mapping[str, str], *, legend: bool = False) -> tuple[alt.Color, alt.StrokeDash]:
     """Colour and dashes by the field `label`.
 
     Args:
         compared: By label, the class.
+        legend: Whether they are named below the panel, one below the other, so that long labels fit on a phone.
     """
     seen: dict[str, int] = {}
     dashes = []
@@ -30,7 +31,11 @@ def curve_looks(compared: Mapping[str, str]) -> tuple[alt.Color, alt.StrokeDash]
         seen[colour] = seen.get(colour, 0) + 1
     colours = alt.Scale(domain=list(compared), range=[LOOKS[kind].colour for kind in compared.values()])
     patterns = alt.Scale(domain=list(compared), range=dashes)
-    return alt.Color("label:N", scale=colours, legend=None), alt.StrokeDash("label:N", scale=patterns, legend=None)
+    below = alt.Legend(
+        title=None, orient="bottom", direction="vertical", columns=1, symbolType="stroke", labelLimit=0, offset=6
+    )
+    shown = below if legend else None
+    return alt.Color("label:N", scale=colours, legend=shown), alt.StrokeDash("label:N", scale=patterns, legend=shown)
 
 
 def label_space(labels: Sequence[str]) -> float:

@@ -61,6 +61,26 @@
     });
   }
 
+  // What is folded away is open in print, and opened by a link to it also where the browser would not.
+  const folded = [...document.querySelectorAll("details")];
+  let unfolded = [];
+  const unfold = () => {
+    const closed = folded.filter((one) => !one.open);
+    unfolded.push(...closed);
+    closed.forEach((one) => { one.open = true; });
+  };
+  const fold = () => {
+    unfolded.forEach((one) => { one.open = false; });
+    unfolded = [];
+  };
+  const print = matchMedia("print");
+  print.addEventListener("change", () => (print.matches ? unfold() : fold()));
+  addEventListener("beforeprint", unfold);
+  addEventListener("afterprint", fold);
+  for (const link of document.querySelectorAll('a[href="#words"]')) {
+    link.addEventListener("click", () => { folded.forEach((one) => { one.open = true; }); });
+  }
+
   // Commands: copied where the browser lets us, else selected for the reader to copy.
   const copyOf = async (code) => {
     try {

@@ -23,6 +23,8 @@ BEFORE_PAINT = """(() => {
   root.dataset.theme = kept || (dark ? "dark" : "light");
 })();"""
 """Chooses the theme before anything is seen."""
+WORDS = "words"
+"""Where the list of words is on the page."""
 
 
 def write_page(report: Report, path: Path) -> None:
@@ -38,7 +40,8 @@ def render_page(report: Report) -> str:
         style=f"{palette_css()}\n{_asset('page.css')}",
         before=BEFORE_PAINT,
         facts="".join(f"<li>{escape(fact)}</li>" for fact in report.facts),
-        lead=_render_lead(report.lead),
+        lead=_render_lead(report.lead, has_words=bool(report.words)),
+        words=_render_words(report.words),
         contents=_render_contents(report.sections),
         sections="\n".join(_render_section(section) for section in report.sections),
         figures=figure_data(report.figures()),
@@ -47,15 +50,31 @@ def render_page(report: Report) -> str:
     )
 
 
-def _render_lead(lead: Lead) -> str:
+def _render_lead(lead: Lead, has_words: bool) -> str:
     reasons = "".join(f"<li>{prose(reason)}</li>" for reason in lead.reasons)
     parts = [
         f'<p class="sentence">{prose(lead.sentence)}</p>',
         f'<ul class="reasons">{reasons}</ul>' if reasons else "",
+        f'<p class="to-words"><a href="#{WORDS}">Words on this page</a></p>' if has_words else "",
         render_table(lead.receipt) if lead.receipt else "",
         *(_render_command(command, purpose) for command, purpose in lead.commands),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _render_words(words: tuple[tuple[str, str], ...]) -> str:
+    """A list that is folded away; a link to what is inside opens it."""
+    if not words:
+        return ""
+    listed = "\n".join(f"<dt>{escape(word)}</dt><dd>{prose(meaning)}</dd>" for word, meaning in words)
+    return f"""<section class="words">
+<details>
+<summary>Words on this page</summary>
+<dl id="{WORDS}">
+{listed}
+</dl>
+</details>
+</section>"""
 
 
 def _render_command(command: str, purpose: str) -> str:

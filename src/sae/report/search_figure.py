@@ -10,7 +10,7 @@ from sae.analysis.pareto import usual_worst
 from sae.objectives import Objective
 from sae.report.axes import GREY, heading, is_known, layered, rounded, told
 from sae.report.content import Figure
-from sae.report.kinds import LOOKS
+from sae.report.kinds import LOOKS, SAE_KINDS
 from sae.report.scatter import (
     Pair,
     Point,
@@ -43,9 +43,13 @@ def search_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str,
     if not known:
         return None
     front = sum(bool(point["front"]) for point in points)
+    among = (
+        f"Strong: the {front} of the front, which no other beats; faint: the other {len(points) - front}; ringed: the "
+        "pick."
+    )
     caption = (
-        f"Every configuration on validation. Strong: the {front} of the front, which no other beats; faint: the "
-        f"other {len(points) - front}; ringed: the pick. Costs are on logarithmic axes."
+        f"Every configuration on validation. {among if front else 'There is no front among them.'} Costs are on "
+        "logarithmic axes."
     )
     panels = (search_panel(points, *pair, pairs=known, legend=pair is known[0]) for pair in known)
     return Figure(name, title, caption, tuple(panels))
@@ -78,7 +82,7 @@ def search_panel(
 
 
 def _row(point: Point, x: Objective, y: Objective, shown: Sequence[Objective]) -> dict[str, Any]:
-    more = {key: point[key] if point[key] is not None else "–" for key in MORE if key in point}
+    more = more_of(point)
     values = {f"v{index}": told(item, point.get(item.name)) for index, item in enumerate(shown)}
     return {
         "id": f"{point['label']} {point.get('eval_exits', '')}",
@@ -91,6 +95,12 @@ def _row(point: Point, x: Objective, y: Objective, shown: Sequence[Objective]) -
         **more,
         **values,
     }
+
+
+def more_of(point: Point) -> dict[str, Any]:
+    """What else is told of a configuration; only an SAE has a K′ to be read at."""
+    more = {key: point[key] if point[key] is not None else "–" for key in MORE if key in point}
+    return {**more, "eval_exits": "–"} if "eval_exits" in more and point["kind"] not in SAE_KINDS else more
 
 
 def known_points(points: Sequence[Point], x: Objective, y: Objective) -> list[Point]:

@@ -1,6 +1,7 @@
 """Sections about the trials of a study: what was found, which N, K, depths and settings did well, and all there is."""
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sae.analysis.candidates import Candidate, damages, summary
@@ -8,8 +9,9 @@ from sae.analysis.depth import depth_preference, input_preference, read_preferen
 from sae.analysis.grids import grid_means
 from sae.analysis.influence import influence
 from sae.analysis.progress import trial_counts
-from sae.analysis.selection import Selection, failures
+from sae.analysis.selection import failures
 from sae.objectives import objective
+from sae.report.class_fronts import class_fronts_table
 from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section
 from sae.report.depth_figure import depth_figure
@@ -19,7 +21,7 @@ from sae.report.search_figure import hypervolume_figure, search_scatter
 from sae.report.study_tables import front_table, influence_table, trials_table
 
 MOST_NOTES = 10
-"""Trials whose end is told; the table of all has the rest."""
+"""Trials whose end is told one by one."""
 
 
 def search_section(found: Findings) -> Section:
@@ -30,19 +32,20 @@ def search_section(found: Findings) -> Section:
         for method, states in counts.items()
     )
     intro = f"Trials: {'; '.join(told) or 'none has begun'}. Everything here is of the validation split."
-    notes = [Note(text) for text in _losses(found)][:MOST_NOTES]
-    if found.selection is None:
-        return section("search", "What the search found", intro, Note(f"No front yet: {found.missing}."), *notes)
-    selection = found.selection
-    points = [_point(item, selection, found.pick) for item in selection.candidates]
+    title, selection = "What the search found", found.selection
+    points = [_point(item, selection.front if selection else [], found.pick) for item in found.candidates]
+    scatter = search_scatter(points, found.pairs(), name="search", title="Every configuration tried")
+    if selection is None:
+        return section("search", title, intro, Note(f"No front yet: {found.missing}."), scatter, *_notes(found))
     return section(
         "search",
-        "What the search found",
+        title,
         intro,
-        search_scatter(points, found.pairs(), name="search", title="Every configuration tried"),
+        scatter,
         hypervolume_figure(selection.history(), name="hypervolume", title="How the front grew"),
         front_table(selection, found.task),
-        *notes,
+        class_fronts_table(selection, found.task),
+        *_notes(found),
     )
 
 
@@ -117,23 +120,32 @@ def trials_section(found: Findings) -> Section:
     return section("all-trials", "All trials", "At the K they were trained for, on validation.", table)
 
 
-def _point(item: Candidate, selection: Selection, pick: Candidate | None) -> dict[str, Any]:
+def _point(item: Candidate, front: Sequence[Candidate], pick: Candidate | None) -> dict[str, Any]:
     return {
         "kind": item.kind,
         "label": item.trial.name,
         "settings": summary(item.config),
         "eval_exits": item.eval_exits,
-        "front": any(item is other for other in selection.front),
+        "front": any(item is other for other in front),
         "pick": item is pick,
         "command": train_command(item.config),
         **item.values,
     }
 
 
+def _notes(found: Findings) -> list[Note]:
+    """What was left out and why, up to `MOST_NOTES`, and how many more there are."""
+    losses = list(_losses(found))
+    more = len(losses) - MOST_NOTES
+    command = f"sae runs {shlex.quote(str(found.record.path))} --state failed,damaged"
+    rest = [f"And {more} more: `{command}` lists them."] if more > 0 else []
+    return [Note(text) for text in (*losses[:MOST_NOTES], *rest)]
+
+
 def _losses(found: Findings) -> Iterable[str]:
     """What was left out, by its reason."""
-    trials, selection = list(found.record.trials()), found.selection
-    for name, reason in damages(trials, selection.everything if selection else []).items():
+    trials = list(found.record.trials())
+    for name, reason in damages(trials, found.candidates).items():
         yield f"Left out, damaged: {name}: {reason}"
     for name, reason in failures(trials).items():
         yield f"Failed: {name}: {reason}"
