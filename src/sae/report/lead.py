@@ -34,7 +34,10 @@ THAN = {BETTER: "better than", WORSE: "worse than", ALIKE: "not told apart from"
 def study_lead(found: Findings) -> Lead:
     """The recommendation of a study; of one without results, what is missing."""
     if found.pick is None:
-        again = (f"sae search … --out {shlex.quote(str(found.record.path))}", "Continue the search.")
+        folder = shlex.quote(str(found.record.path))
+        again = (f"sae search … --out {folder}", "Continue the search.")
+        if found.candidates:  # and yet none of them can be chosen
+            again = (f"sae pareto {folder} --max NAME=NUMBER", "See what there is within other limits.")
         missing = f"{found.missing[:1].upper()}{found.missing[1:]}."
         return Lead("Nothing can be recommended yet.", (missing,), None, (again,))
     first, *others = [*claims(found), ""]
