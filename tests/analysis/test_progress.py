@@ -5,7 +5,14 @@ import pytest
 
 from sae.analysis.candidates import candidates, losses_of
 from sae.analysis.pareto import hypervolume, normalised
-from sae.analysis.progress import REFERENCE, grid_counts, hypervolume_history, trial_counts
+from sae.analysis.progress import (
+    REFERENCE,
+    ExactShare,
+    SampledShare,
+    grid_counts,
+    hypervolume_history,
+    trial_counts,
+)
 from sae.objectives import limits, objectives
 from sae.study_record import StudyRecord
 from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
@@ -70,3 +77,41 @@ def test_sae_trials_are_counted_by_n_and_k(study: StudyRecord) -> None:
         {"inputs": 2, "exits": 3, "trials": 1, "finished": 0},
         {"inputs": 3, "exits": 3, "trials": 1, "finished": 1},
     ]
+
+
+@pytest.mark.parametrize("num_objectives", [2, 3])
+def test_the_estimated_share_is_near_the_exact_one(num_objectives: int) -> None:
+    points = np.random.default_rng(1).random((30, num_objectives))
+    exact, sampled = ExactShare(num_objectives), SampledShare(num_objectives)
+    for some in (points[:10], points[10:]):
+        exact.add(some)
+        sampled.add(some)
+        assert sampled.share == pytest.approx(exact.share, abs=0.008)
+
+
+def test_the_estimate_leaves_out_what_is_not_finite_and_never_falls() -> None:
+    sampled = SampledShare(7)
+    sampled.add(np.full((1, 7), np.nan))
+    assert sampled.share == 0
+    shares = []
+    for one in np.random.default_rng(2).random((20, 7)):
+        sampled.add(one[None])
+        shares.append(sampled.share)
+    assert shares == sorted(shares)
+    sampled.add(np.zeros((1, 7)))
+    assert sampled.share == 1
+
+
+def test_a_point_covers_its_own_share_of_seven_objectives() -> None:
+    sampled = SampledShare(7)
+    sampled.add(np.full((1, 7), 0.1))
+    assert sampled.share == pytest.approx((1.0 / 1.1) ** 7, abs=0.008)
+
+
+def test_a_study_of_four_objectives_is_estimated(study: StudyRecord) -> None:
+    four = objectives((*OBJECTIVES, "f1"), TASK)
+    found = candidates(study)
+    last = hypervolume_history(study.trials(), found, four)[-1]["hypervolume"]
+    exact = ExactShare(4)
+    exact.add(normalised(losses_of(found, four)))
+    assert last == pytest.approx(exact.share, abs=0.008)
