@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from sae.analysis.ranking import mean_ranks
-from sae.analysis.results import Result, run_results
+from sae.analysis.results import Result, Where, run_results
 from sae.errors import RecordError
 from sae.record import RunRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section, shift_section
@@ -94,10 +94,11 @@ def _ranks(found: Sequence[Findings]) -> Section:
         for item in (item for item in found if item.task == task and item.results):
             by_data.setdefault(item.data_name, []).extend(item.results)
         metrics = [*_shared_metrics(found, task), *COSTS]
-        for where, known in (("test", by_data), ("shift", _shifted(by_data))):
-            if known:
-                ranks = mean_ranks(known, metrics, task, where)  # type: ignore[arg-type]
-                tables.append(rank_table(ranks, where, name=f"ranks-{task}-{where}"))  # type: ignore[arg-type]
+        known: dict[Where, Mapping[str, Sequence[Result]]] = {"test": by_data, "shift": _shifted(by_data)}
+        for where, results in known.items():
+            if results:
+                ranks = mean_ranks(results, metrics, task, where)
+                tables.append(rank_table(ranks, where, name=f"ranks-{task}-{where}"))
     intro = "Mean over a class's confirmed configurations, ranked among the classes, averaged over data sets."
     missing = None if tables else Note("Nothing was confirmed in any of them yet.")
     return section("across-data-sets", "Across data sets", intro, *tables, missing)

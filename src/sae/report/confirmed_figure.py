@@ -13,15 +13,15 @@ from sae.report.scatter import (
     Pair,
     class_looks,
     classes_of,
+    more_of,
     pair_axes,
     pair_name,
     panel_key,
     pick_layers,
     point_layer,
+    point_tooltips,
     shown_values,
-    value_tooltips,
 )
-from sae.report.search_figure import TOLD, more_of
 
 Row = Mapping[str, Any]
 
@@ -65,14 +65,10 @@ def confirmed_panel(
     axes = pair_axes(across, up)
     base = alt.Chart().encode(**axes)
     looks = class_looks(classes_of(rows), legend=legend)
-    names = [alt.Tooltip(f"{key}:N", title=title) for key, title in TOLD if any(key in row for row in drawn)]
-    more = [
-        alt.Tooltip("seeds:Q"),
-        *([alt.Tooltip("command:N", title="train it")] if any("command" in row for row in drawn) else []),
-    ]
+    tooltip = point_tooltips(drawn, shown, alt.Tooltip("seeds:Q"))
     layers = [
         *_bars(drawn, base, axes, looks[0]),
-        point_layer(base, looks, [*names, *value_tooltips(shown), *more], panel=panel_key(x, y), legend=legend),
+        point_layer(base, looks, tooltip, panel=panel_key(x, y), legend=legend),
         *pick_layers(drawn, base, across, up),
     ]
     return layered(drawn, layers, heading(pair_name(x, y), _seeds(rows)))

@@ -8,7 +8,7 @@ import altair as alt
 
 from sae.objectives import COST_OBJECTIVES, SHIFTED, Objective
 from sae.report.axes import EDGE, GREY, HEIGHT, axis_domain, name_of, rim, value_axis
-from sae.report.kinds import LOOKS
+from sae.report.kinds import LOOKS, SAE_KINDS
 from sae.report.metric_names import NAMES
 
 FAINT, STRONG, HIDDEN = 0.3, 1.0, 0.04
@@ -25,6 +25,8 @@ BESIDE, BEYOND = 10, 17
 Point = Mapping[str, Any]
 Pair = tuple[Objective, Objective]
 Axis = tuple[Objective, Sequence[float]]
+MORE = ("settings", "eval_exits", "command")
+TOLD = (("label", "configuration"), ("method", "class"), ("settings", "settings"), ("eval_exits", "K′"))
 
 
 def usual_pairs(quality: Objective, calibration: Objective, nll: Objective) -> list[Pair]:
@@ -174,6 +176,22 @@ def shown_values(points: Sequence[Mapping[str, Any]], pairs: Sequence[Pair]) -> 
     """The objectives of all pairs that some point has a value of, each once."""
     every = {item.name: item for pair in pairs for item in pair}
     return [item for name, item in every.items() if any(point.get(name) is not None for point in points)]
+
+
+def point_tooltips(
+    rows: Sequence[Mapping[str, Any]], shown: Sequence[Objective], *more: alt.Tooltip
+) -> list[alt.Tooltip]:
+    """What is told of the point under the pointer: what it is, its values, and how to train it."""
+    known = {key for row in rows for key in row}
+    names = (alt.Tooltip(f"{key}:N", title=title) for key, title in TOLD if key in known)
+    command = [alt.Tooltip("command:N", title="train it")] if "command" in known else []
+    return [*names, *value_tooltips(shown), *more, *command]
+
+
+def more_of(point: Point) -> dict[str, Any]:
+    """What else is told of a configuration; only an SAE has a K′ to be read at."""
+    more = {key: point[key] if point[key] is not None else "–" for key in MORE if key in point}
+    return {**more, "eval_exits": "–"} if "eval_exits" in more and point["kind"] not in SAE_KINDS else more
 
 
 def value_tooltips(shown: Sequence[Objective]) -> list[alt.Tooltip]:

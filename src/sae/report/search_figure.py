@@ -10,23 +10,21 @@ from sae.analysis.pareto import usual_worst
 from sae.objectives import Objective
 from sae.report.axes import GREY, heading, is_known, layered, rounded, told
 from sae.report.content import Figure
-from sae.report.kinds import LOOKS, SAE_KINDS
+from sae.report.kinds import LOOKS
 from sae.report.scatter import (
     Pair,
     Point,
     class_looks,
     classes_of,
+    more_of,
     pair_axes,
     pair_name,
     panel_key,
     pick_layers,
     point_layer,
+    point_tooltips,
     shown_values,
-    value_tooltips,
 )
-
-MORE = ("settings", "eval_exits", "command")
-TOLD = (("label", "configuration"), ("method", "class"), ("settings", "settings"), ("eval_exits", "K′"))
 
 
 def search_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str) -> Figure | None:
@@ -73,10 +71,7 @@ def search_panel(
     across, up = (x, [row["x"] for row in rows]), (y, [row["y"] for row in rows])
     base = alt.Chart().encode(**pair_axes(across, up))
     looks = class_looks(classes_of(points), legend=legend)
-    names = [alt.Tooltip(f"{key}:N", title=title) for key, title in TOLD if any(key in row for row in rows)]
-    command = [alt.Tooltip("command:N", title="train it")] if any("command" in row for row in rows) else []
-    tooltip = [*names, *value_tooltips(shown), *command]
-    points_drawn = point_layer(base, looks, tooltip, panel=panel_key(x, y), legend=legend)
+    points_drawn = point_layer(base, looks, point_tooltips(rows, shown), panel=panel_key(x, y), legend=legend)
     layers = [points_drawn, *pick_layers(rows, base, across, up)]
     return layered(rows, layers, heading(pair_name(x, y), _out_of_view(known_points(points, x, y), near)))
 
@@ -95,12 +90,6 @@ def _row(point: Point, x: Objective, y: Objective, shown: Sequence[Objective]) -
         **more,
         **values,
     }
-
-
-def more_of(point: Point) -> dict[str, Any]:
-    """What else is told of a configuration; only an SAE has a K′ to be read at."""
-    more = {key: point[key] if point[key] is not None else "–" for key in MORE if key in point}
-    return {**more, "eval_exits": "–"} if "eval_exits" in more and point["kind"] not in SAE_KINDS else more
 
 
 def known_points(points: Sequence[Point], x: Objective, y: Objective) -> list[Point]:

@@ -33,7 +33,12 @@ def search_section(found: Findings) -> Section:
     )
     intro = f"Trials: {'; '.join(told) or 'none has begun'}. Everything here is of the validation split."
     title, selection = "What the search found", found.selection
-    points = [_point(item, selection.front if selection else [], found.pick) for item in found.candidates]
+    commands = {item.trial.name: train_command(item.config) for item in _one_of_each_trial(found.candidates)}
+    front = {id(item) for item in selection.front} if selection else set()
+    points = [
+        {**_point(item), "front": id(item) in front, "pick": item is found.pick, "command": commands[item.trial.name]}
+        for item in found.candidates
+    ]
     scatter = search_scatter(points, found.pairs(), name="search", title="Every configuration tried")
     if selection is None:
         return section("search", title, intro, Note(f"No front yet: {found.missing}."), scatter, *_notes(found))
@@ -120,15 +125,17 @@ def trials_section(found: Findings) -> Section:
     return section("all-trials", "All trials", "At the K they were trained for, on validation.", table)
 
 
-def _point(item: Candidate, front: Sequence[Candidate], pick: Candidate | None) -> dict[str, Any]:
+def _one_of_each_trial(found: Sequence[Candidate]) -> list[Candidate]:
+    """A network is the same at every K′."""
+    return list({item.trial.name: item for item in found}.values())
+
+
+def _point(item: Candidate) -> dict[str, Any]:
     return {
         "kind": item.kind,
         "label": item.trial.name,
         "settings": summary(item.config),
         "eval_exits": item.eval_exits,
-        "front": any(item is other for other in front),
-        "pick": item is pick,
-        "command": train_command(item.config),
         **item.values,
     }
 
