@@ -1,0 +1,157 @@
+"""A stored run and study are read and reported as they were when they were written: formats, keys and numbers stay."""
+
+import csv
+import json
+import math
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sae.cli import app
+from sae.record import RunRecord
+from sae.report.build import report_of
+from sae.study_record import StudyRecord
+
+HERE = Path(__file__).parent
+EXPECTED = HERE / "expected"
+WRITE = "--write-golden" in sys.argv
+"""Never pass it with a version that is newer than the folders."""
+TRAIN = "--data digits --method sae --backbone vgg --depth 3 --inputs 2 --exits 2 --epochs 3 --set train.lr=3e-3"
+COMMANDS = {
+    "pareto": "pareto study",
+    "pareto-limits": "pareto study --objectives nll,f1,flops,params --max flops=100000",
+    "pareto-sae": "pareto study --method sae --objectives nll,cc_ece,shipped_flops",
+    "pick": "pick study",
+    "pick-f1": "pick study --prefer f1",
+    "runs": "runs . --sort nll",
+    "search": "search --config study.yaml --out study",
+    "cost": "cost --method sae --backbone vgg --input-shape 1,16,16 --outputs 10 --inputs 2 --active 0,1,1,0,2",
+    "train": f"train {TRAIN} --out run",
+}
+"""Commands that only read what is there."""
+COMPUTED = {
+    "evaluate": "evaluate run --calibrate",
+    "evaluate-exits": "evaluate study/trials/sae/00002-f3ad97ea --split val --eval-exits 1",
+    "export": "export study --out study/shipped/model.onnx",
+    "train-again": f"train {TRAIN} --out again",
+}
+"""Commands that compute, whose numbers may differ in their last digits from one machine to another."""
+PROSE = ("why", "error")
+"""Texts for people, whose words may change."""
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of the folders as working directory: paths in the outputs are relative to it."""
+    place, before = tmp_path_factory.mktemp("golden"), Path.cwd()
+    for name in ("run", "study"):
+        shutil.copytree(HERE / name, place / name)
+    shutil.copy(HERE / "study.yaml", place)
+    os.chdir(place)
+    yield place
+    os.chdir(before)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *COMPUTED])
+def test_commands_tell_the_same_of_it(golden: Path, name: str) -> None:
+    result = CliRunner().invoke(app, [*(COMMANDS | COMPUTED)[name].split(), "--json"])
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    check(printed, EXPECTED / f"{name}.json", 2e-3 if name in COMPUTED else 1e-12)
+
+
+def test_a_run_is_written_in_the_same_files(golden: Path) -> None:
+    CliRunner().invoke(app, [*COMPUTED["train-again"].split(), "--json"])
+    again = golden / "again"
+    assert {path.name for path in again.iterdir()} - {".lock"} == {path.name for path in (HERE / "run").iterdir()}
+    assert (again / "config.yaml").read_bytes() == (HERE / "run" / "config.yaml").read_bytes()
+    for name in ("metrics.json", "curves.json"):
+        check_equal(json.loads((again / name).read_text()), json.loads((HERE / "run" / name).read_text()), 2e-3, name)
+    ended, before = (json.loads((folder / "status.json").read_text()) for folder in (again, HERE / "run"))
+    assert ended.keys() == before.keys()
+    assert ended["state"] == before["state"]
+    header = (HERE / "run" / "history.csv").read_text().splitlines()[0]
+    assert (again / "history.csv").read_text().splitlines()[0] == header
+
+
+@pytest.mark.parametrize("folder", ["study", "run"])
+def test_tables_of_the_report_hold_the_same_numbers(golden: Path, folder: str) -> None:
+    result = CliRunner().invoke(app, ["report", folder, "--out", f"{folder}.html", "--tables", f"{folder}-tables"])
+    assert result.exit_code == 0, result.output
+    tables = {path.stem: numbers_in_table(path) for path in sorted((golden / f"{folder}-tables").glob("*.csv"))}
+    check(tables, EXPECTED / f"tables-{folder}.json", 1e-9)
+
+
+@pytest.mark.parametrize("folder", ["study", "run"])
+def test_figures_of_the_report_show_the_same_numbers(golden: Path, folder: str) -> None:
+    del golden
+    studies, runs = ([StudyRecord(Path("study"))], []) if folder == "study" else ([], [RunRecord(Path("run"))])
+    figures = {
+        figure.name: [shown_numbers(panel) for panel in figure.panels] for figure in report_of(studies, runs).figures()
+    }
+    check(figures, EXPECTED / f"figures-{folder}.json", 1e-9)
+
+
+def numbers_in_table(path: Path) -> list[list[float | str | None]]:
+    """Cells of a table without its header, numbers as such; of texts only whether there is one."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return [[number_of(cell) for cell in row] for row in rows]
+
+
+def number_of(text: str) -> float | str | None:
+    try:
+        return float(text)
+    except ValueError:
+        return "text" if text else None
+
+
+def shown_numbers(panel: Any) -> list[float]:
+    """All numbers of a panel's data, sorted, so that neither order nor the names of columns matter."""
+    values = (value for row in rows_in(panel.to_dict()) for value in row.values())
+    return sorted(float(f"{v:.9g}") for v in values if isinstance(v, int | float) and not isinstance(v, bool))
+
+
+def rows_in(chart: Any) -> Iterator[dict[str, Any]]:
+    """The rows of every data set of a chart, wherever in it they stand."""
+    if isinstance(chart, dict):
+        datasets = [chart["data"].get("values", [])] if isinstance(chart.get("data"), dict) else []
+        for rows in (*datasets, *chart.get("datasets", {}).values()):
+            yield from rows
+        for key, part in chart.items():
+            if key not in ("data", "datasets"):
+                yield from rows_in(part)
+    elif isinstance(chart, list):
+        for part in chart:
+            yield from rows_in(part)
+
+
+def check(found: Any, path: Path, tolerance: float) -> None:
+    if WRITE:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    check_equal(found, json.loads(path.read_text(encoding="utf-8")), tolerance, path.stem)
+
+
+def check_equal(found: Any, expected: Any, tolerance: float, where: str) -> None:
+    """Same keys, same texts, same numbers, down to the last leaf."""
+    if isinstance(expected, dict):
+        assert isinstance(found, dict), where
+        assert list(found) == list(expected), where
+        for key in expected:
+            if key not in PROSE:
+                check_equal(found[key], expected[key], tolerance, f"{where}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), where
+        for index, item in enumerate(expected):
+            check_equal(found[index], item, tolerance, f"{where}[{index}]")
+    elif isinstance(expected, float):
+        assert math.isclose(found, expected, rel_tol=tolerance, abs_tol=tolerance), f"{where}: {found} != {expected}"
+    else:
+        assert found == expected, where
