@@ -26,7 +26,7 @@ from sae.deploy.segments import staged_sessions
 from sae.deploy.session import Session
 from sae.ensemble.pruning import PrunedNetwork
 from sae.methods.sae import Sae
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.run import restore, torch_threads
 
 BATCH, REPEATS = 64, 31

@@ -11,7 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from sae.record import at_exits
+from sae.records.run import at_exits
 
 METRICS = ("f1", "nll", "ece", "cc_ece")
 

@@ -29,7 +29,7 @@ from torch.func import functional_call, stack_module_state
 
 from benchmarks.noise import noise
 from sae.backbones.base import ChannelsLast
-from sae.config import resolve
+from sae.config.run import resolve
 from sae.methods import build_method
 from sae.methods.deep_ensemble import DeepEnsemble
 from sae.training.flat_parameters import FlatParameters

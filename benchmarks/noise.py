@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from sae.core.task import Classification, DataSpec
 from sae.data.dataset import Dataset, Normalisation, Split
-from sae.task import Classification, DataSpec
 
 
 def noise(shape: tuple[int, int, int], num_classes: int, num_samples: int) -> Dataset:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from sae.config import RunConfig
+from sae.config.run import RunConfig
+from sae.config.study import Sampler, StudyConfig
+from sae.core.objectives import objectives
 from sae.data.catalogue import load
-from sae.objectives import objectives
-from sae.record import RunRecord
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.job import Job, Outcome
 from sae.search.method_study import MethodStudy
 from sae.search.space import Space, build_space
 from sae.search.storage import open_studies
-from sae.study_config import Sampler, StudyConfig
-from sae.study_record import StudyRecord
 
 TRIALS, STARTUP, LATE = 45, 10, 10
 """Trials of a search, random ones at its start, and those at its end that are timed."""

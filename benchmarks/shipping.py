@@ -19,14 +19,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.noise import noise
-from sae.config import NetworkConfig
+from sae.config.run import NetworkConfig
+from sae.config.settings import parse
 from sae.data.dataset import Dataset
 from sae.deploy.export import graph_content
 from sae.deploy.graph import ShippedGraph
 from sae.deploy.latency import BATCH, CONTROL, Effort, Timing, interleaved, session_maker
 from sae.methods import Method, build_method
 from sae.methods.sae import Sae
-from sae.settings import parse
 
 MEMBERS = 4
 FASTER = 3.0

@@ -16,10 +16,10 @@ import numpy as np
 from sae.analysis.candidates import Candidate, candidates_of, losses_of
 from sae.analysis.pareto import hypervolume, normalised
 from sae.cli.output import print_message
+from sae.records.study import StudyRecord
 from sae.search.executors.local import LocalExecutor
 from sae.search.plan import resolve_search
 from sae.search.run import run_study
-from sae.study_record import StudyRecord
 
 REFERENCE = 1.1
 

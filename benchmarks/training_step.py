@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.noise import noise
-from sae.config import RunConfig, SaeConfig, resolve
+from sae.config.run import RunConfig, SaeConfig, resolve
+from sae.core.task import Classification, DataSpec
 from sae.measure.cost import measure_cost
 from sae.methods import build_method
 from sae.methods.sae import Sae
-from sae.task import Classification, DataSpec
 from sae.training.memory import keep_freed_memory
 from sae.training.trainer import Trainer
 

@@ -4,7 +4,7 @@ Run: python examples/cost_of_exits.py
 """
 
 from sae import cost_of
-from sae.config import ResnetConfig, SaeConfig
+from sae.config.run import ResnetConfig, SaeConfig
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sae.backbones import BACKBONES
-from sae.config import (
+from sae.config.run import (
     BackboneConfig,
     FcConfig,
     MethodConfig,
@@ -17,11 +17,11 @@ from sae.config import (
     VitConfig,
     resolve,
 )
+from sae.config.settings import parse
+from sae.core.task import Classification, DataSpec, Regression, Task
 from sae.data.dataset import Dataset, Normalisation, Split
 from sae.methods import METHODS, Method, build_method
 from sae.methods.sae import Sae
-from sae.settings import parse
-from sae.task import Classification, DataSpec, Regression, Task
 
 SMALL_BACKBONES: dict[str, BackboneConfig] = {
     "fc": FcConfig(depth=3),

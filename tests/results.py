@@ -6,8 +6,8 @@ from typing import Any
 
 from sae.analysis.candidates import SHIFTED_TEST, kind_of, summary
 from sae.analysis.results import Result, Spread, trained_exits
-from sae.config import RunConfig
-from sae.record import RunRecord
+from sae.config.run import RunConfig
+from sae.records.run import RunRecord
 from tests.builders import run_config
 from tests.studies import DEPTH
 

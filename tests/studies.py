@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sae.config import SaeConfig
-from sae.study_config import StudyConfig
-from sae.study_record import StudyRecord, Trial
+from sae.config.run import SaeConfig
+from sae.config.study import StudyConfig
+from sae.records.study import StudyRecord, Trial
 from tests.builders import run_config
 
 DEPTH = 3

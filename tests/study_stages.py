@@ -6,9 +6,9 @@ from typing import Any
 
 from sae.analysis.candidates import SHIFTED_TEST, Candidate, candidates
 from sae.analysis.selection import select
-from sae.config import SaeConfig
-from sae.record import RunRecord
-from sae.study_record import StudyRecord
+from sae.config.run import SaeConfig
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from tests.studies import DEPTH, METHODS, StudyBuilder, point, sae
 
 SETS = tuple((corruption, severity) for corruption in ("fog", "jpeg_compression") for severity in (1, 5))

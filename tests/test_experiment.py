@@ -11,15 +11,15 @@ import pytest
 import sae.deploy.receipt
 import sae.experiment
 import sae.search.plan
+from sae.core.errors import ConfigError, DataError, ModelError, OtherModelError, ParityError, RecordError
+from sae.core.task import Classification, DataSpec, Regression
 from sae.data import catalogue
-from sae.errors import ConfigError, DataError, ModelError, OtherModelError, ParityError, RecordError
 from sae.experiment import BUDGETS, Place, experiment_layers, presets, read_preset, run_experiment, ship
 from sae.methods.costing import cost_bounds
+from sae.records.study import StudyRecord
 from sae.search.executors.local import LocalExecutor
 from sae.search.plan import SearchPlan, resolve_search
 from sae.search.space import read_space
-from sae.study_record import StudyRecord
-from sae.task import Classification, DataSpec, Regression
 from tests.studies import small_study
 
 METHODS = ("sae", "ensemble", "standard", "mc_dropout", "batch_ensemble")

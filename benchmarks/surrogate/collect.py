@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from sae.config import RunConfig, resolve
-from sae.record import at_exits
-from sae.seeds import derive_seed
+from sae.config.run import RunConfig, resolve
+from sae.core.seeds import derive_seed
+from sae.records.run import at_exits
 from sae.training.run import train
 
 INTS = {"inputs": (1, 4), "exits": (1, 5), "width": (1, 2)}

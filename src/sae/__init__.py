@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sae.backbones import build_backbone as build_backbone
-    from sae.config import RunConfig as RunConfig
-    from sae.config import resolve as resolve
+    from sae.config.run import RunConfig as RunConfig
+    from sae.config.run import resolve as resolve
+    from sae.core.errors import SaeError as SaeError
+    from sae.core.predictive import aggregate as aggregate
+    from sae.core.task import Classification as Classification
+    from sae.core.task import DataSpec as DataSpec
+    from sae.core.task import Regression as Regression
     from sae.deploy.export import export as export
     from sae.deploy.runtime import load as load
     from sae.deploy.runtime import load_adaptive as load_adaptive
-    from sae.errors import SaeError as SaeError
     from sae.measure.cost import measure_cost as measure_cost
     from sae.methods import Method as Method
     from sae.methods import build_method as build_method
     from sae.methods.costing import cost_of as cost_of
-    from sae.predictive import aggregate as aggregate
-    from sae.record import RunRecord as RunRecord
-    from sae.task import Classification as Classification
-    from sae.task import DataSpec as DataSpec
-    from sae.task import Regression as Regression
+    from sae.records.run import RunRecord as RunRecord
     from sae.training.run import evaluate as evaluate
     from sae.training.run import train as train
 
 _HOMES = {
-    "Classification": "sae.task",
-    "DataSpec": "sae.task",
+    "Classification": "sae.core.task",
+    "DataSpec": "sae.core.task",
     "Method": "sae.methods",
-    "Regression": "sae.task",
-    "RunConfig": "sae.config",
-    "RunRecord": "sae.record",
-    "SaeError": "sae.errors",
-    "aggregate": "sae.predictive",
+    "Regression": "sae.core.task",
+    "RunConfig": "sae.config.run",
+    "RunRecord": "sae.records.run",
+    "SaeError": "sae.core.errors",
+    "aggregate": "sae.core.predictive",
     "build_backbone": "sae.backbones",
     "build_method": "sae.methods",
     "cost_of": "sae.methods.costing",
@@ -44,7 +44,7 @@ _HOMES = {
     "load": "sae.deploy.runtime",
     "load_adaptive": "sae.deploy.runtime",
     "measure_cost": "sae.measure.cost",
-    "resolve": "sae.config",
+    "resolve": "sae.config.run",
     "train": "sae.training.run",
 }
 

@@ -13,15 +13,15 @@ from typing import Any
 import yaml
 
 from sae.analysis.selection import select
+from sae.config.settings import Layer, read_yaml, section_name
+from sae.core.errors import ConfigError, ModelError, OtherModelError, did_you_mean
 from sae.data.catalogue import find_entry
-from sae.errors import ConfigError, ModelError, OtherModelError, did_you_mean
+from sae.records.study import StudyRecord
 from sae.report.build import report_of
 from sae.report.page import write_page
 from sae.search.executors import Executor
 from sae.search.plan import SearchPlan
 from sae.search.run import run_study
-from sae.settings import Layer, read_yaml, section_name
-from sae.study_record import StudyRecord
 
 BUDGETS = ("small", "paper")
 YAML = (".yaml", ".yml")

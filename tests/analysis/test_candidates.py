@@ -12,8 +12,8 @@ from sae.analysis.candidates import (
     kind_of,
     summary,
 )
-from sae.objectives import limits, objectives
-from sae.study_record import StudyRecord
+from sae.core.objectives import limits, objectives
+from sae.records.study import StudyRecord
 from tests.builders import run_config
 from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
 

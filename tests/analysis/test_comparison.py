@@ -10,8 +10,8 @@ from scipy.stats import ttest_ind
 
 from sae.analysis.comparison import ALIKE, BETTER, WORSE, compare, difference_probability
 from sae.analysis.results import Result, Spread
-from sae.objectives import objective
-from sae.record import RunRecord
+from sae.core.objectives import objective
+from sae.records.run import RunRecord
 from tests.results import result
 
 F1, NLL = objective("f1", "classification"), objective("nll", "classification")

@@ -7,7 +7,7 @@ import pytest
 from sae.analysis.candidates import candidates, candidates_of
 from sae.analysis.confirmation import summarise
 from sae.analysis.selection import select
-from sae.errors import ConfigError
+from sae.core.errors import ConfigError
 from tests.cli.test_cli import sae
 from tests.studies import StudyBuilder, point, small_study
 from tests.studies import sae as sae_settings

@@ -6,7 +6,7 @@ import pytest
 
 from sae.analysis.curves import GRID, reliability_curve, risk_curve
 from sae.analysis.results import Result
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from tests.results import result, small_config, write_run
 
 SAE = {"name": "sae", "inputs": 2, "exits": 2}

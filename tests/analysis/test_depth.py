@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sae.analysis.depth import Preference, depth_preference, input_preference, read_preferences, resample
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from tests.results import small_config, write_history, write_run
 
 ONE = [{"nll": 1.0}] * 3

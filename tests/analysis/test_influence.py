@@ -9,8 +9,8 @@ from scipy import stats
 
 from sae.analysis.influence import CONTINUOUS, DISCRETE, FEWEST, anova, influence, spearman
 from sae.analysis.trial_values import TrialValues
-from sae.record import RunRecord
-from sae.study_record import Trial
+from sae.records.run import RunRecord
+from sae.records.study import Trial
 from tests.builders import run_config
 
 

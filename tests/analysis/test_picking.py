@@ -5,8 +5,8 @@ import pytest
 from sae.analysis.candidates import candidates, front
 from sae.analysis.picking import pick
 from sae.analysis.selection import select
-from sae.objectives import objective, objectives
-from sae.study_record import StudyRecord
+from sae.core.objectives import objective, objectives
+from sae.records.study import StudyRecord
 from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
 
 TASK = "classification"

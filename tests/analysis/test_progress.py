@@ -13,8 +13,8 @@ from sae.analysis.progress import (
     hypervolume_history,
     trial_counts,
 )
-from sae.objectives import limits, objectives
-from sae.study_record import StudyRecord
+from sae.core.objectives import limits, objectives
+from sae.records.study import StudyRecord
 from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
 
 TASK = "classification"

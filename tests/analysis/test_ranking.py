@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sae.analysis.ranking import average_ranks, class_means, mean_ranks
-from sae.errors import ConfigError
+from sae.core.errors import ConfigError
 from tests.results import result
 
 SE, EE = {"name": "sae", "inputs": 1, "exits": 1}, {"name": "sae", "inputs": 1, "exits": 2}

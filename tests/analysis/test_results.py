@@ -8,9 +8,9 @@ import pytest
 from sae.analysis.candidates import candidates
 from sae.analysis.confirmation import summarise
 from sae.analysis.results import Spread, headline, run_results, study_results, unconfirmed
-from sae.config import RunConfig
-from sae.record import RunRecord
-from sae.study_record import StudyRecord
+from sae.config.run import RunConfig
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from tests.results import result, small_config, write_run, write_shift
 from tests.studies import small_study
 

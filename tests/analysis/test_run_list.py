@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from sae.analysis.run_list import RUNNING, find_runs, list_runs, select_runs, sort_runs
-from sae.errors import ConfigError, RecordError
-from sae.record import RunRecord
-from sae.study_record import DAMAGED
+from sae.core.errors import ConfigError, RecordError
+from sae.records.run import RunRecord
+from sae.records.study import DAMAGED
 from tests.builders import run_config
 from tests.studies import small_study
 
@@ -88,7 +88,7 @@ def test_a_damaged_run_is_told_and_hides_no_other(file: str, folder: Path) -> No
 def test_a_run_whose_folder_is_locked_by_a_process_is_running(folder: Path) -> None:
     run = RunRecord(folder / "alone" / "x")
     lock = "with Folder(Path(sys.argv[1])).lock(): print(flush=True); input()"
-    code = f"import sys\nfrom pathlib import Path\nfrom sae.folder import Folder\n{lock}"
+    code = f"import sys\nfrom pathlib import Path\nfrom sae.records.folder import Folder\n{lock}"
     process = subprocess.Popen(
         [sys.executable, "-c", code, run.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

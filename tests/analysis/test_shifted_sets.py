@@ -7,7 +7,7 @@ import pytest
 from sae.analysis.candidates import SHIFTED_TEST
 from sae.analysis.results import Result
 from sae.analysis.shifted_sets import means_by_set
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from tests.results import result, small_config, write_run
 from tests.study_stages import SETS, write_shift
 

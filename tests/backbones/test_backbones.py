@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from sae.backbones import PlainNetwork, build_backbone
-from sae.config import BackboneConfig, FcConfig, ResnetConfig, VggConfig, VitConfig
-from sae.errors import ShapeError
+from sae.config.run import BackboneConfig, FcConfig, ResnetConfig, VggConfig, VitConfig
+from sae.core.errors import ShapeError
 from sae.measure.cost import measure_cost
 from tests.builders import SMALL_BACKBONES
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sae.record import RunRecord
-from sae.study_record import StudyRecord
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from tests.cli.test_cli import sae
 from tests.results import small_config, write_run
 from tests.studies import StudyBuilder, small_study

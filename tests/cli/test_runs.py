@@ -9,7 +9,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sae.cli.runs import drop_columns
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from tests.builders import run_config
 from tests.cli.test_cli import python, sae
 from tests.studies import small_study

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from sae.config import RunConfig
+from sae.config.run import RunConfig
+from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
+from sae.core.task import Classification, DataSpec, Regression
 from sae.measure.cost import measure_cost
 from sae.methods import METHODS, Batch, Method
-from sae.predictive import Categorical, Gaussian, Predictive, aggregate
-from sae.task import Classification, DataSpec, Regression
 from sae.training.evaluator import validation_metrics
 from sae.training.trainer import Trainer
 from tests.builders import REGRESSION_SPEC, SHAPE, SMALL_BACKBONES, SMALL_METHODS, SPEC, blobs, run_config, small_method

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
 from sae.data.dataset import Array
 
 

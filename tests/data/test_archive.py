@@ -4,10 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.core.errors import DataError
 from sae.data import archive
 from sae.data.archive import open_tree
 from sae.data.catalogue import load
-from sae.errors import DataError
 from tests.data.samples import class_files, data_config, write_folder, write_npz, write_zip
 
 

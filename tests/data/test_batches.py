@@ -6,12 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
+from sae.core.errors import ConfigError
+from sae.core.task import Classification, Regression, Task
 from sae.data.batches import Preparation, batch_bounds, evaluation_batches, training_batches
 from sae.data.catalogue import load
 from sae.data.dataset import Normalisation, Split
-from sae.errors import ConfigError
-from sae.task import Classification, Regression, Task
 from tests.data.samples import class_files, data_config, write_folder
 
 CPU = torch.device("cpu")

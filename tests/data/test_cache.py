@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.core.errors import DataError
 from sae.data import images
 from sae.data.cache import cached, read_array, write_rows
 from sae.data.catalogue import load
-from sae.errors import DataError
 from tests.data.samples import class_files, data_config, image_bytes, write_folder, write_npz, write_zip
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pooch
 import pytest
 
-from sae.config import SaeConfig, StandardConfig, resolve
+from sae.config.run import SaeConfig, StandardConfig, resolve
+from sae.core.errors import ConfigError, DataError
 from sae.data.catalogue import CATALOGUE, load, published_file, suggestions
 from sae.data.locations import cache_root, choose_data_root, data_roots, find_own
-from sae.errors import ConfigError, DataError
 from tests.data.samples import data_config, write_npz
 
 

@@ -3,10 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.core.errors import DataError
 from sae.data import corrupted as module
 from sae.data.corrupted import SHIFT_SEED, CorruptedImages
 from sae.data.corruptions import corrupt
-from sae.errors import DataError
 
 
 def images(count: int = 30) -> np.ndarray:

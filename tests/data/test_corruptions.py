@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from sae.core.errors import DataError
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from sae.data.corruptions.blur import swap_neighbours, zoom_blur
 from sae.data.corruptions.constants import LARGE, SMALL, constants_of
@@ -16,7 +17,6 @@ from sae.data.corruptions.filters import convolve, disk_kernel, gaussian_filter,
 from sae.data.corruptions.generators import Floats, ImageGenerators
 from sae.data.corruptions.textures import frost_crystals, plasma
 from sae.data.corruptions.warps import warp, zoom
-from sae.errors import DataError
 
 Bytes = NDArray[np.uint8]
 

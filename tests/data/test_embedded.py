@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
+from sae.core.errors import DataError
+from sae.core.task import Classification, DataSpec, Regression, Task
 from sae.data.catalogue import CATALOGUE, load, suggestions
 from sae.data.dataset import Dataset, Normalisation, Split, standardisation
-from sae.errors import DataError
-from sae.task import Classification, DataSpec, Regression, Task
 
 
 def dataset(inputs: np.ndarray, targets: np.ndarray, task: Task) -> Dataset:

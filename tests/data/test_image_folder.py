@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sae.core.errors import ConfigError, DataError
 from sae.data.catalogue import load, suggestions
-from sae.errors import ConfigError, DataError
 from tests.data.samples import class_files, data_config, image_bytes, write_folder, write_zip
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.core.errors import DataError
+from sae.core.task import Classification, Regression
 from sae.data import medmnist_table
 from sae.data.catalogue import load
 from sae.data.medmnist_table import MEDMNIST
-from sae.errors import DataError
-from sae.task import Classification, Regression
 from tests.data.samples import data_config, md5_of, npz_arrays, write_npz
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.core.errors import ConfigError, DataError
+from sae.core.task import Classification, Regression
 from sae.data.catalogue import load, suggestions
-from sae.errors import ConfigError, DataError
-from sae.task import Classification, Regression
 from tests.data.samples import data_config, npz_arrays, write_npz
 
 

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sae.core.errors import DataError
+from sae.core.task import Classification, DataSpec
 from sae.data.dataset import Dataset, Normalisation, Rows, Split, check_split
 from sae.data.splitting import hold_out_validation, split_indices
-from sae.errors import DataError
-from sae.task import Classification, DataSpec
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(np.array)
 

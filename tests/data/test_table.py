@@ -4,12 +4,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sae.core.errors import ConfigError, DataError, MissingExtraError
+from sae.core.task import Classification, Regression
 from sae.data.catalogue import load, suggestions
 from sae.data.dataset import Array, Dataset
 from sae.data.table import encoded, learn_encoding
 from sae.data.table_file import Column
-from sae.errors import ConfigError, DataError, MissingExtraError
-from sae.task import Classification, Regression
 from tests.data.samples import data_config, table_rows, write_csv
 
 EVERY_ROW = np.arange(4)

@@ -3,10 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.core.errors import DataError
+from sae.core.task import Classification
 from sae.data import tinyimagenet
 from sae.data.catalogue import load, suggestions
-from sae.errors import DataError
-from sae.task import Classification
 from tests.data.samples import data_config, image_bytes, tiny_files, write_folder, write_zip
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sae.config import resolve
+from sae.config.run import resolve
 from sae.deploy.export import export
 from sae.training.run import train
 from tests.builders import run_config

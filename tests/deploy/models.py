@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
+from sae.core.task import DataSpec, Regression
 from sae.data.catalogue import load
 from sae.data.dataset import Dataset, Split
 from sae.deploy.export import graph_content
@@ -15,7 +16,6 @@ from sae.deploy.graph import ShippedGraph
 from sae.deploy.session import Session
 from sae.methods import Batch, Method, build_method
 from sae.methods.sae import Sae
-from sae.task import DataSpec, Regression
 from tests.builders import SMALL_BACKBONES, method_settings
 
 

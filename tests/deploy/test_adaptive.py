@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from sae.core.errors import ConfigError, ParityError
 from sae.deploy.adaptive import NEVER, Staged
 from sae.deploy.adaptive_export import Stages, check_stages, cut
 from sae.deploy.parity import without_frame
 from sae.deploy.segments import Segment, StagedNetwork, staged_sessions
 from sae.deploy.session import Session
-from sae.errors import ConfigError, ParityError
 from sae.methods import Method
 from tests.builders import SMALL_BACKBONES
 from tests.deploy.models import digit_values, digits, exported, stirred_method

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sae.core.errors import ConfigError
 from sae.deploy.conformal import MOST_KEPT, calibrate, class_scores, class_sets, intervals, value_scores
-from sae.errors import ConfigError
 
 
 @given(st.integers(20, 1000), st.floats(0.05, 0.9), st.integers(0, 5))

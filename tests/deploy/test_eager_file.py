@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from sae.config import resolve
+from sae.config.run import resolve
 from sae.data.dataset import Dataset
 from sae.deploy.eager import eager_model
 from sae.deploy.eager_file import load_weights, read_eager, write_eager
 from sae.methods import METHODS
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from tests.builders import SMALL_BACKBONES, method_settings
 from tests.deploy.models import digit_values, digits, stirred_method
 

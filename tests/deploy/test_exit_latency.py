@@ -10,7 +10,7 @@ from sae.analysis.candidates import measured_costs
 from sae.deploy.exit_latency import measure_exits
 from sae.deploy.latency import Effort, Timing
 from sae.methods.sae import Sae
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.search.job import Job, run_job
 from tests.cli.test_cli import sae as run_sae
 

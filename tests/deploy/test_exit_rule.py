@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sae.core.errors import ConfigError
 from sae.deploy.adaptive import NEVER
 from sae.deploy.exit_rule import (
     DEFAULT_TARGET,
@@ -15,7 +16,6 @@ from sae.deploy.exit_rule import (
     stages_left,
     thresholds,
 )
-from sae.errors import ConfigError
 
 FLOPS = np.array([0.3, 0.6, 1.0])
 

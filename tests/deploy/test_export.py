@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import sae.deploy.export
+from sae.core.errors import ConfigError, ModelError, OtherModelError, ParityError, RecordError
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.runtime import load
-from sae.errors import ConfigError, ModelError, OtherModelError, ParityError, RecordError
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.run import restore
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.core.errors import ConfigError, ModelError
 from sae.deploy.bench import bench
 from sae.deploy.latency import Effort, interleaved, random_samples
 from sae.deploy.peak_memory import own_peak, peak_memory
-from sae.errors import ConfigError, ModelError
 from tests.cli.test_cli import sae
 
 QUICK = Effort(repeats=5, sessions=2)

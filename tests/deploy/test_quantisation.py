@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import sae.deploy.export
+from sae.core.errors import ModelError, QuantisationError
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.quantisation import (
@@ -18,9 +19,8 @@ from sae.deploy.quantisation import (
 )
 from sae.deploy.runtime import load
 from sae.deploy.session import Session
-from sae.errors import ModelError, QuantisationError
 from sae.methods import METHODS
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.run import restore
 from tests.deploy.models import digit_values, digits, exported, stirred_method
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 import sae
+from sae.core.errors import ConfigError, DataError, ModelError
+from sae.core.predictive import aggregate
 from sae.data.batches import Preparation
 from sae.deploy.manifest import NAME
 from sae.deploy.prediction import ClassPrediction, ValuePrediction
 from sae.deploy.runtime import load
 from sae.deploy.samples import as_samples
-from sae.errors import ConfigError, DataError, ModelError
-from sae.predictive import aggregate
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.run import restore
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import optuna
 
-from sae.record import RunRecord
-from sae.study_record import StudyRecord
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from tests.search.studies import start_search
 
 PATIENCE = 240.0

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sae.record import RunRecord
-from sae.study_record import StudyRecord
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from tests.end_to_end.killing import PATIENCE, wait_until
 from tests.search.studies import SAE
 

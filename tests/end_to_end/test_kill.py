@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
-from sae.record import RunRecord
-from sae.study_record import StudyRecord
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from tests.end_to_end.killing import Killer, finished_runs, optuna_trials
 from tests.search.studies import finish_search
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
-from sae.study_record import StudyRecord
+from sae.records.study import StudyRecord
 from tests.end_to_end.killing import finished_runs, is_alive, optuna_trials, wait_until
 from tests.search.studies import finish_search, start_search
 

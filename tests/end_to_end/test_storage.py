@@ -19,7 +19,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from sae.study_record import StudyRecord
+from sae.records.study import StudyRecord
 from tests.end_to_end.killing import PATIENCE, wait_until
 from tests.search.studies import FINISHED, finish_search, start_search
 

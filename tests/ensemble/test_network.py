@@ -2,17 +2,17 @@ import pytest
 import torch
 
 from sae.backbones import PlainNetwork, build_backbone
+from sae.core.errors import ConfigError
+from sae.core.predictive import Categorical, Gaussian, aggregate
 from sae.ensemble.exits import ExitHeads
 from sae.ensemble.network import MultiExitNetwork, join_inputs, repeat_sample
 from sae.ensemble.pruning import PrunedNetwork, active_counts
-from sae.errors import ConfigError
 from sae.measure.cost import measure_cost
-from sae.predictive import Categorical, Gaussian, aggregate
 from tests.builders import REGRESSION_SPEC, SHAPE, SMALL_BACKBONES, SPEC, small_sae
 
 
 def test_resnet_with_two_inputs_and_all_exits_has_the_published_parameters() -> None:
-    from sae.config import ResnetConfig
+    from sae.config.run import ResnetConfig
 
     with torch.device("meta"):
         network = MultiExitNetwork(build_backbone(ResnetConfig(), (3, 64, 64), 2), 2, 200)

@@ -2,9 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from sae.core.task import Classification, Regression
 from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.objective import exit_nll, negative_elbo
-from sae.task import Classification, Regression
 
 
 def test_nll_of_all_pairs_is_the_naive_loop() -> None:

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sae.cli import app
-from sae.record import RunRecord
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from sae.report.build import report_of
-from sae.study_record import StudyRecord
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected"

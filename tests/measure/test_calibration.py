@@ -5,10 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sae.errors import DataError
+from sae.core.errors import DataError
+from sae.core.predictive import Categorical, Gaussian
 from sae.measure.calibration import calibrated, fit_temperature
 from sae.measure.metrics import accuracy, nll, regression_nll
-from sae.predictive import Categorical, Gaussian
 
 
 def random_categorical(seed: int, num_samples: int = 200, spread: float = 3.0) -> Categorical:

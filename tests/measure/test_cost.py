@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from sae.backbones import PlainNetwork, build_backbone
-from sae.config import BackboneConfig, FcConfig, ResnetConfig, SaeConfig, StandardConfig, VggConfig, VitConfig
-from sae.errors import ConfigError, CostError
+from sae.config.run import BackboneConfig, FcConfig, ResnetConfig, SaeConfig, StandardConfig, VggConfig, VitConfig
+from sae.core.errors import ConfigError, CostError
 from sae.measure.cost import Cost, measure_cost
 from sae.methods.costing import cost_of
 from tests.builders import SHAPE, SMALL_BACKBONES, small_sae

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
+from sae.core.predictive import Categorical, Gaussian
 from sae.measure.metrics import (
     CLASSIFICATION_METRICS,
     REGRESSION_METRICS,
@@ -24,7 +25,6 @@ from sae.measure.metrics import (
     regression_nll,
     reliability,
 )
-from sae.predictive import Categorical, Gaussian
 
 CLASSES = 4
 

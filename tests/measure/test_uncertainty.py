@@ -5,6 +5,8 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from sae.core.predictive import Categorical, Gaussian, as_gaussian, mix_gaussians
+from sae.core.task import Classification, Regression
 from sae.measure.uncertainty import (
     auroc,
     disagreement,
@@ -16,8 +18,6 @@ from sae.measure.uncertainty import (
     selection_loss,
     variance_parts,
 )
-from sae.predictive import Categorical, Gaussian, as_gaussian, mix_gaussians
-from sae.task import Classification, Regression
 
 CLASSES = Classification(4)
 WEIGHT = torch.tensor([0.5, 0.3, 0.2])

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from sae.config import NetworkConfig
+from sae.config.run import NetworkConfig
+from sae.config.settings import parse
+from sae.core.task import Classification, DataSpec
 from sae.methods.costing import cost_bounds, cost_of, shipped_cost_of
-from sae.settings import parse
-from sae.task import Classification, DataSpec
 
 SPEC = DataSpec((1, 8, 8), Classification(3))
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sae.config import EnsembleConfig, StandardConfig
+from sae.config.run import EnsembleConfig, StandardConfig
+from sae.core.task import Classification
 from sae.data.dataset import Dataset
 from sae.methods import Batch, build_method
 from sae.methods.costing import cost_of
 from sae.methods.deep_ensemble import DeepEnsemble
-from sae.record import RunRecord
-from sae.task import Classification
+from sae.records.run import RunRecord
 from sae.training.run import train
 from sae.training.trainer import Trainer
 from tests.builders import SHAPE, SMALL_BACKBONES, SPEC, blobs, run_config

@@ -6,12 +6,12 @@ from torch import Tensor
 
 from sae.backbones import PlainNetwork
 from sae.backbones.surgery import weight_layers
-from sae.config import BatchEnsembleConfig, McDropoutConfig, StandardConfig
+from sae.config.run import BatchEnsembleConfig, McDropoutConfig, StandardConfig
+from sae.core.predictive import Categorical, aggregate
 from sae.methods import Method, build_method
 from sae.methods.batch_ensemble import BatchEnsemble, RankOneLayer
 from sae.methods.deep_ensemble import DeepEnsemble
 from sae.methods.mc_dropout import McDropout
-from sae.predictive import Categorical, aggregate
 from tests.builders import SHAPE, SMALL_BACKBONES, SPEC, small_sae
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)

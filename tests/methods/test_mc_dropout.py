@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from sae.backbones import PlainNetwork, build_backbone
-from sae.config import McDropoutConfig, StandardConfig, VitConfig
+from sae.config.run import McDropoutConfig, StandardConfig, VitConfig
 from sae.measure.cost import measure_cost
 from sae.methods import Batch, build_method
 from sae.methods.costing import cost_of

@@ -2,11 +2,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from sae.config import FcConfig, SaeConfig, Schedule, TemperatureSchedule, UnitSchedule
+from sae.config.run import FcConfig, SaeConfig, Schedule, TemperatureSchedule, UnitSchedule
+from sae.core.errors import ConfigError
 from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.mixer import mix_indices
 from sae.ensemble.objective import Elbo, negative_elbo
-from sae.errors import ConfigError
 from sae.methods import Batch, build_method
 from sae.methods.sae import Sae
 from tests.builders import SHAPE, SPEC, small_sae

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sae.objectives import COSTS, MEASURED_COSTS, METRICS, objective
+from sae.core.objectives import COSTS, MEASURED_COSTS, METRICS, objective
 from sae.report.axes import domain_of, log_domain_of, log_ticks, name_of, round_ticks, spread_apart, title_of
 
 numbers = st.floats(0, 1)

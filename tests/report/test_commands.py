@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sae.cli import app
-from sae.config import LARGEST, RunConfig, resolve
+from sae.config.run import LARGEST, RunConfig, resolve
+from sae.core.errors import SaeError
 from sae.data.catalogue import CATALOGUE, resolve_on
-from sae.errors import SaeError
 from sae.report.commands import FLAGS, train_command
 from tests.builders import run_config
 

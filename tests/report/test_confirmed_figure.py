@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from sae.objectives import objective
+from sae.core.objectives import objective
 from sae.report.confirmed_figure import confirmed_scatter
 from sae.report.kinds import LOOKS, SAE_KINDS
 from sae.report.scatter import under_shift, usual_pairs

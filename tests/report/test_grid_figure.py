@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from sae.analysis.candidates import kind_of
-from sae.objectives import objective
+from sae.core.objectives import objective
 from sae.report.content import Figure
 from sae.report.grid_figure import grid_figure, special_cases
 from sae.report.kinds import ORANGE

@@ -6,12 +6,12 @@ import pytest
 
 from sae.analysis.results import Spread
 from sae.analysis.selection import select
-from sae.record import RunRecord
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from sae.report.content import Table
 from sae.report.findings import Findings, find
 from sae.report.lead import caveats, describe, study_lead, verdicts
 from sae.report.receipt_table import receipt_table
-from sae.study_record import StudyRecord
 from tests.results import result
 from tests.studies import StudyBuilder, point, sae
 from tests.study_stages import SHIFT, STEP, searched_study, ship, whole_study

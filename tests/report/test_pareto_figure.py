@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from sae.objectives import Objective, objective, objectives
+from sae.core.objectives import Objective, objective, objectives
 from sae.report.kinds import LOOKS
 from sae.report.pareto_figure import panel_axes, pareto_figure
 from tests.report.test_search_figure import points

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
+from sae.records.study import StudyRecord
 from sae.report.build import report_of
 from sae.report.commands import train_command
 from sae.report.content import Report
 from sae.report.findings import find
 from sae.report.page import write_page
-from sae.study_record import StudyRecord
 from tests.report.browsing import DESK, Opened, boxes
 from tests.study_stages import whole_study
 

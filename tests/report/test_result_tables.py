@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Spread
-from sae.objectives import COSTS, MEASURED_COSTS, METRICS
+from sae.core.objectives import COSTS, MEASURED_COSTS, METRICS
 from sae.report.content import Cell, Column, Table, show
 from sae.report.kinds import LOOKS
 from sae.report.metric_names import NAMES, digits_for

@@ -1,6 +1,6 @@
 import pytest
 
-from sae.objectives import objective, objectives
+from sae.core.objectives import objective, objectives
 from sae.report.scatter import label_side, panel_key, share_of, under_shift, usual_pairs
 
 TASK = "classification"

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import vl_convert
 
-from sae.objectives import objective, objectives
+from sae.core.objectives import objective, objectives
 from sae.report.axes import GREY
 from sae.report.kinds import LOOKS, SAE_KINDS
 from sae.report.scatter import usual_pairs

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from sae.core.objectives import objective
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES
-from sae.objectives import objective
 from sae.report.heat import ON_DARK, PALE_TO_DARK, WORSE_TO_BETTER
 from sae.report.shift_figure import FAMILIES, shift_figure, shift_heatmap
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sae.errors import RecordError
+from sae.core.errors import RecordError
 from sae.report.content import Cell, Column, Table
 from sae.report.table_formats import to_csv, to_latex, to_markdown, write_tables
 

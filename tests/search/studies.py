@@ -10,13 +10,13 @@ import numpy as np
 from typer.testing import CliRunner
 
 from sae.cli import app
-from sae.objectives import objectives
+from sae.config.study import StudyConfig
+from sae.core.objectives import objectives
+from sae.records.study import StudyRecord
 from sae.search.job import Job, Outcome, run_job
 from sae.search.method_study import MethodStudy
 from sae.search.space import Space, build_space
 from sae.search.storage import open_studies
-from sae.study_config import StudyConfig
-from sae.study_record import StudyRecord
 
 SAE = [sys.executable, "-c", "from sae.cli import main; main()"]
 DIGITS: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc", "depth": 2}}

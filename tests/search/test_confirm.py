@@ -4,11 +4,11 @@ import pytest
 
 from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind
 from sae.analysis.selection import select
-from sae.errors import ConfigError
+from sae.config.settings import parse
+from sae.config.study import ConfirmConfig
+from sae.core.errors import ConfigError
+from sae.records.study import StudyRecord
 from sae.search.confirm import choose
-from sae.settings import parse
-from sae.study_config import ConfirmConfig
-from sae.study_record import StudyRecord
 from tests.studies import small_study
 from tests.study_stages import searched_study
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sae.errors import ConfigError
+from sae.core.errors import ConfigError
 from sae.search.holes import Hole, fill_holes, find_holes, read_holes, write_holes
 
 KINDS: list[tuple[dict[str, Any], Any]] = [

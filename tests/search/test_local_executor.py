@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.search.dispatch import MOST_LOSSES, Dispatcher
 from sae.search.executors.local import LocalExecutor
 from sae.search.job import Job, Outcome

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from sae.config.settings import read_yaml
+from sae.core.task import Classification, DataSpec
+from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.executors.local import LocalExecutor
 from sae.search.space import build_space
 from sae.search.storage import open_studies
-from sae.settings import read_yaml
-from sae.study_record import StudyRecord
-from sae.task import Classification, DataSpec
 from tests.search.studies import DIGITS, InlineExecutor, search
 
 TWO = ("--sampler", "random", "--trials", "2")

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
+from sae.core.errors import ConfigError
+from sae.core.task import Classification, DataSpec
 from sae.data import embedded
-from sae.errors import ConfigError
 from sae.search.plan import resolve_search
-from sae.task import Classification, DataSpec
 from tests.search.studies import DIGITS, InlineExecutor, search
 
 

@@ -2,12 +2,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from sae.config import RunConfig
-from sae.errors import ConfigError
-from sae.objectives import Limit, limits
+from sae.config.run import RunConfig
+from sae.core.errors import ConfigError
+from sae.core.objectives import Limit, limits
+from sae.core.task import Classification, DataSpec
 from sae.search import refusal
 from sae.search.space import build_space
-from sae.task import Classification, DataSpec
 from tests.search.studies import DIGITS
 
 SPEC = DataSpec((1, 16, 16), Classification(10))

@@ -7,8 +7,8 @@ import pytest
 from optuna.trial import TrialState
 
 from sae.analysis.candidates import candidates, front
-from sae.record import RunRecord
-from sae.study_record import StudyRecord
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from sae.training.run import train
 from tests.end_to_end.killing import footprint, optuna_trials
 from tests.search.studies import FINISHED, InlineExecutor, search
@@ -222,7 +222,7 @@ def test_time_that_is_up_starts_no_trial(tmp_path: Path, inline: InlineExecutor)
 def test_a_folder_at_work_is_left_alone(
     finished_study: Path, inline: InlineExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sae.folder.LOCK_PATIENCE", 0.1)
+    monkeypatch.setattr("sae.records.folder.LOCK_PATIENCE", 0.1)
     before = footprint(finished_study / "trials")
     with StudyRecord(finished_study).lock():
         for force in ((), ("--force",)):

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from sae.config import RunConfig
+from sae.config.run import RunConfig
 from sae.search.job import Job
 from sae.search.sharing import gives_members, with_sources
 from tests.builders import run_config

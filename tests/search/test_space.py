@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sae.backbones import BACKBONES
-from sae.config import EnsembleConfig, SaeConfig
-from sae.errors import ConfigError
+from sae.config.run import EnsembleConfig, SaeConfig
+from sae.core.errors import ConfigError
 from sae.search.space import DEPTHS, METHODS, Space, build_space, read_space
 
 DIGITS: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}

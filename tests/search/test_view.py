@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from sae.analysis.candidates import front
+from sae.core.task import Classification, DataSpec
+from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.space import read_space
 from sae.search.storage import close_storage, open_studies
 from sae.search.view import SearchView
-from sae.study_record import StudyRecord
-from sae.task import Classification, DataSpec
 from tests.search.studies import InlineExecutor
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from sae.config import RunConfig
+from sae.config.run import RunConfig
+from sae.core.errors import SaeError
 from sae.data.catalogue import load
-from sae.errors import SaeError
 from sae.methods import build_method
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.parallel import ParallelTrainer, training
 from sae.training.run import train
 from sae.training.trainer import Trainer

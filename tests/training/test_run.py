@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
+from sae.core.errors import ConfigError, DivergedError, RecordError
 from sae.data.batches import Preparation, evaluation_batches
-from sae.errors import ConfigError, DivergedError, RecordError
-from sae.folder import LOCK
 from sae.methods import build_method
-from sae.record import RunRecord
+from sae.records.folder import LOCK
+from sae.records.run import RunRecord
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
 from sae.training.evaluator import member_outputs
 from sae.training.run import evaluate, restore, train

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from sae.core.errors import ConfigError, DataError
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.corrupted import SHIFT_SEED
 from sae.data.corruptions import corrupt
-from sae.errors import ConfigError, DataError
 from sae.measure.metrics import measure_all
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.evaluator import member_outputs, predictive_at
 from sae.training.progress import Silent
 from sae.training.run import evaluate, restore, train

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from sae.config import RunConfig
-from sae.errors import RecordError
-from sae.record import RunRecord
+from sae.config.run import RunConfig
+from sae.core.errors import RecordError
+from sae.records.run import RunRecord
 from sae.training.run import train
 from sae.training.tracking import UNTRACKED, TensorBoard, Tracker, tag_of
 from tests.builders import run_config

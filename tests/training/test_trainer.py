@@ -3,11 +3,11 @@ import math
 import pytest
 import torch
 
-from sae.config import RunConfig
-from sae.errors import ConfigError, DivergedError
+from sae.config.run import RunConfig
+from sae.core.errors import ConfigError, DivergedError
+from sae.core.task import Classification
 from sae.methods import Batch, Loss, Method
 from sae.methods.sae import Sae
-from sae.task import Classification
 from sae.training.trainer import Trainer, pick_device
 from tests.builders import blobs, run_config, small_method
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sae.analysis.results import Result, Where
-from sae.objectives import objective
+from sae.core.objectives import objective
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from sae.analysis.pareto import Losses, non_dominated
-from sae.config import BackboneConfig, McDropoutConfig, RunConfig, SaeConfig, VggConfig
-from sae.errors import RecordError
-from sae.objectives import COSTS, MEASURED_COSTS, SHIFTED, Limit, Objective
-from sae.record import RunRecord
-from sae.study_record import DAMAGED, StudyRecord, Trial
+from sae.config.run import BackboneConfig, McDropoutConfig, RunConfig, SaeConfig, VggConfig
+from sae.core.errors import RecordError
+from sae.core.objectives import COSTS, MEASURED_COSTS, SHIFTED, Limit, Objective
+from sae.records.run import RunRecord
+from sae.records.study import DAMAGED, StudyRecord, Trial
 
 SHIFTED_VALIDATION = "shift-val.json"
 """Metrics of a trial on the corrupted validation sets that objectives may use, at every number of exits."""

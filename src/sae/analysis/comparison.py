@@ -3,7 +3,7 @@
 import math
 
 from sae.analysis.results import Result, Where
-from sae.objectives import Objective
+from sae.core.objectives import Objective
 
 BETTER, WORSE, ALIKE = "better", "worse", "not told apart"
 LEVEL = 0.05

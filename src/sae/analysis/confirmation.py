@@ -6,7 +6,7 @@ from typing import Any
 from sae.analysis.candidates import Candidate
 from sae.analysis.results import Result, make_result, stds_over_sets, under_shift, usable
 from sae.analysis.spread import Spread
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 
 
 def summarise(candidate: Candidate, runs: Sequence[RunRecord], eval_exits: int) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from sae.analysis.results import Result, Split
 from sae.analysis.spread import spread_of
-from sae.errors import RecordError
-from sae.record import RunRecord
+from sae.core.errors import RecordError
+from sae.records.run import RunRecord
 
 GRID = 100
 """Points of a risk–coverage curve over runs whose own points differ."""

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.analysis.spread import spread_of
-from sae.config import SaeConfig
-from sae.errors import RecordError
-from sae.record import RunRecord
+from sae.config.run import SaeConfig
+from sae.core.errors import RecordError
+from sae.records.run import RunRecord
 
 Grouping = Literal["all", "inputs", "exits"]
 """All runs together, by their N, or by the K they were trained for."""

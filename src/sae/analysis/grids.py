@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sae.analysis.trial_values import Measured, TrialValues
-from sae.config import RunConfig, SaeConfig
+from sae.config.run import RunConfig, SaeConfig
 
 
 def cell_of(config: RunConfig) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sae.analysis.trial_values import Measured, TrialValues
-from sae.config import RunConfig, SaeConfig
+from sae.config.run import RunConfig, SaeConfig
 
 FEWEST = 10
 """Trials below which the p-value of a rank correlation, an approximation, is not to be trusted."""

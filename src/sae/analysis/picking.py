@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sae.analysis.candidates import Candidate, losses_of
 from sae.analysis.pareto import knee
-from sae.objectives import Objective
-from sae.wording import listed
+from sae.core.objectives import Objective
+from sae.core.wording import listed
 
 
 def pick(

@@ -9,9 +9,9 @@ import numpy as np
 from sae.analysis.candidates import Candidate, losses_of
 from sae.analysis.grids import cell_of
 from sae.analysis.pareto import Losses, added_volume, non_dominated, normalised
-from sae.objectives import Limit, Objective
-from sae.record import STATES
-from sae.study_record import DAMAGED, UNFINISHED, Trial
+from sae.core.objectives import Limit, Objective
+from sae.records.run import STATES
+from sae.records.study import DAMAGED, UNFINISHED, Trial
 
 REFERENCE = 1.1
 """Of normalised losses: a little beyond the worst, so that the worst of one objective still counts in the others."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sae.analysis.results import Result, Where
 from sae.analysis.spread import spread_of
-from sae.objectives import objective
+from sae.core.objectives import objective
 
 
 @dataclass(frozen=True)

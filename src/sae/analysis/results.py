@@ -9,11 +9,11 @@ from typing import Any, Literal
 from sae.analysis.candidates import SHIFTED_TEST, check_report, kind_of, measured_costs, summary
 from sae.analysis.spread import Spread as Spread  # whoever reads results finds it here
 from sae.analysis.spread import spread_of, spreads_of
-from sae.config import RunConfig, SaeConfig
-from sae.errors import RecordError
-from sae.objectives import COSTS
-from sae.record import RunRecord
-from sae.study_record import Derived, StudyRecord
+from sae.config.run import RunConfig, SaeConfig
+from sae.core.errors import RecordError
+from sae.core.objectives import COSTS
+from sae.records.run import RunRecord
+from sae.records.study import Derived, StudyRecord
 
 Split = Literal["val", "test"]
 """What every finished run is evaluated on."""

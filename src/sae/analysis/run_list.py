@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from sae.analysis.candidates import kind_of, summary
-from sae.config import RunConfig
-from sae.errors import ConfigError, RecordError, did_you_mean
-from sae.objectives import CLASSIFICATION, COSTS, REGRESSION, Quantity
-from sae.record import STATES, RunRecord
-from sae.study_record import DAMAGED, UNFINISHED, state_of
+from sae.config.run import RunConfig
+from sae.core.errors import ConfigError, RecordError, did_you_mean
+from sae.core.objectives import CLASSIFICATION, COSTS, REGRESSION, Quantity
+from sae.records.run import STATES, RunRecord
+from sae.records.study import DAMAGED, UNFINISHED, state_of
 
 RUNNING = "running"
 RUN_STATES = (*STATES, RUNNING, UNFINISHED, DAMAGED)

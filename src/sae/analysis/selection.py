@@ -8,10 +8,10 @@ from typing import Any
 from sae.analysis.candidates import Candidate, candidates, damages, front
 from sae.analysis.picking import pick
 from sae.analysis.progress import grid_counts, hypervolume_history, trial_counts
-from sae.errors import ConfigError, NothingFoundError, did_you_mean
-from sae.objectives import Limit, Objective, limits, objective, objectives
-from sae.study_record import StudyRecord, Trial
-from sae.wording import count
+from sae.core.errors import ConfigError, NothingFoundError, did_you_mean
+from sae.core.objectives import Limit, Objective, limits, objective, objectives
+from sae.core.wording import count
+from sae.records.study import StudyRecord, Trial
 
 COMPARED = ("ensemble", "standard")
 """Methods that a pick has to stand beside."""

@@ -6,8 +6,8 @@ from typing import Any
 from sae.analysis.candidates import SHIFTED_TEST
 from sae.analysis.results import Result, found_at
 from sae.analysis.spread import spreads_of
-from sae.errors import RecordError
-from sae.record import RunRecord
+from sae.core.errors import RecordError
+from sae.records.run import RunRecord
 
 
 def means_by_set(result: Result) -> list[dict[str, Any]]:

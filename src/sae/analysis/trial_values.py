@@ -7,10 +7,10 @@ from typing import Any
 
 from sae.analysis.candidates import check_report, kind_of, measured_costs, summary
 from sae.analysis.results import Split, Where, found_at, shifted_at, trained_exits
-from sae.config import RunConfig
-from sae.errors import RecordError
-from sae.objectives import COSTS
-from sae.study_record import DAMAGED, Trial
+from sae.config.run import RunConfig
+from sae.core.errors import RecordError
+from sae.core.objectives import COSTS
+from sae.records.study import DAMAGED, Trial
 
 Measured = Split | Where
 """Validation, test, or the 95 corrupted versions of test."""

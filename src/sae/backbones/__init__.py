@@ -8,8 +8,8 @@ from sae.backbones.fc import build_fc
 from sae.backbones.resnet import build_resnet
 from sae.backbones.vgg import build_vgg
 from sae.backbones.vit import build_vit
-from sae.config import BackboneConfig
-from sae.task import Shape
+from sae.config.run import BackboneConfig
+from sae.core.task import Shape
 
 BACKBONES: dict[str, Callable[[Any, Shape, int], Backbone]] = {
     "fc": build_fc,

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from sae.task import Shape
+from sae.core.task import Shape
 
 
 class FeatureKind(StrEnum):

@@ -5,8 +5,8 @@ import math
 from torch import Tensor, nn
 
 from sae.backbones.base import Backbone, FeatureKind, StageInfo
-from sae.config import FcConfig
-from sae.task import Shape
+from sae.config.run import FcConfig
+from sae.core.task import Shape
 
 BASE_FEATURES = 128
 

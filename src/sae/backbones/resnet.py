@@ -3,9 +3,9 @@
 from torch import Tensor, nn
 
 from sae.backbones.base import Backbone, ChannelsLast, FeatureKind, StageInfo
-from sae.config import ResnetConfig
-from sae.errors import ShapeError
-from sae.task import Shape
+from sae.config.run import ResnetConfig
+from sae.core.errors import ShapeError
+from sae.core.task import Shape
 
 CHANNELS = (64, 128, 256, 512)
 NUM_BLOCKS = (3, 4, 6, 3)

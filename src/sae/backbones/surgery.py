@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from sae.task import Shape
+from sae.core.task import Shape
 
 Network = TypeVar("Network", bound=nn.Module)
 WeightLayer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d

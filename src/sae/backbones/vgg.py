@@ -3,9 +3,9 @@
 from torch import nn
 
 from sae.backbones.base import Backbone, ChannelsLast, FeatureKind, StageInfo
-from sae.config import VggConfig
-from sae.errors import ShapeError
-from sae.task import Shape
+from sae.config.run import VggConfig
+from sae.core.errors import ShapeError
+from sae.core.task import Shape
 
 BASE_CHANNELS = (4, 8, 16, 32, 32)
 NUM_POOLED_STAGES = 4

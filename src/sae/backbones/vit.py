@@ -5,9 +5,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sae.backbones.base import Backbone, FeatureKind, StageInfo
-from sae.config import VitConfig
-from sae.errors import ShapeError
-from sae.task import Shape
+from sae.config.run import VitConfig
+from sae.core.errors import ShapeError
+from sae.core.task import Shape
 
 PATCH = 4
 NUM_FEATURES = 192

@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sae.errors import SaeError
+from sae.core.errors import SaeError
 
 UsageError: Any = typer.BadParameter.__base__
 """What the parser raises; typer carries a parser of its own in some versions, click's in others."""

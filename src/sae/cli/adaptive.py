@@ -29,9 +29,9 @@ def adaptive(
 
     target = choose_target(keep_accuracy, mean_flops)
     choose_data_root(data_root)
+    from sae.core.errors import ConfigError
     from sae.deploy.adaptive_curve import adaptive_curve
-    from sae.errors import ConfigError
-    from sae.folder import Folder
+    from sae.records.folder import Folder
     from sae.report.adaptive_figure import adaptive_figure
 
     try:

@@ -29,10 +29,10 @@ def cost(
 ) -> None:
     """Parameters and FLOPs per sample of a pruned network, and of it as shipped, without training it."""
     from sae.cli.output import print_json
-    from sae.config import NetworkConfig
-    from sae.errors import ConfigError
+    from sae.config.run import NetworkConfig
+    from sae.config.settings import parse
+    from sae.core.errors import ConfigError
     from sae.methods.costing import cost_of, shipped_cost_of
-    from sae.settings import parse
 
     shape = options.integers("--input-shape", input_shape) or []
     if min(shape) < 1:

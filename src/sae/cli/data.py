@@ -43,11 +43,11 @@ def info(
 ) -> None:
     """Sizes, classes and class balance of a data set."""
     from sae.cli.output import print_json
-    from sae.config import DataConfig
+    from sae.config.run import DataConfig
+    from sae.config.settings import parse
     from sae.data.catalogue import load
     from sae.data.locations import choose_data_root
     from sae.data.summary import first_of_each_class, summarise
-    from sae.settings import parse
 
     choose_data_root(data_root)
     settings = options.section(name=name, task=task, target=target, size=size)
@@ -70,10 +70,10 @@ def corrupt(
 ) -> None:
     """Draw one image under all 19 corruptions at 5 severities."""
     from sae.cli.output import print_message
+    from sae.core.errors import ConfigError
     from sae.data.corrupted import SHIFT_SEED
     from sae.data.locations import choose_data_root
     from sae.data.picture import corruption_grid
-    from sae.errors import ConfigError
 
     choose_data_root(data_root)
     images = load_images(options.section(name=name, task=task, size=size)).test.inputs
@@ -121,10 +121,10 @@ def print_summary(summary: dict[str, Any]) -> None:
 
 def load_images(settings: dict[str, Any]) -> "Dataset":
     """A set of images; a table has nothing to draw."""
-    from sae.config import DataConfig
+    from sae.config.run import DataConfig
+    from sae.config.settings import parse
+    from sae.core.errors import ConfigError
     from sae.data.catalogue import load
-    from sae.errors import ConfigError
-    from sae.settings import parse
 
     dataset = load(parse(DataConfig, settings))
     if len(dataset.spec.shape) != 3:
@@ -134,7 +134,7 @@ def load_images(settings: dict[str, Any]) -> "Dataset":
 
 def save_picture(image: "Image", path: Path) -> None:
     """Write a picture, or say why it cannot be."""
-    from sae.errors import ConfigError
+    from sae.core.errors import ConfigError
 
     try:
         image.save(path)

@@ -40,7 +40,7 @@ def evaluate(
 def write_shift(run: Path, report: Mapping[str, Any]) -> None:
     """Every corrupted set as a row of a table and a cell of a heat map, beside the run."""
     from sae.cli.output import print_message
-    from sae.record import RunRecord
+    from sae.records.run import RunRecord
     from sae.report.shift_figure import shift_heatmap
 
     record, name = RunRecord(run), f"shift-{report['split']}-{report['exits']}-exits"

@@ -63,7 +63,7 @@ def carry_out(
     from sae.cli.output import print_line, print_message
     from sae.cli.receipt import print_receipt
     from sae.experiment import Place, run_experiment
-    from sae.study_record import StudyRecord
+    from sae.records.study import StudyRecord
 
     receipt = run_experiment(Place(out, executor, storage, force), plan, print_message)
     paths: dict[str, Any] = {

@@ -33,11 +33,11 @@ def export(
 ) -> None:
     """Write a run's network as ONNX, pruned and folded, with a manifest.json beside it."""
     from sae.cli.output import print_json, print_message
+    from sae.core.errors import ConfigError
     from sae.data.locations import choose_data_root
     from sae.deploy.exit_rule import choose_target
     from sae.deploy.export import export as export_run
-    from sae.errors import ConfigError
-    from sae.study_record import StudyRecord
+    from sae.records.study import StudyRecord
 
     if not adaptive and (keep_accuracy is not None or mean_flops is not None):
         raise ConfigError("--keep-accuracy and --mean-flops are targets of --adaptive, which was not given: add it")
@@ -63,9 +63,9 @@ def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, 
     from sae.analysis.selection import select
     from sae.cli.output import print_json, print_message
     from sae.cli.receipt import print_receipt
+    from sae.core.errors import ConfigError
     from sae.deploy.receipt import NAME, ship_pick
-    from sae.errors import ConfigError
-    from sae.study_record import StudyRecord
+    from sae.records.study import StudyRecord
 
     if eval_exits is not None:
         raise ConfigError(f"--eval-exits is for run folders, however {study} is a study, whose pick has its own")

@@ -59,7 +59,7 @@ def num_cores() -> int:
 
 def integers(flag: str, text: str | None) -> list[int] | None:
     """Read `1,1,2` as numbers."""
-    from sae.errors import ConfigError
+    from sae.core.errors import ConfigError
 
     if text is None:
         return None
@@ -71,7 +71,7 @@ def integers(flag: str, text: str | None) -> list[int] | None:
 
 def names(flag: str, text: str | None) -> list[str] | None:
     """Read `nll,f1` as names, each another."""
-    from sae.errors import ConfigError
+    from sae.core.errors import ConfigError
 
     if text is None:
         return None
@@ -83,7 +83,7 @@ def names(flag: str, text: str | None) -> list[str] | None:
 
 def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
     """Read `flops=2e6` and its like as bounds by name."""
-    from sae.errors import ConfigError
+    from sae.core.errors import ConfigError
 
     found: dict[str, float] = {}
     for text in texts or []:
@@ -107,6 +107,6 @@ def section(**values: Any) -> dict[str, Any]:
 
 def layers_over(flags: dict[str, Any], assignments: list[str]) -> list[dict[str, Any]]:
     """What goes over a file or what is shipped, lowest first: flags, then each --set."""
-    from sae.settings import from_assignments
+    from sae.config.settings import from_assignments
 
     return [flags, *(from_assignments([text]) for text in assignments)]

@@ -30,7 +30,7 @@ def pareto(
     """The configurations of a study that no other beats, by what validation says."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json
-    from sae.study_record import StudyRecord
+    from sae.records.study import StudyRecord
 
     check_figure(figure)
     selection = select(
@@ -46,7 +46,7 @@ def pareto(
 
 def check_figure(path: Path | None) -> None:
     """Only what can be drawn without a browser."""
-    from sae.errors import ConfigError
+    from sae.core.errors import ConfigError
 
     if path is not None and path.suffix not in (".png", ".svg"):
         raise ConfigError(f"--figure must name a .png or .svg file, got {path}")
@@ -57,7 +57,7 @@ def print_front(study: Path, selection: "Selection") -> None:
     from sae.analysis.candidates import damages
     from sae.analysis.progress import trial_counts
     from sae.cli.output import print_line, print_table
-    from sae.objectives import COST_OBJECTIVES
+    from sae.core.objectives import COST_OBJECTIVES
 
     recorded = [item for item in COST_OBJECTIVES if any(item.name in found.values for found in selection.front)]
     shown = {item.name: item for item in (*selection.objectives, *recorded)}
@@ -120,7 +120,7 @@ def write_files(selection: "Selection", csv: Path | None, figure: Path | None, t
     from sae.cli.output import print_message
 
     if csv is not None:
-        from sae.folder import Folder
+        from sae.records.folder import Folder
 
         Folder(csv.parent).write_rows(csv.name, front_rows(selection.front))
         print_message(f"the front is in {csv}")
@@ -145,7 +145,7 @@ def front_rows(front: Sequence["Candidate"]) -> list[dict[str, Any]]:
 
 def save_figure(selection: "Selection", path: Path, title: str) -> None:
     """Draw a selection, the knee marked."""
-    from sae.errors import ConfigError
+    from sae.core.errors import ConfigError
     from sae.report.pareto_figure import pareto_figure
 
     title += f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""

@@ -25,7 +25,7 @@ def pick(
     """One configuration of a study, by what validation says, and why this one."""
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json
-    from sae.study_record import StudyRecord
+    from sae.records.study import StudyRecord
 
     record = StudyRecord.open(study)
     selection = select(
@@ -47,7 +47,7 @@ def describe(chosen: "Candidate", why: str) -> dict[str, Any]:
 
 def metrics_on_test(chosen: "Candidate") -> dict[str, float]:
     """What the test split says of a configuration that was chosen without it."""
-    from sae.record import at_exits
+    from sae.records.run import at_exits
 
     return dict(at_exits(chosen.trial.run.report("test")["by_exits"], chosen.eval_exits)["metrics"])
 

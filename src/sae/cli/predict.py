@@ -28,10 +28,10 @@ def predict(
 ) -> None:
     """Predict with an exported model; needs no torch."""
     from sae.cli.output import print_json, print_message
+    from sae.core.errors import ConfigError
     from sae.deploy.answers import predict_to_file
     from sae.deploy.runtime import load, load_adaptive
     from sae.deploy.sources import read_chunks
-    from sae.errors import ConfigError
 
     if out.resolve() in {path.resolve() for path in (model, *data)}:
         raise ConfigError(f"--out must not be a file that is read, got {out}")

@@ -9,8 +9,8 @@ import typer
 from sae.cli import options
 
 if TYPE_CHECKING:
-    from sae.record import RunRecord
-    from sae.study_record import StudyRecord
+    from sae.records.run import RunRecord
+    from sae.records.study import StudyRecord
 
 
 def report(
@@ -49,7 +49,7 @@ def report(
 
 def check_page(out: Path) -> None:
     """Only a page goes there, and not over a folder."""
-    from sae.errors import ConfigError
+    from sae.core.errors import ConfigError
 
     if out.suffix != ".html" or out.is_dir():
         raise ConfigError(f"--out must name a file that ends in .html, got {out}")
@@ -59,7 +59,7 @@ def check_page(out: Path) -> None:
 
 def make_folder(flag: str, folder: Path | None) -> None:
     """Where files go, if anywhere: made before any work, or refused."""
-    from sae.errors import ConfigError
+    from sae.core.errors import ConfigError
 
     try:
         if folder is not None:
@@ -72,9 +72,9 @@ def make_folder(flag: str, folder: Path | None) -> None:
 
 def open_folders(folders: Sequence[Path]) -> "tuple[list[StudyRecord], list[RunRecord]]":
     """Studies and runs, told apart by their config; anything else is refused."""
-    from sae.errors import RecordError
-    from sae.record import RunRecord
-    from sae.study_record import StudyRecord
+    from sae.core.errors import RecordError
+    from sae.records.run import RunRecord
+    from sae.records.study import StudyRecord
 
     studies, runs = [], []
     for folder in folders:

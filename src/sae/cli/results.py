@@ -17,7 +17,7 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, Any] | None = Non
     from sae.cli.output import print_json
     from sae.cli.pareto import print_front
     from sae.cli.pick import describe, print_pick
-    from sae.study_record import StudyRecord
+    from sae.records.study import StudyRecord
 
     record = StudyRecord.open(out)
     selection = select(record)

@@ -79,8 +79,8 @@ def print_runs(folder: Path, listed: Sequence["ListedRun"], num_found: int, sort
 def table_rows(folder: Path, listed: Sequence["ListedRun"], sort: str | None) -> list[dict[str, str]]:
     """By column what is shown of each run."""
     from sae.analysis.run_list import NUMBERS, value_of
-    from sae.objectives import COSTS
-    from sae.wording import duration
+    from sae.core.objectives import COSTS
+    from sae.core.wording import duration
 
     metrics = [name for name in METRICS if any(name in run.values for run in listed)]
     shown = {*metrics, *COSTS, "seed", "epochs", "seconds", "ended"}
@@ -139,7 +139,7 @@ def print_errors(folder: Path, listed: Sequence["ListedRun"]) -> None:
 def write_events(folder: Path, listed: Sequence["ListedRun"]) -> None:
     """Event files from the histories; a run that is being trained or cannot be read is left alone, and named."""
     from sae.cli.output import print_message
-    from sae.errors import RecordError
+    from sae.core.errors import RecordError
     from sae.training.tracking import TensorBoard
 
     tracker, written = TensorBoard(), 0

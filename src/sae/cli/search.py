@@ -91,7 +91,7 @@ def search(
 
 def read_layers(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> list[dict[str, Any]]:
     """Layers of settings, lowest first: YAML, flags, --set."""
-    from sae.settings import read_yaml
+    from sae.config.settings import read_yaml
 
     return [read_yaml(config) if config else {}, *options.layers_over(flags, assignments)]
 
@@ -100,7 +100,7 @@ def make_executor(
     kind: str, workers: int | None, address: str | None, cpus_per_trial: float, gpus_per_trial: float
 ) -> "Executor":
     """Where trials run; flags that would have no effect there are refused."""
-    from sae.errors import ConfigError
+    from sae.core.errors import ConfigError
 
     if address is not None and kind != "ray":
         raise ConfigError("--address is that of a Ray cluster, and goes with --executor ray")

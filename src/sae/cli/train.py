@@ -8,7 +8,7 @@ import typer
 from sae.cli import options
 
 if TYPE_CHECKING:
-    from sae.config import RunConfig
+    from sae.config.run import RunConfig
 
 
 def train(
@@ -66,8 +66,8 @@ def train(
 
 def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> "RunConfig":
     """Layers of settings, lowest first: what the data set suggests for the method, YAML, flags, --set."""
+    from sae.config.settings import from_assignments, merge, read_yaml
     from sae.data.catalogue import data_name, resolve_on
-    from sae.settings import from_assignments, merge, read_yaml
 
     given = merge(merge(read_yaml(config) if config else {}, flags), from_assignments(assignments))
     return resolve_on(data_name(given), given)

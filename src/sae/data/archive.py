@@ -6,8 +6,8 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+from sae.core.errors import DataError
 from sae.data.cache import file_identity
-from sae.errors import DataError
 
 LARGEST_TOTAL = 256 << 30
 """Bytes in an archive; more than any set that this library could train on."""

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
+from sae.core.errors import ConfigError
+from sae.core.task import Regression, Task
 from sae.data.augmentation import random_crop, random_flip
 from sae.data.dataset import Array, Normalisation, Samples, Split
-from sae.errors import ConfigError
-from sae.task import Regression, Task
 
 EVALUATION_BATCH = 256
 BATCHES_AT_ONCE = 8

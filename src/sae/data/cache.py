@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from sae.core.errors import DataError
 from sae.data.dataset import Array
 from sae.data.locations import CACHE_VARIABLE, cache_root
-from sae.errors import DataError
 
 
 def cached(reader: str, version: int, source: Any, write: Callable[[Path], None]) -> Path:

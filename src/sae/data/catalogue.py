@@ -6,11 +6,11 @@ Light to import: the readers are loaded only when a set is.
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sae.config import DataConfig, RunConfig, resolve, suit_method
+from sae.config.run import DataConfig, RunConfig, resolve, suit_method
+from sae.config.settings import Layer, section_name
+from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.data.entry import Entry, PublishedFile
 from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
-from sae.errors import ConfigError, DataError, did_you_mean
-from sae.settings import Layer, section_name
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Samples

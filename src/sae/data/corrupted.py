@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sae.core.errors import DataError
 from sae.data.cache import cached, read_array, write_rows
 from sae.data.corruptions import corrupt
 from sae.data.dataset import Array, Samples
-from sae.errors import DataError
 
 SHIFT_SEED = 0
 """Of every corrupted set, so that all methods and runs see the same pixels."""

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.core.errors import DataError
+from sae.core.task import DataSpec, Regression
 from sae.data.column_encoding import ColumnEncoding
-from sae.errors import DataError
-from sae.task import DataSpec, Regression
 
 Array = NDArray[Any]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from sae.config import DataConfig
-from sae.errors import ConfigError
+from sae.config.run import DataConfig
+from sae.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset

@@ -12,9 +12,9 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
+from sae.core.errors import DataError
 from sae.data.entry import PublishedFile
 from sae.data.locations import data_roots
-from sae.errors import DataError
 
 CHUNK = 1 << 18
 TIMEOUT = 30.0

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
+from sae.core.errors import DataError
+from sae.core.task import Classification, DataSpec
 from sae.data.archive import FileTree, open_tree, tree_identity
 from sae.data.cache import cached
 from sae.data.dataset import Array, Dataset, Split
@@ -26,8 +28,6 @@ from sae.data.images import (
 )
 from sae.data.locations import find_own
 from sae.data.splitting import hold_out_validation, rows_of, split_indices
-from sae.errors import DataError
-from sae.task import Classification, DataSpec
 
 VERSION = 1
 SPLITS = ("train", "val", "test")

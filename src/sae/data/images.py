@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from sae.core.errors import DataError
 from sae.data.archive import FileTree
 from sae.data.cache import read_array, write_rows
 from sae.data.dataset import Array, Normalisation
-from sae.errors import DataError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 GRAY_MODES = ("1", "L", "LA")

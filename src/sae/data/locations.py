@@ -7,8 +7,8 @@ command line hands its `--data-root` on as an environment variable, which worker
 import os
 from pathlib import Path
 
+from sae.core.errors import DataError
 from sae.data.entry import PublishedFile
-from sae.errors import DataError
 
 DATA_ROOT_VARIABLE = "SAE_DATA_ROOT"
 CACHE_VARIABLE = "SAE_CACHE"

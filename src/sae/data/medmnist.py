@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
+from sae.core.task import Classification, DataSpec, Regression, Task
 from sae.data.dataset import Array, Dataset, Normalisation, Split
 from sae.data.images import normalisation_of
 from sae.data.locations import find_published
 from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
 from sae.data.npz import decoded_npz, frame_of
-from sae.task import Classification, DataSpec, Regression, Task
 
 
 def read_medmnist(config: DataConfig, _seed: int) -> Dataset:

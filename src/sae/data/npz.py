@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
+from sae.core.errors import DataError
+from sae.core.task import Classification, DataSpec, Task
 from sae.data.archive import open_zip
 from sae.data.cache import cached, file_identity
 from sae.data.dataset import Array, Dataset, Split, standardised_regression
@@ -14,8 +16,6 @@ from sae.data.locations import find_own
 from sae.data.medmnist_table import PADDED_SIZE
 from sae.data.npz_member import Member, open_member
 from sae.data.splitting import hold_out_validation, rows_of
-from sae.errors import DataError
-from sae.task import Classification, DataSpec, Task
 
 VERSION = 1
 """Of what is kept in the cache."""

@@ -9,9 +9,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from sae.core.errors import DataError
 from sae.data.archive import open_zip
 from sae.data.dataset import Array
-from sae.errors import DataError
 
 DAMAGES = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError)
 """What numpy and zipfile raise when a file is not what it should be."""

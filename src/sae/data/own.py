@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from sae.core.errors import DataError
 from sae.data.archive import open_tree, tree_identity
 from sae.data.cache import cached
 from sae.data.catalogue import TINY_SUGGESTS
@@ -13,7 +14,6 @@ from sae.data.images import survey
 from sae.data.locations import find_own
 from sae.data.npz import image_side
 from sae.data.tinyimagenet import is_tiny_layout
-from sae.errors import DataError
 
 VERSION = 1
 LAYOUT_FILE = "layout.json"

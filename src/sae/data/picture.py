@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from sae.core.errors import DataError
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from sae.data.dataset import Array
-from sae.errors import DataError
 
 CELL_SIDE = 96
 """Images are enlarged by a whole factor to about so many pixels."""

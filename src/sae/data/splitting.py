@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from sae.core.errors import DataError
+from sae.core.task import DataSpec, Task
 from sae.data.column_encoding import ColumnEncoding
 from sae.data.dataset import Array, Dataset, Normalisation, Rows, Split
-from sae.errors import DataError
-from sae.task import DataSpec, Task
 
 VALIDATION_SHARE = 0.1
 """Of the training samples, where a data set brings a test split but none for validation."""

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from sae.core.task import Classification
 from sae.data.dataset import Dataset, Split
-from sae.task import Classification
 
 
 def summarise(dataset: Dataset) -> dict[str, Any]:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
+from sae.core.errors import ConfigError, DataError
+from sae.core.task import Classification, Task
 from sae.data.column_encoding import ColumnEncoding
 from sae.data.dataset import Array, Dataset, standardisation, standardised_regression
 from sae.data.locations import find_own
 from sae.data.splitting import split_indices, split_up
 from sae.data.table_file import Column, read_columns
-from sae.errors import ConfigError, DataError
-from sae.task import Classification, Task
 
 MOST_CATEGORIES = 256
 """Different texts in a column; a column of more is a name or a number of a row, from which nothing is learnt."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sae.core.errors import DataError, MissingExtraError
 from sae.data.dataset import Array
-from sae.errors import DataError, MissingExtraError
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """How a missing value is spelled in a CSV, in any case."""

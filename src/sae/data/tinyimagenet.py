@@ -10,7 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sae.config import DataConfig
+from sae.config.run import DataConfig
+from sae.core.errors import DataError
+from sae.core.seeds import derive_seed
+from sae.core.task import Classification, DataSpec
 from sae.data.archive import FileTree, open_tree, tree_identity
 from sae.data.cache import cached
 from sae.data.catalogue import published_file
@@ -28,9 +31,6 @@ from sae.data.images import (
 from sae.data.locations import find_own, find_published
 from sae.data.npz import check_md5
 from sae.data.splitting import hold_out_validation, rows_of
-from sae.errors import DataError
-from sae.seeds import derive_seed
-from sae.task import Classification, DataSpec
 
 VERSION = 1
 NUM_CLASSES = 200

@@ -16,7 +16,7 @@ from sae.deploy.graph import ShippedGraph
 from sae.deploy.parity import without_frame
 from sae.deploy.segments import check_adaptive
 from sae.deploy.session import Session
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.run import restore, torch_threads
 
 POINTS = 12

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 
 from sae.backbones import MemberNetwork
+from sae.core.errors import ParityError
+from sae.core.predictive import Categorical
 from sae.data.dataset import Array, Dataset, Split
 from sae.deploy.adaptive import NEVER, Staged
 from sae.deploy.adaptive_part import AdaptivePart, StagePart
@@ -16,8 +18,6 @@ from sae.deploy.manifest import sha256_of
 from sae.deploy.parity import NUM_SAMPLES, TOLERANCE, without_frame
 from sae.deploy.segments import StagedNetwork, staged_sessions
 from sae.deploy.session import CHUNK, Session
-from sae.errors import ParityError
-from sae.predictive import Categorical
 from sae.training.evaluator import measure_predictive
 
 MOST_TIMED = 512

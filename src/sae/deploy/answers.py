@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.core.errors import ConfigError
 from sae.deploy.prediction import ClassPrediction, Prediction, ValuePrediction
 from sae.deploy.runtime import Model
 from sae.deploy.sources import Chunk
-from sae.errors import ConfigError
-from sae.folder import write_whole
+from sae.records.folder import write_whole
 
 Array = NDArray[Any]
 SEPARATOR = "|"

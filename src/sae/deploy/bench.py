@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sae.core.errors import ConfigError, ModelError
 from sae.deploy.latency import CONTROL, Call, Effort, Timing, interleaved, session_maker
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.peak_memory import peak_memory
-from sae.errors import ConfigError, ModelError
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 
 ONNXRUNTIME, TORCH = "onnxruntime", "torch"
 

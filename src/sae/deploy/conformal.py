@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from sae.errors import ConfigError
+from sae.core.errors import ConfigError
 
 Array = NDArray[Any]
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.deploy.exit_rule import ExitTarget
 from sae.deploy.manifest import NAME, Manifest, RunPart, read_manifest, sha256_of
-from sae.errors import ConfigError, ModelError, OtherModelError
-from sae.folder import write_whole
+from sae.records.folder import write_whole
 
 
 def already_there(

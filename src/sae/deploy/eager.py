@@ -11,7 +11,7 @@ from sae.deploy.export import graph_content
 from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape
 from sae.deploy.latency import Call, random_samples
 from sae.methods import Method
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.run import restore
 
 

@@ -13,14 +13,14 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from sae.backbones import MemberNetwork
-from sae.config import RunConfig
+from sae.config.run import RunConfig
+from sae.core.task import Classification, DataSpec, Regression
 from sae.data.dataset import Normalisation
 from sae.deploy.eager import EagerModel
 from sae.deploy.graph import SampleForm, ShippedGraph
 from sae.methods import build_method
 from sae.methods.sae import Sae
-from sae.record import RunRecord
-from sae.task import Classification, DataSpec, Regression
+from sae.records.run import RunRecord
 
 HEADER = "network"
 

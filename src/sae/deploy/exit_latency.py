@@ -4,7 +4,7 @@ from typing import Any
 
 from sae.deploy.eager import shipped_content
 from sae.deploy.latency import BATCH, Effort, interleaved, session_maker
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.run import restore, torch_threads
 
 EFFORT = Effort(repeats=15, sessions=3)

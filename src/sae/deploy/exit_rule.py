@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from sae.core.errors import ConfigError
 from sae.deploy.adaptive import NEVER, confidence
-from sae.errors import ConfigError
 
 Array = NDArray[Any]
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from sae.config import RunConfig, SaeConfig
+from sae.config.run import RunConfig, SaeConfig
+from sae.core.predictive import Categorical, Gaussian
+from sae.core.task import Classification
 from sae.data.dataset import Dataset, Split
 from sae.data.summary import class_titles
 from sae.deploy.adaptive_export import adaptive_part, cut
@@ -36,9 +38,7 @@ from sae.deploy.segments import check_adaptive
 from sae.deploy.session import CHUNK, Session
 from sae.ensemble.pruning import PrunedNetwork
 from sae.methods import Method
-from sae.predictive import Categorical, Gaussian
-from sae.record import RunRecord
-from sae.task import Classification
+from sae.records.run import RunRecord
 from sae.training.evaluator import describe_exits, measure_predictive
 from sae.training.run import restore, torch_threads
 

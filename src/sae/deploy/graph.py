@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
+from sae.core.predictive import Categorical, aggregate
+from sae.core.task import Classification, DataSpec, Shape, Task
 from sae.data.dataset import Normalisation
 from sae.measure.uncertainty import disagreement, entropy
-from sae.predictive import Categorical, aggregate
-from sae.task import Classification, DataSpec, Shape, Task
 
 CLASS_OUTPUTS = ("probs", "entropy", "disagreement")
 VALUE_OUTPUTS = ("mean", "variance", "entropy", "disagreement")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.core.errors import ModelError
 from sae.deploy.session import Session
-from sae.errors import ModelError
 
 Array = NDArray[Any]
 Call = Callable[[], object]

@@ -8,9 +8,9 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sae.core.errors import ModelError
 from sae.deploy.adaptive_part import AdaptivePart
 from sae.deploy.conformal import Calibration
-from sae.errors import ModelError
 
 NAME = "manifest.json"
 """A folder ships one model, and this file describes it."""

@@ -3,14 +3,14 @@
 import numpy as np
 import torch
 
+from sae.core.errors import ParityError
+from sae.core.task import Regression
 from sae.data.batches import Preparation
 from sae.data.dataset import Array, Dataset
 from sae.deploy.graph import Aggregation
 from sae.deploy.manifest import ParityPart
 from sae.deploy.session import Session
-from sae.errors import ParityError
 from sae.methods import Method
-from sae.task import Regression
 
 TOLERANCE = 1e-5
 NUM_SAMPLES = 64

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from sae.errors import ModelError
+from sae.core.errors import ModelError
 
 STATUS = Path("/proc/self/status")
 

@@ -18,8 +18,8 @@ from sae.deploy.manifest import Manifest
 from sae.deploy.parity import without_frame
 from sae.deploy.prediction import ClassPrediction
 from sae.deploy.runtime import load
-from sae.folder import Folder
-from sae.study_record import StudyRecord
+from sae.records.folder import Folder
+from sae.records.study import StudyRecord
 
 NAME = StudyRecord.RECEIPT
 """Beside the model that it is about."""

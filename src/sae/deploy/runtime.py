@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.core.errors import ConfigError, ModelError
 from sae.deploy.adaptive import Staged
 from sae.deploy.conformal import Calibration, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
 from sae.deploy.prediction import ClassPrediction, Prediction, ValuePrediction
 from sae.deploy.samples import as_samples
 from sae.deploy.session import Session
-from sae.errors import ConfigError, ModelError
 
 Array = NDArray[Any]
 

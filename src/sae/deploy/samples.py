@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.core.errors import DataError
 from sae.deploy.manifest import InputPart
-from sae.errors import DataError
 
 Array = NDArray[Any]
 

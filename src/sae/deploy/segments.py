@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
+from sae.core.errors import ConfigError
+from sae.core.task import Classification
 from sae.data.dataset import Dataset
 from sae.deploy.adaptive import NEVER, NEXT, SHARE, Staged
 from sae.deploy.graph import Preprocessing, raw_shape
 from sae.deploy.onnx_file import to_onnx
 from sae.deploy.session import Session
 from sae.ensemble.pruning import PrunedNetwork
-from sae.errors import ConfigError
 from sae.measure.cost import measure_shipped_cost
-from sae.task import Classification
 
 
 class Segment(nn.Module):

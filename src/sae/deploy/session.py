@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from sae.errors import ModelError
+from sae.core.errors import ModelError
 
 Array = NDArray[Any]
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.core.errors import DataError
 from sae.data.column_encoding import ColumnEncoding
 from sae.data.table_file import Column, read_columns
 from sae.deploy.manifest import Manifest
-from sae.errors import DataError
 
 Array = NDArray[Any]
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from sae.core.predictive import member_nll
+from sae.core.task import Task
 from sae.ensemble.exit_distribution import ExitDistribution
-from sae.predictive import member_nll
-from sae.task import Task
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, named_parts
+from sae.core.task import Shape
 from sae.ensemble.folding import folded_stem
 from sae.ensemble.network import MultiExitNetwork, join_inputs, repeat_sample
-from sae.task import Shape
 
 
 class Exit(nn.Module):

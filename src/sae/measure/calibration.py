@@ -9,8 +9,8 @@ import math
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from sae.errors import DataError
-from sae.predictive import Categorical, Gaussian, Predictive
+from sae.core.errors import DataError
+from sae.core.predictive import Categorical, Gaussian, Predictive
 
 COLDEST, HOTTEST = 0.05, 20.0
 """Where the temperature of classes is looked for: if all of them are right, the best would be 0."""

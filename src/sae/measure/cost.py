@@ -18,8 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sae.backbones import MemberNetwork
 from sae.backbones.surgery import without_batch_norm
-from sae.errors import CostError
-from sae.task import Shape
+from sae.core.errors import CostError
+from sae.core.task import Shape
 
 aten = torch.ops.aten
 REST = "rest"

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sae.objectives import CLASSIFICATION, REGRESSION, Quantity
-from sae.predictive import Categorical, Gaussian, Predictive, gaussian_nll
+from sae.core.objectives import CLASSIFICATION, REGRESSION, Quantity
+from sae.core.predictive import Categorical, Gaussian, Predictive, gaussian_nll
 
 NUM_BINS = 15
 

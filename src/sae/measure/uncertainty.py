@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sae.predictive import Categorical, Gaussian, Predictive, as_gaussian, mix_categoricals, mix_gaussians
-from sae.task import Classification, Task
+from sae.core.predictive import Categorical, Gaussian, Predictive, as_gaussian, mix_categoricals, mix_gaussians
+from sae.core.task import Classification, Task
 
 INTERVAL_LEVELS = (0.5, 0.9, 0.95)
 

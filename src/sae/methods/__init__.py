@@ -5,14 +5,14 @@ from typing import Any
 
 import torch
 
-from sae.config import BackboneConfig, MethodConfig
+from sae.config.run import BackboneConfig, MethodConfig
+from sae.core.seeds import derive_seed
+from sae.core.task import DataSpec
 from sae.methods.base import Batch, Loss, Members, Method, ParameterGroup
 from sae.methods.batch_ensemble import BatchEnsemble
 from sae.methods.deep_ensemble import DeepEnsemble
 from sae.methods.mc_dropout import McDropout
 from sae.methods.sae import Sae
-from sae.seeds import derive_seed
-from sae.task import DataSpec
 
 METHODS: dict[str, Callable[[Any, BackboneConfig, DataSpec], Method]] = {
     "sae": Sae,

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
-from sae.errors import ConfigError
-from sae.task import Task
+from sae.core.errors import ConfigError
+from sae.core.task import Task
 
 
 @dataclass(frozen=True)

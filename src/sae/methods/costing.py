@@ -6,12 +6,12 @@ from functools import cache
 import torch
 
 from sae.backbones import MemberNetwork
-from sae.config import BackboneConfig, MethodConfig, NetworkConfig, SaeConfig
-from sae.errors import ConfigError
+from sae.config.run import BackboneConfig, MethodConfig, NetworkConfig, SaeConfig
+from sae.core.errors import ConfigError
+from sae.core.task import Classification, DataSpec, Shape
 from sae.measure.cost import Cost, measure_cost, measure_shipped_cost
 from sae.methods import METHODS
 from sae.methods.sae import Sae
-from sae.task import Classification, DataSpec, Shape
 
 
 def cost_of(

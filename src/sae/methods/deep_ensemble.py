@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, PlainNetwork, build_backbone
-from sae.config import BackboneConfig, EnsembleConfig, StandardConfig
+from sae.config.run import BackboneConfig, EnsembleConfig, StandardConfig
+from sae.core.predictive import member_nll
+from sae.core.task import DataSpec
 from sae.methods.base import Batch, Loss, ParameterGroup
 from sae.methods.single_exit import SingleExitMethod
-from sae.predictive import member_nll
-from sae.task import DataSpec
 
 
 class NetworkList(MemberNetwork):

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import replaced, weight_layers
 from sae.backbones.vit import EncoderLayer, Positions
-from sae.config import BackboneConfig, McDropoutConfig
+from sae.config.run import BackboneConfig, McDropoutConfig
+from sae.core.predictive import member_nll
+from sae.core.seeds import derive_seed
+from sae.core.task import DataSpec, Shape
 from sae.methods.base import Batch, Loss
 from sae.methods.repeated import RepeatedNetwork
 from sae.methods.single_exit import SingleExitMethod
-from sae.predictive import member_nll
-from sae.seeds import derive_seed
-from sae.task import DataSpec, Shape
 
 
 class MaskSource:

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from sae.backbones import build_backbone
-from sae.config import BackboneConfig, SaeConfig, check_exits
+from sae.config.run import BackboneConfig, SaeConfig, check_exits
+from sae.core.errors import ConfigError
+from sae.core.task import DataSpec
 from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.mixer import mix_indices
 from sae.ensemble.network import MultiExitNetwork, repeat_sample
 from sae.ensemble.objective import exit_nll, negative_elbo
 from sae.ensemble.pruning import PrunedNetwork, active_counts
-from sae.errors import ConfigError
 from sae.methods.base import Batch, Loss, Method, ParameterGroup
-from sae.task import DataSpec
 
 
 class Sae(Method):

@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 from torch import Tensor
 
 from sae.backbones import MemberNetwork
+from sae.core.task import Task
 from sae.methods.base import Method
-from sae.task import Task
 
 Network = TypeVar("Network", bound=MemberNetwork)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from sae.objectives import SHIFTED, Objective
+from sae.core.objectives import SHIFTED, Objective
 from sae.report.metric_names import NAMES
 
 WIDTH, HEIGHT = 340, 250
@@ -27,7 +27,7 @@ def name_of(item: Objective) -> str:
     """As people write it.
 
     Example:
-        >>> from sae.objectives import objective
+        >>> from sae.core.objectives import objective
         >>> name_of(objective("cc_ece@shift", "classification"))
         'CC-ECE under shift'
     """
@@ -43,7 +43,7 @@ def told(item: Objective, value: float | None, std: float | None = None) -> str:
     """A value in words for whoever points at it, with the spread of a mean where it has one.
 
     Example:
-        >>> from sae.objectives import objective
+        >>> from sae.core.objectives import objective
         >>> told(objective("f1", "classification"), 0.8384, 0.0181), told(objective("flops", "classification"), 216578)
         ('0.8384 ± 0.0181', '216,578')
     """

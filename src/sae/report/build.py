@@ -9,8 +9,10 @@ from pathlib import Path
 
 from sae.analysis.ranking import mean_ranks
 from sae.analysis.results import Result, Where, run_results
-from sae.errors import RecordError
-from sae.record import RunRecord
+from sae.core.errors import RecordError
+from sae.core.wording import duration
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section, shift_section
 from sae.report.content import Lead, Note, Report, Section, prefixed, section
 from sae.report.findings import COSTS, Findings, find
@@ -25,8 +27,6 @@ from sae.report.search_sections import (
     trials_section,
 )
 from sae.report.words import words_of
-from sae.study_record import StudyRecord
-from sae.wording import duration
 
 OF_RUNS = "runs"
 """Names of what is told of runs beside studies."""

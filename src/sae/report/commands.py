@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from sae.config import RunConfig
+from sae.config.run import RunConfig
+from sae.config.settings import flatten, from_assignments
+from sae.core.errors import ConfigError, DataError
 from sae.data.catalogue import resolve_on
-from sae.errors import ConfigError, DataError
-from sae.settings import flatten, from_assignments
 
 FLAGS = {
     "data.name": "--data",

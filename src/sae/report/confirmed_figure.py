@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from sae.objectives import Objective
+from sae.core.objectives import Objective
 from sae.report.axes import heading, is_known, layered, rounded, same_axis, told
 from sae.report.content import Figure
 from sae.report.kinds import LOOKS

@@ -8,7 +8,7 @@ from sae.analysis.curves import Curve, reliability_curve, risk_curve
 from sae.analysis.ranking import mean_ranks
 from sae.analysis.results import Result, Where, unconfirmed
 from sae.analysis.shifted_sets import means_by_set
-from sae.objectives import SHIFTED, objective
+from sae.core.objectives import SHIFTED, objective
 from sae.report.commands import train_command
 from sae.report.confirmed_figure import confirmed_scatter
 from sae.report.content import Figure, Note, Section, Table, section

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import altair as alt
 from PIL import Image
 
-from sae.folder import write_whole
+from sae.records.folder import write_whole
 from sae.report.content import Figure
 from sae.report.theme import ON_PAPER, chart_config
 

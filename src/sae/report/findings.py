@@ -9,10 +9,10 @@ from sae.analysis.candidates import Candidate, candidates
 from sae.analysis.results import Result, headline, make_result, study_results
 from sae.analysis.selection import COMPARED, Selection, select
 from sae.analysis.trial_values import TrialValues, read_trials
-from sae.errors import ConfigError, NothingFoundError, RecordError
-from sae.objectives import objective
+from sae.core.errors import ConfigError, NothingFoundError, RecordError
+from sae.core.objectives import objective
+from sae.records.study import Derived, StudyRecord
 from sae.report.scatter import Pair, usual_pairs
-from sae.study_record import Derived, StudyRecord
 
 Found = TypeVar("Found")
 ROLES = {"pick": "the pick", "ensemble": "best ensemble", "standard": "best standard network"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from sae.objectives import Objective
+from sae.core.objectives import Objective
 from sae.report.axes import domain_of, name_of
 
 PALE_TO_DARK = ("#E1ECF7", "#A9CBE8", "#5E9CD0", "#2A6CAD", "#164A80")

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from sae.analysis.comparison import ALIKE, BETTER, LEVEL, WORSE, compare
 from sae.analysis.results import Result, Where
-from sae.objectives import objective
+from sae.core.objectives import objective
+from sae.core.wording import count, listed
 from sae.report.commands import train_command
 from sae.report.content import Lead
 from sae.report.findings import ROLES, Findings
 from sae.report.metric_names import name_of
 from sae.report.receipt_table import receipt_table
-from sae.wording import count, listed
 
 RIVALS = {"ensemble": "the best deep ensemble", "standard": "the best standard network"}
 WORDS = {

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from sae.objectives import METRICS, objective
+from sae.core.objectives import METRICS, objective
 from sae.report.content import Column
 
 NAMES = {

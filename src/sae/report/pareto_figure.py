@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from sae.objectives import Objective
+from sae.core.objectives import Objective
 from sae.report.content import Chart
 from sae.report.scatter import FLOPS, PARAMS, Pair, Point
 from sae.report.search_figure import hypervolume_panel, known_points, search_panel

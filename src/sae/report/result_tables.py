@@ -8,7 +8,7 @@ from sae.analysis.best import best_by_kind
 from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Where
 from sae.analysis.spread import Spread
-from sae.objectives import METRICS
+from sae.core.objectives import METRICS
 from sae.report.content import Cell, Column, Table, show
 from sae.report.findings import COSTS
 from sae.report.kinds import LOOKS

@@ -9,14 +9,14 @@ from typing import Any
 from sae.analysis.curves import risk_curve
 from sae.analysis.depth import depth_preference, read_preferences
 from sae.analysis.results import Result, headline, is_whole
-from sae.errors import RecordError
-from sae.record import RunRecord
+from sae.core.errors import RecordError
+from sae.core.wording import count
+from sae.records.run import RunRecord
 from sae.report.confirmed_sections import calibration_figures, corruption_figure
 from sae.report.content import Figure, Lead, Note, Section, prefixed, section
 from sae.report.depth_figure import depth_figure
 from sae.report.result_tables import confirmed_table
 from sae.report.training_figure import training_figure
-from sae.wording import count
 
 MOST_COMPARED = 6
 """Configurations that get a panel each."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from sae.objectives import COST_OBJECTIVES, SHIFTED, Objective
+from sae.core.objectives import COST_OBJECTIVES, SHIFTED, Objective
 from sae.report.axes import EDGE, GREY, HEIGHT, axis_domain, name_of, rim, value_axis
 from sae.report.kinds import LOOKS, SAE_KINDS
 from sae.report.metric_names import NAMES

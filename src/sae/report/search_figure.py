@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 
 from sae.analysis.pareto import usual_worst
-from sae.objectives import Objective
+from sae.core.objectives import Objective
 from sae.report.axes import GREY, heading, is_known, layered, rounded, told
 from sae.report.content import Figure
 from sae.report.kinds import LOOKS

@@ -10,7 +10,7 @@ from sae.analysis.grids import grid_means
 from sae.analysis.influence import influence
 from sae.analysis.progress import trial_counts
 from sae.analysis.selection import failures
-from sae.objectives import objective
+from sae.core.objectives import objective
 from sae.report.class_fronts import class_fronts_table
 from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section

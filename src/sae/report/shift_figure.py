@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from sae.objectives import Objective, Quantity
+from sae.core.objectives import Objective, Quantity
 from sae.report.axes import GREY, heading, is_known, layered, name_of, rounded
 from sae.report.content import Figure
 from sae.report.heat import difference_scale, heat_colour, heat_scale, ink_on, mean_title, number_format

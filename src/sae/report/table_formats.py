@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from sae.errors import RecordError
-from sae.folder import write_whole
+from sae.core.errors import RecordError
+from sae.records.folder import write_whole
 from sae.report.content import Cell, Column, Table, show
 
 LATEX = {

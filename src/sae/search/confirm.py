@@ -7,15 +7,15 @@ from typing import Any
 from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind, losses_of
 from sae.analysis.confirmation import summarise
 from sae.analysis.pareto import spread_order
-from sae.errors import SaeError
-from sae.objectives import Objective
-from sae.record import RunRecord
+from sae.config.study import ConfirmConfig
+from sae.core.errors import SaeError
+from sae.core.objectives import Objective
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from sae.search.dispatch import POLL, Dispatcher
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
 from sae.search.sharing import with_sources
-from sae.study_config import ConfirmConfig
-from sae.study_record import StudyRecord
 
 
 class Confirmation:

@@ -1,6 +1,6 @@
 """Jobs on their way to an executor: which has to wait for another, and which is tried again."""
 
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
 

@@ -13,8 +13,11 @@ import numpy as np
 from optuna.trial import TrialState
 
 from sae.analysis.candidates import candidates_of
-from sae.errors import SaeError
-from sae.record import at_exits
+from sae.config.study import DEFAULT_TRIALS
+from sae.core.errors import SaeError
+from sae.core.task import DataSpec
+from sae.records.run import at_exits
+from sae.records.study import StudyRecord, Trial
 from sae.search.dispatch import POLL, Dispatcher
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
@@ -22,9 +25,6 @@ from sae.search.method_study import Asked, MethodStudy
 from sae.search.refusal import broken_limit, check_hope
 from sae.search.sharing import gives_members
 from sae.search.stopping import passes
-from sae.study_config import DEFAULT_TRIALS
-from sae.study_record import StudyRecord, Trial
-from sae.task import DataSpec
 
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 CLOCK_SECONDS = 20.0

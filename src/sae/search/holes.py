@@ -7,8 +7,8 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sae.errors import ConfigError
-from sae.settings import Layer
+from sae.config.settings import Layer
+from sae.core.errors import ConfigError
 
 KINDS = ("int", "float", "log", "choice")
 DEPTH = "depth"

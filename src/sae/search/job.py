@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from sae.analysis.candidates import SHIFTED_TEST, SHIFTED_VALIDATION
-from sae.config import RunConfig
-from sae.errors import BusyError, DataError, DivergedError, MissingExtraError, RecordError, SaeError
-from sae.record import RunRecord
+from sae.config.run import RunConfig
+from sae.core.errors import BusyError, DataError, DivergedError, MissingExtraError, RecordError, SaeError
+from sae.records.run import RunRecord
 
 
 @dataclass(frozen=True)

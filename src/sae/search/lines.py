@@ -5,12 +5,12 @@ from pathlib import Path
 
 from optuna.trial import FrozenTrial, TrialState
 
-from sae.record import RunRecord
+from sae.core.wording import duration
+from sae.records.run import RunRecord
 from sae.search.confirm import Confirmation
 from sae.search.driver import ENDED, Driver
 from sae.search.job import Job, Outcome
 from sae.search.method_study import ERROR, REFUSED, RUN, MethodStudy
-from sae.wording import duration
 
 
 class SearchLines:

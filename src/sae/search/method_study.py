@@ -10,11 +10,11 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import FrozenTrial, TrialState
 
 from sae.analysis.pareto import Losses
-from sae.config import RunConfig
+from sae.config.run import RunConfig
+from sae.config.study import StudyConfig
+from sae.core.seeds import derive_seed
 from sae.search.samplers import FixedSampler, make_sampler
 from sae.search.space import Space
-from sae.seeds import derive_seed
-from sae.study_config import StudyConfig
 
 REFUSED, ERROR, RUN, RUNG = "refused", "error", "run", "rung"
 """Names of what is kept beside a trial."""

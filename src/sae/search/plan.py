@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sae.config.settings import Layer, merge, parse, section_name
+from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig
+from sae.core.errors import ConfigError
+from sae.core.objectives import limits, objectives
+from sae.core.task import DataSpec, Regression
 from sae.data.catalogue import data_name, load, suggestions
-from sae.errors import ConfigError
-from sae.objectives import limits, objectives
 from sae.search.holes import read_holes
 from sae.search.refusal import check_reach
 from sae.search.space import build_space
 from sae.search.stopping import rungs
-from sae.settings import Layer, merge, parse, section_name
-from sae.study_config import ConfirmConfig, SearchConfig, StudyConfig
-from sae.task import DataSpec, Regression
 from sae.training.shift import check_images
 
 

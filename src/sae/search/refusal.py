@@ -3,13 +3,13 @@
 import itertools
 from collections.abc import Sequence
 
-from sae.config import RunConfig
-from sae.errors import ConfigError
+from sae.config.run import RunConfig
+from sae.core.errors import ConfigError
+from sae.core.objectives import COSTS, Limit
+from sae.core.task import DataSpec
 from sae.methods.costing import cost_bounds
-from sae.objectives import COSTS, Limit
 from sae.search.method_study import REFUSED, MethodStudy
 from sae.search.space import Space
-from sae.task import DataSpec
 
 SHIPPED = "shipped_"
 MOST_REFUSED = 200

@@ -7,7 +7,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from sae.errors import ConfigError
+from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig
+from sae.core.errors import ConfigError
+from sae.core.task import DataSpec
+from sae.records.study import StudyRecord
 from sae.search.confirm import Confirmation
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
@@ -17,9 +20,6 @@ from sae.search.plan import SearchPlan
 from sae.search.space import read_space
 from sae.search.storage import check_storage, close_storage, open_studies, reaching_storage
 from sae.search.view import SearchView, render_confirmation, showing
-from sae.study_config import ConfirmConfig, SearchConfig, StudyConfig
-from sae.study_record import StudyRecord
-from sae.task import DataSpec
 
 
 def run_study(

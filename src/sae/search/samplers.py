@@ -9,8 +9,8 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from sae.core.seeds import derive_seed
 from sae.search.scalarized import ScalarizedSampler
-from sae.seeds import derive_seed
 
 LARGEST_SEED = 2**32
 CHOSEN_BY_GP = "gp:relative_params:0"

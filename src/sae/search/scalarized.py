@@ -15,6 +15,7 @@ from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from sae.core.seeds import derive_seed
 from sae.search.gaussian_process import GaussianProcess, fit
 from sae.search.improvement import (
     NUM_DRAWS,
@@ -26,7 +27,6 @@ from sae.search.improvement import (
     tchebycheff,
 )
 from sae.search.unit_cube import UnitCube
-from sae.seeds import derive_seed
 
 Indices = NDArray[np.intp]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sae.config import EnsembleConfig, RunConfig, StandardConfig
+from sae.config.run import EnsembleConfig, RunConfig, StandardConfig
 from sae.search.job import Job
 
 

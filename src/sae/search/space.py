@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 from optuna.distributions import BaseDistribution
 
-from sae.config import FcConfig, ResnetConfig, RunConfig, VggConfig, VitConfig, resolve, suit_method
-from sae.errors import ConfigError, did_you_mean
+from sae.config.run import FcConfig, ResnetConfig, RunConfig, VggConfig, VitConfig, resolve, suit_method
+from sae.config.settings import Layer, flatten, merge, section_name
+from sae.config.study import StudyConfig
+from sae.core.errors import ConfigError, did_you_mean
 from sae.search.holes import DEPTH, Hole, fill_holes, find_holes, read_holes, write_holes
-from sae.settings import Layer, flatten, merge, section_name
-from sae.study_config import StudyConfig
 
 METHODS = ("sae", "standard", "ensemble", "mc_dropout", "batch_ensemble")
 DEPTHS = {c().name: c().depth for c in (FcConfig, VggConfig, ResnetConfig, VitConfig)}

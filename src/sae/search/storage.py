@@ -9,11 +9,11 @@ from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.study import StudyDirection
 from sqlalchemy.exc import SQLAlchemyError
 
-from sae.errors import ConfigError, SaeError
-from sae.objectives import Objective
+from sae.config.study import StudyConfig
+from sae.core.errors import ConfigError, SaeError
+from sae.core.objectives import Objective
 from sae.search.method_study import MethodStudy
 from sae.search.space import Space
-from sae.study_config import StudyConfig
 
 
 @contextmanager

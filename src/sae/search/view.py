@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sae.analysis.candidates import Candidate, candidates_of, front, summary
+from sae.core.wording import duration
+from sae.records.study import StudyRecord
 from sae.search.confirm import Confirmation
 from sae.search.driver import Driver
 from sae.search.job import Job
-from sae.study_record import StudyRecord
-from sae.wording import duration
 
 MOST_ROWS = 8
 """Members of the front that are shown."""

@@ -5,10 +5,10 @@ import json
 import torch
 from torch import Tensor, nn
 
-from sae.errors import RecordError
-from sae.folder import Arrays
+from sae.core.errors import RecordError
 from sae.methods import Method
-from sae.record import RunRecord
+from sae.records.folder import Arrays
+from sae.records.run import RunRecord
 from sae.training.trainer import Progress, Trainer
 
 

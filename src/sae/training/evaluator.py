@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
+from sae.core.task import DataSpec
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
 from sae.measure.calibration import calibrated, fit_temperature
@@ -21,9 +23,7 @@ from sae.measure.uncertainty import (
     selection_loss,
 )
 from sae.methods import Method
-from sae.predictive import Categorical, Gaussian, Predictive, aggregate
-from sae.record import at_exits
-from sae.task import DataSpec
+from sae.records.run import at_exits
 
 CURVE_POINTS = 100
 """Points that are kept of a risk–coverage curve."""

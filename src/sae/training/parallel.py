@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sae.config import RunConfig
+from sae.config.run import RunConfig
+from sae.core.errors import SaeError
 from sae.data.catalogue import load
 from sae.data.dataset import Dataset
-from sae.errors import SaeError
 from sae.methods import Method, build_method
 from sae.training.memory import keep_freed_memory
 from sae.training.trainer import Trainer, mean_of

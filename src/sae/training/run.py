@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from sae.config import EnsembleConfig, RunConfig
+from sae.config.run import EnsembleConfig, RunConfig
+from sae.core.errors import ConfigError, DivergedError
 from sae.data.batches import Preparation
 from sae.data.catalogue import load, load_others
 from sae.data.dataset import Dataset
-from sae.errors import ConfigError, DivergedError
 from sae.methods import Method, build_method
-from sae.record import RunRecord
+from sae.records.run import RunRecord
 from sae.training.checkpoint import (
     load_checkpoint,
     load_first_streams,

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sae.core.errors import ConfigError
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.corrupted import CorruptedImages
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES
 from sae.data.dataset import Dataset, Samples
-from sae.errors import ConfigError
 from sae.measure.metrics import measure_all
 from sae.measure.uncertainty import auroc, disagreement, entropy, fpr95
 from sae.methods import Method

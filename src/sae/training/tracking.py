@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Protocol
 
-from sae.errors import RecordError
-from sae.record import RunRecord
+from sae.core.errors import RecordError
+from sae.records.run import RunRecord
 
 Row = Mapping[str, float]
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sae.config import RunConfig
+from sae.config.run import RunConfig
+from sae.core.errors import ConfigError, DivergedError
+from sae.core.seeds import derive_seed
 from sae.data.batches import Preparation, batch_bounds, training_batches
 from sae.data.dataset import Dataset
-from sae.errors import ConfigError, DivergedError
 from sae.methods import Batch, Loss, Method
-from sae.seeds import derive_seed
 from sae.training.flat_parameters import FlatParameters
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")

@@ -5,13 +5,13 @@ import difflib
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.core.errors import DataError
+from sae.core.seeds import derive_seed
 from sae.data.corruptions.catalogue import CORRUPTIONS, Corruption
 from sae.data.corruptions.colour import luma, to_bytes, to_colours
 from sae.data.corruptions.constants import SEVERITIES
 from sae.data.corruptions.generators import ImageGenerators
 from sae.data.dataset import Array
-from sae.errors import DataError
-from sae.seeds import derive_seed
 
 PIXELS_AT_ONCE = 1 << 17
 """Images are corrupted in groups of about so many pixels: large enough to hide Python, small enough for the cache."""

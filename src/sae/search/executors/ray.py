@@ -9,8 +9,8 @@ from typing import Any
 
 import ray
 
+from sae.core.errors import ConfigError
 from sae.data.locations import CACHE_VARIABLE, DATA_ROOT_VARIABLE
-from sae.errors import ConfigError
 from sae.search.job import Job, Outcome, run_job
 
 PATIENCE = 10.0

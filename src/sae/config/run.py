@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sae.errors import ConfigError
-from sae.settings import Layer, Settings, merge, parse
+from sae.config.settings import Layer, Settings, merge, parse
+from sae.core.errors import ConfigError
 
 LARGEST = 64
 """Of widths, inputs, members, repetitions and threads: far above what is of use, far below what exhausts memory."""

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from sae.errors import RecordError
-from sae.study_record import StudyRecord, config_hash
+from sae.core.errors import RecordError
+from sae.records.study import StudyRecord, config_hash
 from tests.builders import run_config
 from tests.studies import StudyBuilder, sae, small_study, study_config
 

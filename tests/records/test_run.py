@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sae.errors import RecordError
-from sae.folder import LOCK
-from sae.record import RunRecord, at_exits
+from sae.core.errors import RecordError
+from sae.records.folder import LOCK
+from sae.records.run import RunRecord, at_exits
 from tests.builders import run_config
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sae.wording import count, duration, listed
+from sae.core.wording import count, duration, listed
 
 
 @given(st.lists(st.sampled_from(["F1", "NLL", "MSE"]), min_size=2))

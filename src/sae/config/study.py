@@ -4,8 +4,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sae.objectives import DEFAULT_OBJECTIVES
-from sae.settings import Settings
+from sae.config.settings import Settings
+from sae.core.objectives import DEFAULT_OBJECTIVES
 
 SAMPLERS = ("gp", "scalarized", "tpe", "nsga2", "random", "grid")
 Sampler = Literal["gp", "scalarized", "tpe", "nsga2", "random", "grid"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.errors import DataError
+from sae.core.errors import DataError
 
 
 @dataclass(frozen=True)

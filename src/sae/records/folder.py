@@ -12,7 +12,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.errors import BusyError, RecordError
+from sae.core.errors import BusyError, RecordError
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from sae.errors import ConfigError
-from sae.objectives import COSTS, METRICS, Limit, limits, objective, objectives
+from sae.core.errors import ConfigError
+from sae.core.objectives import COSTS, METRICS, Limit, limits, objective, objectives
 
 TASKS = list(METRICS)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sae.errors import ConfigError, did_you_mean
+from sae.core.errors import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
 
-from sae.config import RunConfig
-from sae.errors import ConfigError, RecordError
-from sae.folder import LOCK, Folder
-from sae.settings import Model, differences, parse, read_yaml, to_yaml
+from sae.config.run import RunConfig
+from sae.config.settings import Model, differences, parse, read_yaml, to_yaml
+from sae.core.errors import ConfigError, RecordError
+from sae.records.folder import LOCK, Folder
 
 STATES = ("finished", "stopped", "failed")
 

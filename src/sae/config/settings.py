@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sae.errors import ConfigError, did_you_mean
+from sae.core.errors import ConfigError, did_you_mean
 
 try:
     from yaml import CSafeLoader as SafeLoader  # a study is hundreds of configs: it reads them 7 × faster

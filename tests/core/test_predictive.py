@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sae.predictive import (
+from sae.core.predictive import (
     Categorical,
     Gaussian,
     aggregate,
@@ -17,7 +17,7 @@ from sae.predictive import (
     mix_categoricals,
     mix_gaussians,
 )
-from sae.task import Classification, Regression
+from sae.core.task import Classification, Regression
 
 numbers = st.floats(-50, 50, width=32)
 

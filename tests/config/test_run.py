@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sae.config import EnsembleConfig, RunConfig, SaeConfig, StandardConfig, VggConfig, resolve
-from sae.errors import ConfigError
-from sae.settings import Settings, differences, from_assignments, merge, parse, read_yaml, to_yaml
+from sae.config.run import EnsembleConfig, RunConfig, SaeConfig, StandardConfig, VggConfig, resolve
+from sae.config.settings import Settings, differences, from_assignments, merge, parse, read_yaml, to_yaml
+from sae.core.errors import ConfigError
 
 BASE: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sae.config import RunConfig
-from sae.errors import RecordError
-from sae.folder import Folder
-from sae.objectives import Limit, Objective, limits, objectives
-from sae.record import Record, RunRecord
-from sae.study_config import StudyConfig
+from sae.config.run import RunConfig
+from sae.config.study import StudyConfig
+from sae.core.errors import RecordError
+from sae.core.objectives import Limit, Objective, limits, objectives
+from sae.records.folder import Folder
+from sae.records.run import Record, RunRecord
 
 UNFINISHED, DAMAGED = "unfinished", "damaged"
 

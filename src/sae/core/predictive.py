@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sae.task import Classification, Regression, Task
+from sae.core.task import Classification, Regression, Task
 
 MIN_LOG_VARIANCE, MAX_LOG_VARIANCE = -6.0, 1.0
 

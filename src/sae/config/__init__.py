@@ -1,0 +1,1 @@
+"""Settings of runs and studies, and the registries of methods and backbones."""

@@ -1,0 +1,1 @@
+"""Errors, words, seeds, tasks and metrics: what every other room builds on."""

@@ -1,0 +1,1 @@
+"""Folders that runs and studies leave, read once into typed results."""
