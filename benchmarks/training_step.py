@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.noise import noise
-from sae.config.run import RunConfig, SaeConfig, resolve
+from sae.config.methods import SaeConfig
+from sae.config.run import RunConfig, resolve
 from sae.core.task import Classification, DataSpec
 from sae.measure.cost import measure_cost
 from sae.methods import build_method

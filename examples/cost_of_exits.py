@@ -4,7 +4,8 @@ Run: python examples/cost_of_exits.py
 """
 
 from sae import cost_of
-from sae.config.run import ResnetConfig, SaeConfig
+from sae.config.backbones import ResnetConfig
+from sae.config.methods import SaeConfig
 
 
 def main() -> None:

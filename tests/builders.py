@@ -5,47 +5,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from sae.backbones import BACKBONES
-from sae.config.run import (
-    BackboneConfig,
-    FcConfig,
-    MethodConfig,
-    NetworkConfig,
-    ResnetConfig,
-    RunConfig,
-    VggConfig,
-    VitConfig,
-    resolve,
-)
+from sae.config.backbones import BACKBONES, BackboneSettings
+from sae.config.methods import METHODS, MethodSettings
+from sae.config.run import NetworkConfig, RunConfig, resolve
 from sae.config.settings import parse
 from sae.core.task import Classification, DataSpec, Regression, Task
 from sae.data.dataset import Dataset, Normalisation, Split
-from sae.methods import METHODS, Method, build_method
+from sae.methods import Method, build_method
 from sae.methods.sae import Sae
 
-SMALL_BACKBONES: dict[str, BackboneConfig] = {
-    "fc": FcConfig(depth=3),
-    "vgg": VggConfig(depth=3, blocks=(1, 1, 2, 2, 2)),
-    "resnet": ResnetConfig(depth=2),
-    "vit": VitConfig(depth=3),
+SMALL_BACKBONES: dict[str, BackboneSettings] = {
+    entry.name: entry.settings.model_validate(entry.small) for entry in BACKBONES
 }
-assert set(SMALL_BACKBONES) == set(BACKBONES), "every backbone of the dict is tested"
-
-SMALL_METHODS: dict[str, dict[str, Any]] = {
-    "sae": {"name": "sae", "inputs": 2, "exits": 2},
-    "standard": {"name": "standard"},
-    "ensemble": {"name": "ensemble", "members": 2},
-    "mc_dropout": {"name": "mc_dropout", "samples": 3},
-    "batch_ensemble": {"name": "batch_ensemble", "members": 3},
-}
-assert set(SMALL_METHODS) == set(METHODS), "every method of the dict is tested"
+SMALL_METHODS: dict[str, dict[str, Any]] = {entry.name: {"name": entry.name, **entry.small} for entry in METHODS}
 
 SHAPE = (2, 8, 8)
 SPEC = DataSpec(SHAPE, Classification(3))
 REGRESSION_SPEC = DataSpec(SHAPE, Regression(mean=5.0, std=2.0))
 
 
-def method_settings(name: str) -> MethodConfig:
+def method_settings(name: str) -> MethodSettings:
     values = {"method": SMALL_METHODS[name], "backbone": {"name": "fc"}}
     return parse(NetworkConfig, values).method
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from sae.backbones import PlainNetwork, build_backbone
-from sae.config.run import BackboneConfig, FcConfig, ResnetConfig, VggConfig, VitConfig
+from sae.config.backbones import BackboneSettings, FcConfig, ResnetConfig, VggConfig, VitConfig
 from sae.core.errors import ShapeError
 from sae.measure.cost import measure_cost
 from tests.builders import SMALL_BACKBONES
@@ -10,7 +10,7 @@ from tests.builders import SMALL_BACKBONES
 IMAGE = (3, 32, 32)
 
 
-def num_params(settings: BackboneConfig, shape: tuple[int, ...], num_outputs: int) -> int:
+def num_params(settings: BackboneSettings, shape: tuple[int, ...], num_outputs: int) -> int:
     return measure_cost(PlainNetwork(build_backbone(settings, shape), num_outputs), shape).params
 
 
@@ -89,7 +89,7 @@ def test_vgg_names_the_smallest_size_it_takes() -> None:
 
 
 @pytest.mark.parametrize("settings", [VggConfig(), ResnetConfig(), VitConfig()])
-def test_image_backbones_refuse_tables(settings: BackboneConfig) -> None:
+def test_image_backbones_refuse_tables(settings: BackboneSettings) -> None:
     with pytest.raises(ShapeError, match="images"):
         build_backbone(settings, (10,))
 

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sae.config.run import EnsembleConfig, RunConfig, SaeConfig, StandardConfig, VggConfig, resolve
+from sae.config.backbones import VggConfig
+from sae.config.methods import EnsembleConfig, SaeConfig, StandardConfig
+from sae.config.run import RunConfig, resolve
 from sae.config.settings import Settings, differences, from_assignments, merge, parse, read_yaml, to_yaml
 from sae.core.errors import ConfigError
 

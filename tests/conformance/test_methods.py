@@ -8,12 +8,12 @@ from sae.config.run import RunConfig
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
 from sae.core.task import Classification, DataSpec, Regression
 from sae.measure.cost import measure_cost
-from sae.methods import METHODS, Batch, Method
+from sae.methods import Batch, Method
 from sae.training.evaluator import validation_metrics
 from sae.training.trainer import Trainer
 from tests.builders import REGRESSION_SPEC, SHAPE, SMALL_BACKBONES, SMALL_METHODS, SPEC, blobs, run_config, small_method
 
-every_method = pytest.mark.parametrize("name", METHODS)
+every_method = pytest.mark.parametrize("name", SMALL_METHODS)
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 every_task = pytest.mark.parametrize("spec", [SPEC, REGRESSION_SPEC], ids=["classification", "regression"])
 

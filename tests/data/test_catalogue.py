@@ -5,7 +5,8 @@ from pathlib import Path
 import pooch
 import pytest
 
-from sae.config.run import SaeConfig, StandardConfig, resolve
+from sae.config.methods import SaeConfig, StandardConfig
+from sae.config.run import resolve
 from sae.core.errors import ConfigError, DataError
 from sae.data.catalogue import CATALOGUE, load, published_file, suggestions
 from sae.data.locations import cache_root, choose_data_root, data_roots, find_own

@@ -8,8 +8,7 @@ from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import without_batch_norm
 from sae.ensemble.folding import folded_stem
 from sae.measure.cost import measure_cost, measure_shipped_cost
-from sae.methods import METHODS
-from tests.builders import SHAPE, SMALL_BACKBONES, small_method, small_sae
+from tests.builders import SHAPE, SMALL_BACKBONES, SMALL_METHODS, small_method, small_sae
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 
@@ -49,7 +48,7 @@ def test_a_stem_whose_inputs_meet_before_its_first_layer_is_refused() -> None:
 
 
 @every_backbone
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SMALL_METHODS)
 @torch.no_grad()
 def test_folded_is_what_the_method_says_it_ships(name: str, backbone: str) -> None:
     method, x = small_method(name, backbone).eval(), torch.randn(4, *SHAPE)

@@ -12,7 +12,7 @@ from tests.builders import REGRESSION_SPEC, SHAPE, SMALL_BACKBONES, SPEC, small_
 
 
 def test_resnet_with_two_inputs_and_all_exits_has_the_published_parameters() -> None:
-    from sae.config.run import ResnetConfig
+    from sae.config.backbones import ResnetConfig
 
     with torch.device("meta"):
         network = MultiExitNetwork(build_backbone(ResnetConfig(), (3, 64, 64), 2), 2, 200)

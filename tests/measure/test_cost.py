@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from sae.backbones import PlainNetwork, build_backbone
-from sae.config.run import BackboneConfig, FcConfig, ResnetConfig, SaeConfig, StandardConfig, VggConfig, VitConfig
+from sae.config.backbones import BackboneSettings, FcConfig, ResnetConfig, VggConfig, VitConfig
+from sae.config.methods import SaeConfig, StandardConfig
 from sae.core.errors import ConfigError, CostError
 from sae.measure.cost import Cost, measure_cost
 from sae.methods.costing import cost_of
@@ -15,7 +16,7 @@ from tests.builders import SHAPE, SMALL_BACKBONES, small_sae
 N, OUT = 3, 5
 
 
-def parts(backbone: BackboneConfig, shape: tuple[int, ...], active: list[int], num_inputs: int = N) -> Cost:
+def parts(backbone: BackboneSettings, shape: tuple[int, ...], active: list[int], num_inputs: int = N) -> Cost:
     return cost_of(SaeConfig(inputs=num_inputs, exits=1), backbone, shape, OUT, active)
 
 
@@ -65,7 +66,7 @@ def test_fc_exit(n: int) -> None:
     ],
 )
 def test_convolutional_exit(
-    backbone: BackboneConfig, shape: tuple[int, ...], stage: int, f: int, f_last: int, h: int, w: int, n: int
+    backbone: BackboneSettings, shape: tuple[int, ...], stage: int, f: int, f_last: int, h: int, w: int, n: int
 ) -> None:
     active = [n if index == stage - 1 else 0 for index in range(backbone.depth)]
     cost = parts(backbone, shape, active).by_part[f"exit_{stage}"]

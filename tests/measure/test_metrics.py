@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
+from sae.core.objectives import metrics_of
 from sae.core.predictive import Categorical, Gaussian
 from sae.measure.metrics import (
-    CLASSIFICATION_METRICS,
-    REGRESSION_METRICS,
     accuracy,
     brier,
     cc_ece,
@@ -104,20 +103,18 @@ def test_nll_is_finite_where_the_softmax_underflows() -> None:
 def test_classification_metrics_keep_to_their_bounds(logits: np.ndarray, seed: int) -> None:
     labels = torch.randint(0, CLASSES, (20,), generator=torch.Generator().manual_seed(seed))
     measured = measure_all(Categorical(torch.from_numpy(logits).log_softmax(-1)), labels)
-    assert set(measured) == set(CLASSIFICATION_METRICS)
+    metrics = metrics_of("classification")
+    assert set(measured) == set(metrics)
     for key, value in measured.items():
-        metric = CLASSIFICATION_METRICS[key]
-        assert metric.quantity.lower - 1e-6 <= value <= metric.quantity.upper + 1e-6
+        assert metrics[key].lower - 1e-6 <= value <= metrics[key].upper + 1e-6
 
 
 def test_a_perfect_prediction_reaches_the_better_bound() -> None:
     labels = torch.tensor([0, 1, 2, 3])
     predictive = Categorical((torch.eye(4) * 1e4).log_softmax(-1))
     for key, value in measure_all(predictive, labels).items():
-        metric = CLASSIFICATION_METRICS[key]
-        assert value == pytest.approx(
-            metric.quantity.upper if metric.quantity.maximise else metric.quantity.lower, abs=1e-6
-        )
+        metric = metrics_of("classification")[key]
+        assert value == pytest.approx(metric.upper if metric.maximise else metric.lower, abs=1e-6)
 
 
 def test_regression_metrics_are_their_definitions() -> None:
@@ -129,4 +126,4 @@ def test_regression_metrics_are_their_definitions() -> None:
     ]
     assert regression_nll(gaussian, y) == pytest.approx(np.mean(naive), rel=1e-5)
     assert mse(gaussian, y) == pytest.approx(sklearn_metrics.mean_squared_error(y.numpy(), mean.numpy()), rel=1e-5)
-    assert set(measure_all(gaussian, y)) == set(REGRESSION_METRICS)
+    assert set(measure_all(gaussian, y)) == set(metrics_of("regression"))

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import WeightLayer
-from sae.config.run import BatchEnsembleConfig, StandardConfig, resolve, suit_method
+from sae.config.methods import BatchEnsembleConfig, StandardConfig
+from sae.config.run import resolve, suit_method
 from sae.measure.cost import measure_cost
 from sae.methods import Batch, build_method
 from sae.methods.batch_ensemble import BatchEnsemble, RankOneLayer, with_rank_one_factors

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sae.config.run import EnsembleConfig, StandardConfig
+from sae.config.methods import EnsembleConfig, StandardConfig
 from sae.core.task import Classification
 from sae.data.dataset import Dataset
 from sae.methods import Batch, build_method

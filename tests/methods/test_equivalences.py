@@ -6,7 +6,7 @@ from torch import Tensor
 
 from sae.backbones import PlainNetwork
 from sae.backbones.surgery import weight_layers
-from sae.config.run import BatchEnsembleConfig, McDropoutConfig, StandardConfig
+from sae.config.methods import BatchEnsembleConfig, McDropoutConfig, StandardConfig
 from sae.core.predictive import Categorical, aggregate
 from sae.methods import Method, build_method
 from sae.methods.batch_ensemble import BatchEnsemble, RankOneLayer

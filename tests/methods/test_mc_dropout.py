@@ -3,7 +3,8 @@ import torch
 from torch import nn
 
 from sae.backbones import PlainNetwork, build_backbone
-from sae.config.run import McDropoutConfig, StandardConfig, VitConfig
+from sae.config.backbones import VitConfig
+from sae.config.methods import McDropoutConfig, StandardConfig
 from sae.measure.cost import measure_cost
 from sae.methods import Batch, build_method
 from sae.methods.costing import cost_of

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sae.config.run import FcConfig, SaeConfig, Schedule, TemperatureSchedule, UnitSchedule
+from sae.config.backbones import FcConfig
+from sae.config.methods import SaeConfig, Schedule, TemperatureSchedule, UnitSchedule
 from sae.core.errors import ConfigError
 from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.mixer import mix_indices

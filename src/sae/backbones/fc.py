@@ -5,7 +5,7 @@ import math
 from torch import Tensor, nn
 
 from sae.backbones.base import Backbone, FeatureKind, StageInfo
-from sae.config.run import FcConfig
+from sae.config.backbones import FcConfig
 from sae.core.task import Shape
 
 BASE_FEATURES = 128

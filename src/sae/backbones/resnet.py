@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from sae.backbones.base import Backbone, ChannelsLast, FeatureKind, StageInfo
-from sae.config.run import ResnetConfig
+from sae.config.backbones import ResnetConfig
 from sae.core.errors import ShapeError
 from sae.core.task import Shape
 

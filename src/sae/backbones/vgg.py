@@ -3,7 +3,7 @@
 from torch import nn
 
 from sae.backbones.base import Backbone, ChannelsLast, FeatureKind, StageInfo
-from sae.config.run import VggConfig
+from sae.config.backbones import VggConfig
 from sae.core.errors import ShapeError
 from sae.core.task import Shape
 

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sae.backbones.base import Backbone, FeatureKind, StageInfo
-from sae.config.run import VitConfig
+from sae.config.backbones import VitConfig
 from sae.core.errors import ShapeError
 from sae.core.task import Shape
 

@@ -1,22 +1,21 @@
-"""Settings of a run: the only home of defaults.
+"""Settings of a run, with their defaults.
 
-A run is described by layers of plain mappings (what the data set suggests, a YAML file,
+A run is described by layers of plain mappings (suggestions of the data set, a YAML file,
 flags), merged by `resolve` into one frozen `RunConfig` before any work starts.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from sae.config.settings import Layer, Settings, merge, parse
-from sae.core.errors import ConfigError
-
-LARGEST = 64
-"""Of widths, inputs, members, repetitions and threads: far above what is of use, far below what exhausts memory."""
+from sae.config.backbones import BackboneSettings
+from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig
+from sae.config.settings import LARGEST, Layer, Settings, merge, parse
 
 
 class DataConfig(Settings):
-    """Which data, and how training images are varied."""
+    """The data, and how training images are varied."""
 
     name: str = Field(description="a name of the catalogue, or the path of your own data")
     task: Literal["classification", "regression"] | None = Field(
@@ -31,128 +30,8 @@ class DataConfig(Settings):
     flip: bool = Field(False, description="mirror each image with probability one half")
 
 
-class FcConfig(Settings):
-    """Residual fully connected network."""
-
-    name: Literal["fc"] = "fc"
-    width: int = Field(1, ge=1, le=LARGEST, description="times 128 features")
-    depth: int = Field(5, ge=1, le=5, description="residual blocks")
-
-
-class VggConfig(Settings):
-    """VGG without its large linear layers."""
-
-    name: Literal["vgg"] = "vgg"
-    width: int = Field(1, ge=1, le=LARGEST, description="times 4, 8, 16, 32, 32 channels")
-    depth: int = Field(5, ge=1, le=5, description="stages")
-    blocks: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (1, 1, 1, 1, 1), min_length=5, max_length=5, description="convolutions in each of the five stages"
-    )
-
-
-class ResnetConfig(Settings):
-    """ResNet-34 for small images."""
-
-    name: Literal["resnet"] = "resnet"
-    width: int = Field(1, ge=1, le=1, description="fixed at 1")
-    depth: int = Field(4, ge=1, le=4, description="stages")
-
-
-class VitConfig(Settings):
-    """Vision transformer with 4×4 patches."""
-
-    name: Literal["vit"] = "vit"
-    width: int = Field(1, ge=1, le=LARGEST, description="times 192 hidden features of the MLPs")
-    depth: int = Field(5, ge=1, le=5, description="encoder layers")
-
-
-BackboneConfig = FcConfig | VggConfig | ResnetConfig | VitConfig
-
-
-class Schedule(Settings):
-    """A value that moves linearly over the training steps."""
-
-    start: float
-    end: float
-
-    def at(self, progress: float) -> float:
-        """The value at a progress in [0, 1].
-
-        Example:
-            >>> Schedule(start=1.0, end=0.0).at(0.25)
-            0.75
-        """
-        return self.start * (1 - progress) + self.end * progress  # exact at both ends
-
-
-class UnitSchedule(Schedule):
-    """A schedule of fractions, in [0, 1]."""
-
-    start: float = Field(ge=0, le=1)
-    end: float = Field(ge=0, le=1)
-
-
-class TemperatureSchedule(Schedule):
-    """A schedule of temperatures, in [1e-3, 1]."""
-
-    start: float = Field(ge=1e-3, le=1)
-    end: float = Field(ge=1e-3, le=1)
-
-
-class SaeConfig(Settings):
-    """Single architecture ensemble: N inputs, up to K exits for each."""
-
-    name: Literal["sae"] = "sae"
-    inputs: int = Field(2, ge=1, le=LARGEST, description="N, inputs per pass")
-    exits: int = Field(2, ge=1, description="K, exits kept per input")
-    temperature: TemperatureSchedule = Field(
-        TemperatureSchedule(start=1.0, end=0.1), description="T, sharpness of the exit distribution"
-    )
-    kl_weight: UnitSchedule = Field(
-        UnitSchedule(start=1e-2, end=1e-2), description="α, pull of the exit distribution towards uniform"
-    )
-    repeat_fraction: UnitSchedule = Field(
-        UnitSchedule(start=0.0, end=0.5),
-        description="i, share of a batch where all inputs see the same sample",
-    )
-    batch_repetition: int = Field(
-        2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
-    )
-
-
-class StandardConfig(Settings):
-    """One plain network: a deep ensemble of one."""
-
-    name: Literal["standard"] = "standard"
-
-
-class EnsembleConfig(Settings):
-    """Deep ensemble: independent networks whose probabilities are averaged."""
-
-    name: Literal["ensemble"] = "ensemble"
-    members: int = Field(4, ge=1, le=LARGEST, description="M, networks of the ensemble")
-
-
-class McDropoutConfig(Settings):
-    """Dropout that stays on at prediction."""
-
-    name: Literal["mc_dropout"] = "mc_dropout"
-    rate: float = Field(0.1, ge=0, le=1, description="probability with which a number is dropped")
-    samples: int = Field(4, ge=1, le=LARGEST, description="draws that are averaged at prediction")
-
-
-class BatchEnsembleConfig(Settings):
-    """Members that share their weights but for rank-1 factors and biases."""
-
-    name: Literal["batch_ensemble"] = "batch_ensemble"
-    members: int = Field(4, ge=1, le=LARGEST, description="M, sets of factors and biases")
-
-
-MethodConfig = SaeConfig | StandardConfig | EnsembleConfig | McDropoutConfig | BatchEnsembleConfig
-
-
 class TrainConfig(Settings):
-    """How a run is trained; the paper's settings."""
+    """How a run is trained; the defaults are the paper's settings."""
 
     epochs: int = Field(50, ge=1)
     batch_size: int = Field(64, ge=1)
@@ -167,23 +46,25 @@ class TrainConfig(Settings):
 
 
 class NetworkConfig(Settings):
-    """What is built, whatever it is trained on."""
+    """What is built, whatever it is trained on; names decide which registered settings apply."""
 
-    backbone: BackboneConfig = Field(discriminator="name")
-    method: MethodConfig = Field(SaeConfig(), discriminator="name")
+    backbone: Annotated[SerializeAsAny[BackboneSettings], BeforeValidator(BackboneSettings.choose_class)]
+    method: Annotated[SerializeAsAny[MethodSettings], BeforeValidator(MethodSettings.choose_class)] = SaeConfig()
 
     @model_validator(mode="before")
     @classmethod
-    def _default_exits_fit_the_depth(cls, values: Any) -> Any:
-        """K is 2 unless said otherwise, or 1 on a backbone of one stage."""
-        method, backbone = values.get("method", {}), values.get("backbone", {})
-        if method.get("name", "sae") == "sae" and "exits" not in method and backbone.get("depth") == 1:
-            return {**values, "method": {"name": "sae", **method, "exits": 1}}
-        return values
+    def _defaults_fit_the_depth(cls, values: Layer) -> Layer:
+        """Lay the method's settings over its defaults on a backbone of this depth."""
+        method, backbone = values.get("method", {"name": DEFAULT_METHOD}), values.get("backbone")
+        if not isinstance(method, Mapping) or not isinstance(backbone, Mapping):
+            return values
+        depth = backbone.get("depth", BackboneSettings.class_of(backbone.get("name")).whole_depth())
+        defaults = MethodSettings.class_of(method.get("name")).defaults_at(depth)
+        return {**values, "method": {**defaults, **method}} if defaults else values
 
     @model_validator(mode="after")
-    def _exits_fit_the_depth(self) -> Self:
-        check_exits(self.method, self.backbone)
+    def _method_fits_the_backbone(self) -> Self:
+        self.method.check(self.backbone)
         return self
 
 
@@ -195,21 +76,8 @@ class RunConfig(NetworkConfig):
     seed: int = Field(0, ge=0)
 
 
-def check_exits(method: MethodConfig, backbone: BackboneConfig) -> None:
-    """An input cannot keep more exits than the backbone has stages."""
-    if isinstance(method, SaeConfig) and method.exits > backbone.depth:
-        raise ConfigError(
-            f"method.exits must be in [1, {backbone.depth}], got {method.exits}: "
-            f"{backbone.name} has {backbone.depth} {'stage' if backbone.depth == 1 else 'stages'}"
-        )
-
-
-BATCH_ENSEMBLE_SIZES = {64: 72, 128: 144}
-"""Batches that 2, 3, 4 and more members share evenly, in place of the paper's usual ones."""
-
-
 def suit_method(suggested: Layer, given: Layer) -> dict[str, Any]:
-    """What a data set suggests, with the batch size that suits the method that is given.
+    """Return the suggestions of a data set with the batch size that suits the given method.
 
     BatchEnsemble deals each batch to its members and so takes 72 samples where other methods
     take 64, and 144 where they take 128.
@@ -219,10 +87,10 @@ def suit_method(suggested: Layer, given: Layer) -> dict[str, Any]:
         {'batch_size': 72}
     """
     method = merge({"method": {}}, given)["method"]
-    if not isinstance(method, dict) or method.get("name") != "batch_ensemble":
-        return dict(suggested)
+    name = method.get("name") if isinstance(method, Mapping) else None
+    sizes = METHODS.get(name).batch_sizes if name in METHODS else {}
     usual = suggested.get("train", {}).get("batch_size", TrainConfig().batch_size)
-    return merge(suggested, {"train": {"batch_size": BATCH_ENSEMBLE_SIZES.get(usual, usual)}})
+    return merge(suggested, {"train": {"batch_size": sizes[usual]}} if usual in sizes else {})
 
 
 NAMED = ("data", "backbone", "method")

@@ -1,7 +1,7 @@
-"""How settings are merged, checked and told apart, whatever they are settings of.
+"""Settings in general: merging, checking, comparing, and reading and writing them as YAML.
 
 A `Settings` model is frozen and refuses unknown keys, suggesting the nearest known one.
-What is wrong is said in one sentence, by the path of the setting.
+An error is one sentence that names the setting by its path.
 """
 
 import re
@@ -20,12 +20,34 @@ except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
 Layer = Mapping[str, Any]
+"""Settings before they are checked: a mapping as YAML holds it, so the values may be anything."""
+
+LARGEST = 64
+"""For widths, inputs, members, repetitions and threads: more is of no use, and far more exhausts the memory."""
 
 
 class Settings(BaseModel):
-    """A frozen group of settings that refuses what it does not know."""
+    """A frozen group of settings that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def class_of(cls, name: object, setting: str = "name") -> "type[Settings]":
+        """Return the class of a section that has this name; by default there is only one.
+
+        Args:
+            name: The section's setting `name`, which is not checked yet.
+            setting: What to call it in an error.
+        """
+        del name, setting
+        return cls
+
+    @classmethod
+    def choose_class(cls, values: object) -> object:
+        """Check a mapping against the class that its name stands for; a validator for fields of this type."""
+        if not isinstance(values, Mapping):
+            return values
+        return cls.class_of(values.get("name")).model_validate(dict(values))
 
 
 Model = TypeVar("Model", bound=Settings)
@@ -34,9 +56,8 @@ Model = TypeVar("Model", bound=Settings)
 def merge(below: Layer, above: Layer) -> dict[str, Any]:
     """Lay one mapping over another, section by section.
 
-    A section that names something else (`method: {name: standard}` over `sae`) replaces the
-    one below it, because the settings of the one mean nothing to the other. A section may be
-    given by its name alone.
+    A section with another name (`method: {name: standard}` over `sae`) replaces the one below
+    it, because the two have different settings. A section may be given by its name alone.
 
     Example:
         >>> merge({"method": {"name": "sae", "inputs": 2}}, {"method": "standard"})
@@ -48,24 +69,24 @@ def merge(below: Layer, above: Layer) -> dict[str, Any]:
     return merged
 
 
-def _lay_over(key: str, below: Any, above: Any) -> Any:
+def _lay_over(key: str, below: object, above: object) -> object:
     if isinstance(below, str) and isinstance(above, Mapping):
         below = {"name": below}
     if isinstance(above, str) and isinstance(below, Mapping):
         above = {"name": above}
     if below is None or not (isinstance(below, Mapping) or isinstance(above, Mapping)):
         return above
-    for layer in (below, above):
-        if not isinstance(layer, Mapping):
-            raise ConfigError(f"{key} must be a section of settings, got {layer!r}")
+    if not isinstance(below, Mapping) or not isinstance(above, Mapping):
+        wrong = above if isinstance(below, Mapping) else below
+        raise ConfigError(f"{key} must be a section of settings, got {wrong!r}")
     is_same_kind = "name" not in above or above["name"] == below.get("name", above["name"])
     return merge(below, above) if is_same_kind else above
 
 
-def section_name(section: Any) -> Any:
-    """The name in a section of settings, which may be given by its name alone; None where nothing is named.
+def section_name(section: object) -> Any:
+    """Return the name in a section of settings, which may be given by its name alone, or None without a name.
 
-    What stands there is not checked: before settings are parsed it may be anything.
+    Nothing is checked: before settings are parsed, the name may be anything.
 
     Example:
         >>> section_name("sae"), section_name({"name": "sae", "inputs": 2}), section_name({"inputs": 2})
@@ -75,14 +96,14 @@ def section_name(section: Any) -> Any:
 
 
 def parse(model: type[Model], values: Layer) -> Model:
-    """Check a plain mapping against a model; what is wrong is said in one sentence."""
+    """Check a plain mapping against a model; an error is one sentence."""
     problem = next(_problems(model, values, ""), None)
     if problem:
         raise ConfigError(problem)
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
-        raise ConfigError(_first_sentence(model, error)) from None
+        raise ConfigError(_first_sentence(error)) from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -93,21 +114,21 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"config file must be readable, got {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = str(error).replace("\n", " ")
-        raise ConfigError(f"config file must be YAML, however {path} is not: {where}") from None
+        raise ConfigError(f"config file must be YAML, got {path}: {where}") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise ConfigError(f"config file must hold a mapping, however {path} holds a {type(values).__name__}")
+        raise ConfigError(f"config file must hold a mapping, got a {type(values).__name__} in {path}")
     return values
 
 
 def to_yaml(config: Settings) -> str:
-    """All settings, also those that are at their default, as YAML."""
+    """Return all settings as YAML, also those at their defaults."""
     return yaml.dump(config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False)
 
 
 def from_assignments(assignments: list[str]) -> dict[str, Any]:
-    """Read `train.lr=1e-3` and its like as a layer; values are YAML.
+    """Read assignments such as `train.lr=1e-3` as a layer; values are YAML.
 
     Example:
         >>> from_assignments(["train.lr=1e-3", "data.flip=true"])
@@ -118,22 +139,23 @@ def from_assignments(assignments: list[str]) -> dict[str, Any]:
         path, equals, text = assignment.partition("=")
         if not equals or not all(path.split(".")):
             raise ConfigError(f"--set takes section.key=value, got {assignment!r}")
-        nested: Any = _read_value(text)
-        for key in reversed(path.split(".")):
+        first, *rest = path.split(".")
+        nested = _read_value(text)
+        for key in reversed(rest):
             nested = {key: nested}
-        layer = merge(layer, nested)
+        layer = merge(layer, {first: nested})
     return layer
 
 
 def differences(one: Settings, other: Settings) -> list[str]:
-    """The keys in which two configs of the same kind differ, each with both values."""
+    """Return the settings in which two configs of the same class differ, each with both values."""
     left, right = (dict(flatten(config.model_dump(mode="json"))) for config in (one, other))
     keys = [*left, *(key for key in right if key not in left)]
     return [f"{key} {left.get(key)} → {right.get(key)}" for key in keys if left.get(key) != right.get(key)]
 
 
 class _Loader(SafeLoader):
-    """Executes nothing, and refuses a key that is given twice."""
+    """A loader that executes nothing and refuses a key that is given twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep) for key, _ in node.value]
@@ -144,7 +166,7 @@ class _Loader(SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every string that `_Loader` would read as something else."""
+    """A dumper that quotes every string that `_Loader` would read as something else."""
 
 
 for _side in (_Loader, _Dumper):  # YAML 1.1 reads 1e-3 as a string, everybody else as a number
@@ -153,16 +175,16 @@ for _side in (_Loader, _Dumper):  # YAML 1.1 reads 1e-3 as a string, everybody e
     )
 
 
-def _read_value(text: str) -> Any:
+def _read_value(text: str) -> object:
     try:
-        value = yaml.load(text, _Loader)
+        value: object = yaml.load(text, _Loader)
     except yaml.YAMLError:
         raise ConfigError(f"--set takes a value that is YAML, got {text!r}") from None
     return value
 
 
 def flatten(values: Layer, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting by its path, `train.lr`."""
+    """Yield every setting with its path, such as `train.lr`."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from flatten(value, f"{prefix}{key}.")
@@ -170,47 +192,39 @@ def flatten(values: Layer, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{key}", value
 
 
-def _models_of(annotation: Any) -> list[type[Settings]]:
-    """The settings models in a field's type: one, a union's, or none."""
-    candidates = [annotation, *get_args(annotation)]
-    return [item for item in candidates if isinstance(item, type) and issubclass(item, Settings)]
+def _section_model(model: type[Settings], key: str) -> type[Settings] | None:
+    """Return the class of a field that is a section of settings, otherwise None."""
+    annotation = model.model_fields[key].annotation
+    found = (item for item in (annotation, *get_args(annotation)) if isinstance(item, type))
+    return next((item for item in found if issubclass(item, Settings)), None)
 
 
 def _problems(model: type[Settings], values: Layer, prefix: str) -> Iterator[str]:
-    """A sentence for each key that the model does not know, and for each `true` that would pass for the number 1."""
+    """Yield a sentence for each unknown key, and for each `true` that would pass for the number 1."""
     for key, value in values.items():
         if key not in model.model_fields:
             yield _unknown(f"{prefix}{key}", str(key), model, prefix)
             continue
         if isinstance(value, bool) and model.model_fields[key].annotation is not bool:
             yield f"{prefix}{key} must not be true or false"
-        models = _models_of(model.model_fields[key].annotation)
-        if not models or not isinstance(value, Mapping):
-            continue
-        name = value.get("name")
-        named = [m for m in models if "name" in m.model_fields and m.model_fields["name"].default == name]
-        if len(models) > 1 and not named:
-            known = ", ".join(str(m.model_fields["name"].default) for m in models)
-            yield f"{prefix}{key}.name must be one of {known}; got {name!r}{did_you_mean(str(name), known.split(', '))}"
-        else:
-            yield from _problems((named or models)[0], value, f"{prefix}{key}.")
+        section = _section_model(model, key)
+        if section is not None and isinstance(value, Mapping):
+            named = section.class_of(value.get("name"), f"{prefix}{key}.name")
+            yield from _problems(named, value, f"{prefix}{key}.")
 
 
 def _unknown(path: str, key: str, model: type[Settings], prefix: str) -> str:
     known = list(model.model_fields)
-    owner = f" for {model.model_fields['name'].default}" if _is_named(model) else ""
+    name = model.model_fields["name"].default if "name" in model.model_fields else None
+    owner = f" for {name}" if isinstance(name, str) else ""
     listed = ", ".join(f"{prefix}{name}" for name in known)
     return f"unknown setting {path}{owner}{did_you_mean(key, known, prefix)}; known: {listed}"
 
 
-def _is_named(model: type[Settings]) -> bool:
-    return "name" in model.model_fields and isinstance(model.model_fields["name"].default, str)
-
-
-def _first_sentence(model: type[Settings], error: ValidationError) -> str:
-    """Pydantic's first complaint as `path must …, got …`."""
+def _first_sentence(error: ValidationError) -> str:
+    """Return pydantic's first complaint as `path must …, got …`."""
     first = error.errors()[0]
-    path = ".".join(_setting_path(model, first["loc"]))
+    path = ".".join(map(str, first["loc"]))
     message = (
         first["msg"]
         .removeprefix("Value error, ")
@@ -219,16 +233,3 @@ def _first_sentence(model: type[Settings], error: ValidationError) -> str:
     )
     given = "" if first["type"] == "missing" else f", got {first['input']!r}"
     return f"{path} {message}{given}"
-
-
-def _setting_path(model: type[Settings], loc: tuple[int | str, ...]) -> Iterator[str]:
-    """Where a complaint is, without the tags by which pydantic tells the members of a union apart."""
-    options = [model]
-    for part in loc:
-        named = [option for option in options if _is_named(option) and option.model_fields["name"].default == part]
-        if len(options) > 1 and named:
-            options = named
-            continue
-        yield str(part)
-        field = options[0].model_fields.get(str(part)) if options else None
-        options = _models_of(field.annotation) if field else []

@@ -1,28 +1,29 @@
-"""Settings of a search, and of the study that it leaves."""
+"""Settings of a search, and of the study folder that it writes."""
 
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from sae.config.methods import DEFAULT_METHOD
 from sae.config.settings import Settings
-from sae.core.objectives import DEFAULT_OBJECTIVES
+from sae.core.objectives import DEFAULT_OBJECTIVES, TaskName
 
 SAMPLERS = ("gp", "scalarized", "tpe", "nsga2", "random", "grid")
 Sampler = Literal["gp", "scalarized", "tpe", "nsga2", "random", "grid"]
 
 LARGEST_STARTUP = 50
-"""Random trials before the model, as in the paper; fewer for small budgets."""
+"""Most random trials before the model, as in the paper; small budgets have fewer."""
 TIMED_STARTUP = 20
-"""The same where only time limits a search, and nobody knows how many trials it affords."""
+"""The number of random trials if only time limits a search, so that the number of trials is unknown."""
 GP_OBJECTIVES = 3
-"""Up to so many the model of a front is affordable; above, random scalarisations are."""
+"""Up to so many objectives the default sampler models the front; above, it uses random scalarisations."""
 DEFAULT_TRIALS = 100
 
 
 class SearchConfig(Settings):
-    """What a search looks for and how; everything has a default."""
+    """What a search optimises and how; every setting has a default."""
 
-    methods: tuple[str, ...] = Field(("sae",), min_length=1, description="methods to search")
+    methods: tuple[str, ...] = Field((DEFAULT_METHOD,), min_length=1, description="methods to search")
     objectives: tuple[str, ...] | None = Field(
         None, description="validation metrics and costs; by default nll, cc_ece, flops (regression: nll, mse, flops)"
     )
@@ -45,21 +46,21 @@ class SearchConfig(Settings):
         return self
 
     def objectives_for(self, task: str) -> tuple[str, ...]:
-        """The names of what is optimised for a kind of task."""
+        """Return the names of the objectives for a task."""
         return self.objectives or DEFAULT_OBJECTIVES[task]
 
     def sampler_for(self, num_objectives: int) -> Sampler:
-        """The sampler that was asked for, or the one that suits the number of objectives."""
+        """Return the sampler that was asked for, or the one that suits the number of objectives."""
         return self.sampler or ("gp" if num_objectives <= GP_OBJECTIVES else "scalarized")
 
     @property
     def budget(self) -> int | None:
-        """Sampled trials per method; None if time is the only limit."""
+        """Sampled trials per method, or None if time is the only limit."""
         return self.trials or (None if self.hours else DEFAULT_TRIALS)
 
     @property
     def startup_trials(self) -> int:
-        """Random trials before the model.
+        """Random trials before the sampler's model.
 
         Example:
             >>> SearchConfig(trials=40).startup_trials, SearchConfig(trials=500).startup_trials
@@ -73,7 +74,7 @@ class SearchConfig(Settings):
 
 
 class ConfirmConfig(Settings):
-    """What is trained again after a search; what is confirmed already is not trained again when this changes."""
+    """What is trained again after a search; confirmed runs are kept when this changes."""
 
     seeds: int = Field(0, ge=0, description="on so many other seeds; 0 for not at all")
     most: int | None = Field(None, ge=1, description="at most so many of the front; by default all of it")
@@ -82,23 +83,23 @@ class ConfirmConfig(Settings):
     @model_validator(mode="after")
     def _has_seeds(self) -> Self:
         if "seeds" not in self.model_fields_set and (self.most is not None or self.each):
-            raise ValueError("what is confirmed goes with --confirm SEEDS, or confirm.seeds in the config file")
+            raise ValueError("confirm.most and confirm.each need seeds: give --confirm SEEDS, or confirm.seeds")
         return self
 
 
 class StudyConfig(Settings):
-    """All that the trials of a study depend on; what may change from one session to the next is not here.
+    """All that the trials of a study depend on; settings that may change between sessions are not here.
 
     Attributes:
-        id: Tells the study from others in the same storage.
-        task: What is predicted: `classification` or `regression`.
+        id: Identifies the study among others in the same storage.
+        task: `classification` or `regression`.
         spaces: By method, the settings of its runs, with holes.
-        objectives: What is optimised.
+        objectives: Names of the objectives.
         max: What a configuration may have at most.
         min: What it must have at least.
         sampler: How sampled trials are chosen.
         startup: Random trials before that.
-        grid: How many configurations a space may have to be tried out in full.
+        grid: Up to so many configurations a space is tried out in full.
         rungs: Epochs at which dominated trials are stopped; none if they are not.
         reduction: One of so many trials passes a rung.
         shift: Whether trials are evaluated on the 95 corrupted test sets.
@@ -106,7 +107,7 @@ class StudyConfig(Settings):
     """
 
     id: str
-    task: Literal["classification", "regression"]
+    task: TaskName
     spaces: dict[str, dict[str, Any]]
     objectives: tuple[str, ...]
     max: dict[str, float]

@@ -5,7 +5,7 @@ without a traceback; anything that is not a `SaeError` is our own fault and show
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class SaeError(Exception):
@@ -18,6 +18,22 @@ class ConfigError(SaeError):
     """A setting, flag or name is wrong."""
 
     exit_code = 2
+
+
+class NotRegisteredError(ConfigError):
+    """A method, backbone or metric has a name that nothing installed has registered.
+
+    Args:
+        noun: What is missing, such as `method`.
+        name: As it was given.
+        known: The names that could have been given.
+        setting: Where the name was given, such as `method.name`.
+    """
+
+    def __init__(self, noun: str, name: object, known: Sequence[str], setting: str) -> None:
+        near = did_you_mean(str(name), known)
+        super().__init__(f"{setting} must be one of {', '.join(known)}; got {name!r}{near}")
+        self.noun, self.name, self.known = noun, name, known
 
 
 class DataError(SaeError):

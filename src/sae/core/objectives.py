@@ -1,15 +1,23 @@
-"""What can be optimised and limited: metrics and costs, each with its direction and bounds."""
+"""Metrics, costs, and the objectives and limits that a search has of them.
+
+To add a metric: a function with `@register_metric`, here or in another package. It is then
+measured, and can be an objective, be sorted by, and be shown in reports.
+"""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 from sae.core.errors import ConfigError, did_you_mean
+from sae.core.registry import Reference, Registry, resolve_reference
+
+TaskName = Literal["classification", "regression"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """What kind of number something is.
+    """A kind of number.
 
     Attributes:
         maximise: Whether more is better.
@@ -22,39 +30,131 @@ class Quantity:
     upper: float = math.inf
 
 
-CLASSIFICATION: dict[str, Quantity] = {
-    "nll": Quantity(),
-    "accuracy": Quantity(maximise=True, upper=1.0),
-    "error": Quantity(upper=1.0),
-    "f1": Quantity(maximise=True, upper=1.0),
-    "ece": Quantity(upper=1.0),
-    "cc_ece": Quantity(upper=1.0),
-    "cc_ece_uniform": Quantity(upper=1.0),
-    "brier": Quantity(upper=2.0),
-}
-REGRESSION: dict[str, Quantity] = {"nll": Quantity(lower=-math.inf), "mse": Quantity()}
-COSTS: dict[str, Quantity] = {
-    "flops": Quantity(),
-    "params": Quantity(),
-    "shipped_flops": Quantity(),
-    "shipped_params": Quantity(),
+@dataclass(frozen=True, kw_only=True)
+class MetricEntry(Quantity):
+    """All that the system needs to know of a metric.
+
+    Attributes:
+        key: In files and on the command line, such as `cc_ece`.
+        task: What must be predicted.
+        compute: From a predictive distribution and targets to a number; see `measure.metrics`.
+        label: In tables and figures, such as `CC-ECE`.
+        is_listed: Whether tables on the terminal show it; JSON has all metrics.
+    """
+
+    key: str
+    task: TaskName
+    compute: Reference
+    label: str
+    is_listed: bool = True
+
+    @property
+    def name(self) -> str:
+        """Its name in the registry: the two tasks may share a key."""
+        return f"{self.task} {self.key}"
+
+    def measure(self, predictive: object, targets: object) -> float:
+        """Compute the metric of predictive distributions for these targets."""
+        return float(resolve_reference(self.compute)(predictive, targets))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostEntry(Quantity):
+    """All that the system needs to know of a cost.
+
+    Attributes:
+        label: In figures and sentences, such as `FLOPs`.
+        unit: Above a column of numbers, such as `MFLOPs`.
+        divisor: From the number to its unit.
+    """
+
+    label: str
+    unit: str
+    divisor: float = 1.0
+
+
+METRICS = Registry("metric", "sae.metrics", MetricEntry)
+
+Function = TypeVar("Function", bound=Callable[..., float])
+
+
+def register_metric(
+    task: TaskName,
+    *,
+    label: str | None = None,
+    maximise: bool = False,
+    lower: float = 0.0,
+    upper: float = math.inf,
+    is_listed: bool = True,
+) -> Callable[[Function], Function]:
+    """Register a metric by decorating the function that computes it; its key is the function's name.
+
+    The arguments are those of `MetricEntry`.
+    """
+
+    def register(function: Function) -> Function:
+        key = function.__name__
+        METRICS.register(
+            MetricEntry(
+                key=key,
+                task=task,
+                compute=function,
+                label=label or key.replace("_", " "),
+                maximise=maximise,
+                lower=lower,
+                upper=upper,
+                is_listed=is_listed,
+            )
+        )
+        return function
+
+    return register
+
+
+def metrics_of(task: str) -> dict[str, MetricEntry]:
+    """Return the metrics of a task by key."""
+    return {entry.key: entry for entry in METRICS if entry.task == task}
+
+
+def _register_ours(key: str, task: TaskName, label: str, function: str | None = None, **more: Any) -> None:
+    compute = f"sae.measure.metrics:{function or key}"  # not the function itself, which needs torch
+    METRICS.register(MetricEntry(key=key, task=task, compute=compute, label=label, **more))
+
+
+_register_ours("nll", "classification", "NLL")
+_register_ours("accuracy", "classification", "accuracy", maximise=True, upper=1.0)
+_register_ours("error", "classification", "error", upper=1.0, is_listed=False)
+_register_ours("f1", "classification", "F1", maximise=True, upper=1.0)
+_register_ours("ece", "classification", "ECE", upper=1.0)
+_register_ours("cc_ece", "classification", "CC-ECE", upper=1.0)
+_register_ours("cc_ece_uniform", "classification", "CC-ECE, classes alike", upper=1.0, is_listed=False)
+_register_ours("brier", "classification", "Brier score", upper=2.0)
+_register_ours("nll", "regression", "NLL", "regression_nll", lower=-math.inf)
+_register_ours("mse", "regression", "MSE")
+
+MILLION = 1e6
+COSTS: dict[str, CostEntry] = {
+    "flops": CostEntry(label="FLOPs", unit="MFLOPs", divisor=MILLION),
+    "params": CostEntry(label="parameters", unit="M params", divisor=MILLION),
+    "shipped_flops": CostEntry(label="FLOPs as shipped", unit="MFLOPs as shipped", divisor=MILLION),
+    "shipped_params": CostEntry(label="parameters as shipped", unit="M params as shipped", divisor=MILLION),
 }
 """Counted on the network: pruned as the paper does, and as it is exported."""
-MEASURED_COSTS: dict[str, Quantity] = {"latency": Quantity()}
-"""Measured on the exported network, for those who ask: milliseconds for a batch of 64."""
-METRICS = {"classification": CLASSIFICATION, "regression": REGRESSION}
+MEASURED_COSTS: dict[str, CostEntry] = {"latency": CostEntry(label="ms for a batch of 64", unit="ms for a batch of 64")}
+"""Measured on the exported network if somebody asks for it: milliseconds for a batch of 64."""
+ALL_COSTS = {**COSTS, **MEASURED_COSTS}
 
 DEFAULT_OBJECTIVES = {"classification": ("nll", "cc_ece", "flops"), "regression": ("nll", "mse", "flops")}
 SHIFTED = "@shift"
-"""Behind a metric's name: measured on corrupted validation images."""
+"""The suffix of a metric that is measured on corrupted validation images."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric or a cost, as a loss.
+    """A metric or a cost that is optimised, as a loss.
 
     Attributes:
-        name: As users write it, `nll`, `flops` or `nll@shift`.
+        name: As users write it, such as `nll`, `flops` or `nll@shift`.
         quantity: Its direction and bounds.
     """
 
@@ -63,7 +163,7 @@ class Objective:
 
     @property
     def key(self) -> str:
-        """The metric or cost, wherever it is measured."""
+        """The key of the metric or cost, without the suffix."""
         return self.name.removesuffix(SHIFTED)
 
     @property
@@ -73,16 +173,16 @@ class Objective:
 
     @property
     def is_cost(self) -> bool:
-        """Whether it is paid for each prediction; costs are weighed by their ratio."""
-        return self.key in COSTS or self.is_measured
+        """Whether it is paid for each prediction; costs are compared by their ratio."""
+        return self.key in ALL_COSTS
 
     @property
     def is_measured(self) -> bool:
-        """Whether it is a cost that only a clock knows, so that nothing bounds it before training."""
+        """Whether it is a cost that is measured by a clock, so that nothing bounds it before training."""
         return self.key in MEASURED_COSTS
 
     def loss(self, value: float) -> float:
-        """Less is better.
+        """Return the value as a loss: less is better.
 
         Example:
             >>> objective("f1", "classification").loss(0.8)
@@ -91,11 +191,11 @@ class Objective:
         return -value if self.quantity.maximise else value
 
     def scaled_loss(self, value: float) -> float:
-        """The loss on the scale on which differences are weighed: costs by their ratio, so by their logarithm."""
+        """Return the loss on the scale on which differences are compared: costs by their logarithm."""
         return math.log(value) if self.is_cost and value > 0 else self.loss(value)
 
     def show(self, value: float) -> str:
-        """The value as people read it.
+        """Return the value as people read it.
 
         Example:
             >>> objective("flops", "classification").show(210944), objective("nll", "classification").show(0.10123)
@@ -109,14 +209,14 @@ COST_OBJECTIVES = tuple(Objective(name, quantity) for name, quantity in COSTS.it
 
 @dataclass(frozen=True)
 class Limit:
-    """What a configuration may cost at most, or must reach at least."""
+    """The most that a configuration may have of an objective, or the least that it must have."""
 
     objective: Objective
     bound: float
     is_maximum: bool
 
     def violation(self, value: float) -> float:
-        """By which share of the bound it is broken; 0 or less where it holds.
+        """Return how far a value breaks the limit, as a share of the bound; 0 or less if the limit holds.
 
         Example:
             >>> Limit(objective("flops", "classification"), 2e6, is_maximum=True).violation(3e6)
@@ -130,10 +230,10 @@ class Limit:
 
 
 def objective(name: str, task: str) -> Objective:
-    """The objective of this name for a kind of task, `classification` or `regression`."""
-    metrics = METRICS[task]
+    """Return the objective of this name for a task, `classification` or `regression`."""
+    metrics = metrics_of(task)
     key = name.removesuffix(SHIFTED)
-    known = {**metrics, **COSTS, **MEASURED_COSTS}
+    known: dict[str, Quantity] = {**metrics, **ALL_COSTS}
     if key not in known or (name.endswith(SHIFTED) and key not in metrics):
         names = [*known, *(f"{metric}{SHIFTED}" for metric in metrics)]
         near = did_you_mean(name, [key] if key in known else names)
@@ -142,19 +242,21 @@ def objective(name: str, task: str) -> Objective:
 
 
 def objectives(names: Iterable[str], task: str) -> tuple[Objective, ...]:
-    """Objectives by their names; each must be another."""
+    """Return the objectives of these names, which must all differ."""
     chosen = tuple(objective(name, task) for name in names)
     if not chosen or len({item.name for item in chosen}) < len(chosen):
-        raise ConfigError(f"objectives must be one or more different ones, got {', '.join(o.name for o in chosen)}")
+        given = ", ".join(item.name for item in chosen) or "none"
+        raise ConfigError(f"objectives must be one or more different names, got {given}")
     return chosen
 
 
 def limits(maximum: Mapping[str, float], minimum: Mapping[str, float], task: str) -> tuple[Limit, ...]:
-    """All limits that a configuration has to keep; such as none could keep are refused."""
+    """Return all limits that a configuration has to keep; a limit that nothing can keep is refused."""
     for name in set(maximum) & set(minimum):
         if maximum[name] < minimum[name]:
             raise ConfigError(
-                f"{name} must be allowed some value, got at most {maximum[name]:g} and at least {minimum[name]:g}"
+                f"the limits on {name} must allow some value, got at most {maximum[name]:g} and at least "
+                f"{minimum[name]:g}"
             )
     return tuple(
         _limit(objective(name, task), bound, is_maximum)
@@ -165,8 +267,10 @@ def limits(maximum: Mapping[str, float], minimum: Mapping[str, float], task: str
 
 def _limit(limited: Objective, bound: float, is_maximum: bool) -> Limit:
     quantity = limited.quantity
-    if bound < quantity.lower if is_maximum else bound > quantity.upper:
-        side = f"at least {quantity.lower:g}" if is_maximum else f"at most {quantity.upper:g}"
-        word = "at most" if is_maximum else "at least"
-        raise ConfigError(f"a limit must be within reach, however {limited.name} is {side}, got {word} {bound:g}")
+    if is_maximum and bound < quantity.lower:
+        least = f"at least {quantity.lower:g} (its smallest value)"
+        raise ConfigError(f"an upper limit on {limited.name} must be {least}, got {bound:g}")
+    if not is_maximum and bound > quantity.upper:
+        most = f"at most {quantity.upper:g} (its largest value)"
+        raise ConfigError(f"a lower limit on {limited.name} must be {most}, got {bound:g}")
     return Limit(limited, bound, is_maximum)

@@ -1,17 +1,15 @@
-"""How good a predictive distribution is: pure functions, each with its direction and bounds.
+"""How good a predictive distribution is: pure functions, registered in `core.objectives`.
 
 Classification metrics take a `Categorical` over (batch, class) and labels (batch,);
 regression metrics a `Gaussian` over (batch,) and targets (batch,). All return a float.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from sae.core.objectives import CLASSIFICATION, REGRESSION, Quantity
+from sae.core.objectives import metrics_of
 from sae.core.predictive import Categorical, Gaussian, Predictive, gaussian_nll
 
 NUM_BINS = 15
@@ -81,37 +79,10 @@ def mse(predictive: Gaussian, targets: Tensor) -> float:
     return (predictive.mean - targets).double().square().mean().item()
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A measure of quality.
-
-    Attributes:
-        compute: From a predictive distribution and targets to a number.
-        quantity: Its direction and bounds.
-    """
-
-    compute: Callable[[Any, Tensor], float]
-    quantity: Quantity
-
-
-CLASSIFICATION_METRICS: dict[str, Metric] = {
-    compute.__name__: Metric(compute, CLASSIFICATION[compute.__name__])
-    for compute in (nll, accuracy, error, f1, ece, cc_ece, cc_ece_uniform, brier)
-}
-REGRESSION_METRICS: dict[str, Metric] = {
-    "nll": Metric(regression_nll, REGRESSION["nll"]),
-    "mse": Metric(mse, REGRESSION["mse"]),
-}
-
-
-def metrics_for(predictive: Predictive) -> dict[str, Metric]:
-    """The metrics that apply to this kind of distribution."""
-    return CLASSIFICATION_METRICS if isinstance(predictive, Categorical) else REGRESSION_METRICS
-
-
 def measure_all(predictive: Predictive, targets: Tensor) -> dict[str, float]:
-    """Every metric of this kind of distribution, by its key."""
-    return {key: metric.compute(predictive, targets) for key, metric in metrics_for(predictive).items()}
+    """Compute every registered metric of this kind of distribution, by its key."""
+    task = "classification" if isinstance(predictive, Categorical) else "regression"
+    return {key: entry.measure(predictive, targets) for key, entry in metrics_of(task).items()}
 
 
 def predicted_class(predictive: Categorical) -> Tensor:

@@ -1,35 +1,28 @@
-"""What can be trained and compared. To add a method: a file, its settings, and a line below."""
-
-from collections.abc import Callable
-from typing import Any
+"""Methods that can be trained and compared. To add one: a class, and settings in the registry of `config.methods`."""
 
 import torch
 
-from sae.config.run import BackboneConfig, MethodConfig
+from sae.config.backbones import BackboneSettings
+from sae.config.methods import METHODS, MethodSettings
+from sae.core.registry import resolve_reference
 from sae.core.seeds import derive_seed
 from sae.core.task import DataSpec
 from sae.methods.base import Batch, Loss, Members, Method, ParameterGroup
-from sae.methods.batch_ensemble import BatchEnsemble
-from sae.methods.deep_ensemble import DeepEnsemble
-from sae.methods.mc_dropout import McDropout
-from sae.methods.sae import Sae
-
-METHODS: dict[str, Callable[[Any, BackboneConfig, DataSpec], Method]] = {
-    "sae": Sae,
-    "standard": DeepEnsemble,
-    "ensemble": DeepEnsemble,
-    "mc_dropout": McDropout,
-    "batch_ensemble": BatchEnsemble,
-}
 
 
-def build_method(method: MethodConfig, backbone: BackboneConfig, spec: DataSpec, seed: int = 0) -> Method:
-    """A method with fresh weights that depend on `seed` alone; the global generator is left as it was."""
+def build_method(method: MethodSettings, backbone: BackboneSettings, spec: DataSpec, seed: int = 0) -> Method:
+    """Build a method with fresh weights that depend on `seed` alone; the global generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(seed, "weights"))
-        built = METHODS[method.name](method, backbone, spec)
+        built = construct(method, backbone, spec)
     built.seed = seed
     return built
 
 
-__all__ = ["METHODS", "Batch", "Loss", "Members", "Method", "ParameterGroup", "build_method"]
+def construct(method: MethodSettings, backbone: BackboneSettings, spec: DataSpec) -> Method:
+    """Build a method with weights from the global generator, on torch's present device."""
+    built: Method = resolve_reference(METHODS.get(method.name).build)(method, backbone, spec)
+    return built
+
+
+__all__ = ["Batch", "Loss", "Members", "Method", "ParameterGroup", "build_method", "construct"]

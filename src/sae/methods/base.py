@@ -1,6 +1,7 @@
 """The contract of everything that can be trained and compared."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -129,6 +130,12 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def pruned(self, max_exits: int | None = None) -> MemberNetwork:
         """A new network that predicts what this method does at K′ exits, and holds nothing else."""
+
+    def pruned_to(self, active: Sequence[int]) -> MemberNetwork:
+        """Return a new network in which `active[j]` inputs use exit j, whatever has been learnt."""
+        raise NotImplementedError(
+            f"a method with exits must choose among them, {type(self).__name__} does not: {active=}"
+        )
 
     def resolve_exits(self, max_exits: int | None) -> int:
         """K′, or the trained K if none is given; a number of exits that cannot be is refused."""

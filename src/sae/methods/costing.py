@@ -6,17 +6,18 @@ from functools import cache
 import torch
 
 from sae.backbones import MemberNetwork
-from sae.config.run import BackboneConfig, MethodConfig, NetworkConfig, SaeConfig
+from sae.config.backbones import BackboneSettings
+from sae.config.methods import MethodSettings
+from sae.config.run import NetworkConfig
 from sae.core.errors import ConfigError
 from sae.core.task import Classification, DataSpec, Shape
 from sae.measure.cost import Cost, measure_cost, measure_shipped_cost
-from sae.methods import METHODS
-from sae.methods.sae import Sae
+from sae.methods import construct
 
 
 def cost_of(
-    method: MethodConfig,
-    backbone: BackboneConfig,
+    method: MethodSettings,
+    backbone: BackboneSettings,
     shape: Shape,
     num_outputs: int,
     active: Sequence[int] | None = None,
@@ -35,8 +36,8 @@ def cost_of(
 
 
 def shipped_cost_of(
-    method: MethodConfig,
-    backbone: BackboneConfig,
+    method: MethodSettings,
+    backbone: BackboneSettings,
     shape: Shape,
     num_outputs: int,
     active: Sequence[int] | None = None,
@@ -46,15 +47,15 @@ def shipped_cost_of(
 
 
 def _pruned_network(
-    method: MethodConfig, backbone: BackboneConfig, shape: Shape, num_outputs: int, active: Sequence[int] | None
+    method: MethodSettings, backbone: BackboneSettings, shape: Shape, num_outputs: int, active: Sequence[int] | None
 ) -> MemberNetwork:
     with torch.device("meta"):  # sizes without weights
-        built = METHODS[method.name](method, backbone, DataSpec(shape, Classification(num_outputs))).eval()
-    if isinstance(built, Sae):
-        num_inputs, unused = built.settings.inputs, built.depth - built.max_exits
-        return built.pruned_to(active or [0] * unused + [num_inputs] * built.max_exits)
+        built = construct(method, backbone, DataSpec(shape, Classification(num_outputs))).eval()
+    if method.has_exits:
+        unused = backbone.depth - method.trained_exits
+        return built.pruned_to(active or [0] * unused + [method.num_inputs] * method.trained_exits)
     if active is not None:
-        raise ConfigError(f"--active is for methods with exits, however {method.name} has one exit, the last")
+        raise ConfigError(f"--active must be left out for {method.name}, which has one exit, the last")
     return built.pruned()
 
 
@@ -65,17 +66,14 @@ def cost_bounds(config: NetworkConfig, spec: DataSpec, *, shipped: bool = False)
     for: the cheapest outcome is that all inputs use one exit, the cheapest. Parameters and
     FLOPs are bounded apart, for another exit may have the fewest of each.
     """
-    method = config.method
-    if isinstance(method, SaeConfig):
-        method = SaeConfig(inputs=method.inputs, exits=1)  # nothing else has a bearing on it
-    return _bounds(method, config.backbone, spec.shape, spec.task.num_outputs, shipped)
+    return _bounds(config.method.cheapest(), config.backbone, spec.shape, spec.task.num_outputs, shipped)
 
 
 @cache
-def _bounds(method: MethodConfig, backbone: BackboneConfig, shape: Shape, num_outputs: int, shipped: bool) -> Cost:
+def _bounds(method: MethodSettings, backbone: BackboneSettings, shape: Shape, num_outputs: int, shipped: bool) -> Cost:
     count = shipped_cost_of if shipped else cost_of
-    if not isinstance(method, SaeConfig):
+    if not method.has_exits:
         return count(method, backbone, shape, num_outputs)
-    ways = ([0] * j + [method.inputs] + [0] * (backbone.depth - j - 1) for j in range(backbone.depth))
+    ways = ([0] * j + [method.num_inputs] + [0] * (backbone.depth - j - 1) for j in range(backbone.depth))
     costs = [count(method, backbone, shape, num_outputs, active) for active in ways]
     return Cost(params=min(cost.params for cost in costs), flops=min(cost.flops for cost in costs), by_part={})

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, PlainNetwork, build_backbone
-from sae.config.run import BackboneConfig, EnsembleConfig, StandardConfig
+from sae.config.backbones import BackboneSettings
+from sae.config.methods import EnsembleConfig, StandardConfig
 from sae.core.predictive import member_nll
 from sae.core.task import DataSpec
 from sae.methods.base import Batch, Loss, ParameterGroup
@@ -41,7 +42,7 @@ class DeepEnsemble(SingleExitMethod[NetworkList]):
     is never faster, see docs/benchmarks.md.
     """
 
-    def __init__(self, settings: StandardConfig | EnsembleConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
+    def __init__(self, settings: StandardConfig | EnsembleConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
         num_members = settings.members if isinstance(settings, EnsembleConfig) else 1
         networks = NetworkList(
             PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs) for _ in range(num_members)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import replaced, weight_layers
 from sae.backbones.vit import EncoderLayer, Positions
-from sae.config.run import BackboneConfig, McDropoutConfig
+from sae.config.backbones import BackboneSettings
+from sae.config.methods import McDropoutConfig
 from sae.core.predictive import member_nll
 from sae.core.seeds import derive_seed
 from sae.core.task import DataSpec, Shape
@@ -163,7 +164,7 @@ def dropout_places(network: PlainNetwork) -> tuple[list[str], list[str]]:
 class McDropout(SingleExitMethod[DrawnNetwork]):
     """A member is one draw of all masks."""
 
-    def __init__(self, settings: McDropoutConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
+    def __init__(self, settings: McDropoutConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
         plain = PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
         source = MaskSource()
         network = DrawnNetwork(with_dropout(plain, settings.rate, source), settings.samples)

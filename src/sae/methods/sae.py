@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from sae.backbones import build_backbone
-from sae.config.run import BackboneConfig, SaeConfig, check_exits
+from sae.config.backbones import BackboneSettings
+from sae.config.methods import SaeConfig
 from sae.core.errors import ConfigError
 from sae.core.task import DataSpec
 from sae.ensemble.exit_distribution import ExitDistribution
@@ -20,8 +21,8 @@ from sae.methods.base import Batch, Loss, Method, ParameterGroup
 class Sae(Method):
     """A member is a pair (input, exit) that weighs θ*/N; members are ordered by input, then exit."""
 
-    def __init__(self, settings: SaeConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
-        check_exits(settings, backbone)
+    def __init__(self, settings: SaeConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
+        settings.check(backbone)
         super().__init__(spec.task, backbone.depth, settings.exits)
         self.settings = settings
         stages = build_backbone(backbone, spec.shape, settings.inputs)

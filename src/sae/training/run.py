@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from sae.config.run import EnsembleConfig, RunConfig
+from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
 from sae.data.batches import Preparation
 from sae.data.catalogue import load, load_others
@@ -89,9 +89,12 @@ def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
         source: The run folder of the larger ensemble; all but the number of members must be the same.
     """
     larger = RunRecord.open(source)
-    if not isinstance(larger.config.method, EnsembleConfig):
-        raise ConfigError(f"members can be taken from an ensemble, however {source} holds {larger.config.method.name}")
-    share = getattr(config.method, "members", 1) / larger.config.method.members
+    if larger.config.method.name != config.method.members_from:
+        raise ConfigError(
+            f"members of {config.method.name} must come from {config.method.members_from}, "
+            f"got {larger.config.method.name} in {source}"
+        )
+    share = config.method.num_members / larger.config.method.num_members
     with torch_threads(config.train.threads):
         dataset = load(config.data, config.seed)
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)

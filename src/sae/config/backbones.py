@@ -1,0 +1,146 @@
+"""Settings of the backbones, and their registry. One entry holds all that the system needs to know of a backbone.
+
+To add a backbone: a class of settings with `@register_backbone`, here or in another package, and a builder.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field
+
+from sae.config.settings import LARGEST, Layer, Settings
+from sae.core.errors import ConfigError
+from sae.core.registry import Reference, Registry
+
+
+class BackboneSettings(Settings):
+    """Sizes of a network in stages.
+
+    A subclass fixes `name` to a literal and gives `depth` a default: the number of stages of the whole network.
+    """
+
+    name: str
+    width: int = Field(1, ge=1, le=LARGEST, description="multiplies the number of features")
+    depth: int = Field(ge=1, description="stages")
+
+    @classmethod
+    def class_of(cls, name: object, setting: str = "backbone.name") -> "type[BackboneSettings]":
+        """Return the settings class of a registered backbone."""
+        return BACKBONES.get(name, setting).settings
+
+    @classmethod
+    def whole_depth(cls) -> int:
+        """Return the number of stages of the whole network."""
+        depth: int = cls.model_fields["depth"].default
+        return depth
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no stage is left out."""
+        return self.depth == self.whole_depth()
+
+    def summary(self, *, with_depth: bool) -> list[str]:
+        """Return the sizes in short, `["W=4", "D=3"]`."""
+        return [f"W={self.width}", *([f"D={self.depth}"] if with_depth else [])]
+
+
+@dataclass(frozen=True)
+class BackboneEntry:
+    """All that the system needs to know of a backbone.
+
+    Attributes:
+        settings: The class of its settings.
+        build: From settings, the shape of a sample and the number of inputs to a `Backbone`.
+        space: What a search varies, with holes as in YAML; methods that choose among exits keep the depth whole.
+        small: Settings of a small one for tests.
+    """
+
+    settings: type[BackboneSettings]
+    build: Reference
+    space: Layer
+    small: Layer
+
+    @property
+    def name(self) -> str:
+        """The name that users write."""
+        name: str = self.settings.model_fields["name"].default
+        return name
+
+
+BACKBONES = Registry("backbone", "sae.backbones", BackboneEntry)
+
+Backbone = TypeVar("Backbone", bound=BackboneSettings)
+
+
+def register_backbone(
+    build: Reference, *, space: Layer | None = None, small: Layer | None = None
+) -> Callable[[type[Backbone]], type[Backbone]]:
+    """Register a backbone by decorating the class of its settings.
+
+    Args:
+        build: From settings, the shape of a sample and the number of inputs to a `Backbone`.
+        space: What a search varies, with holes as in YAML; by default the depth, from one stage to all.
+        small: Settings of a small one for tests; by default all settings at their defaults.
+    """
+
+    def register(settings: type[Backbone]) -> type[Backbone]:
+        if not isinstance(settings.model_fields["depth"].default, int):
+            raise ConfigError(f"{settings.__name__}.depth must have a default: the number of stages of the network")
+        varied = {"depth": {"int": [1, settings.whole_depth()]}} if space is None else space
+        BACKBONES.register(BackboneEntry(settings, build, varied, small or {}))
+        return settings
+
+    return register
+
+
+WIDTHS: Mapping[str, object] = {"width": {"int": [1, 4]}}
+FIVE_STAGES: Mapping[str, object] = {"depth": {"int": [1, 5]}}
+
+
+@register_backbone("sae.backbones.fc:build_fc", space={**WIDTHS, **FIVE_STAGES}, small={"depth": 3})
+class FcConfig(BackboneSettings):
+    """Residual fully connected network."""
+
+    name: Literal["fc"] = "fc"
+    width: int = Field(1, ge=1, le=LARGEST, description="times 128 features")
+    depth: int = Field(5, ge=1, le=5, description="residual blocks")
+
+
+@register_backbone(
+    "sae.backbones.vgg:build_vgg",
+    space={**WIDTHS, **FIVE_STAGES, "blocks": {"choice": [[1, 1, 1, 1, 1], [1, 1, 2, 2, 2]]}},
+    small={"depth": 3, "blocks": (1, 1, 2, 2, 2)},
+)
+class VggConfig(BackboneSettings):
+    """VGG without its large linear layers."""
+
+    name: Literal["vgg"] = "vgg"
+    width: int = Field(1, ge=1, le=LARGEST, description="times 4, 8, 16, 32, 32 channels")
+    depth: int = Field(5, ge=1, le=5, description="stages")
+    blocks: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (1, 1, 1, 1, 1), min_length=5, max_length=5, description="convolutions in each of the five stages"
+    )
+
+    def summary(self, *, with_depth: bool) -> list[str]:
+        """Return the sizes in short, with the blocks where a stage has more than one."""
+        blocks = [f"blocks={','.join(map(str, self.blocks))}"] if max(self.blocks) > 1 else []
+        return [*super().summary(with_depth=with_depth), *blocks]
+
+
+@register_backbone("sae.backbones.resnet:build_resnet", space={"depth": {"int": [1, 4]}}, small={"depth": 2})
+class ResnetConfig(BackboneSettings):
+    """ResNet-34 for small images."""
+
+    name: Literal["resnet"] = "resnet"
+    width: int = Field(1, ge=1, le=1, description="fixed at 1")
+    depth: int = Field(4, ge=1, le=4, description="stages")
+
+
+@register_backbone("sae.backbones.vit:build_vit", space={**WIDTHS, **FIVE_STAGES}, small={"depth": 3})
+class VitConfig(BackboneSettings):
+    """Vision transformer with 4×4 patches."""
+
+    name: Literal["vit"] = "vit"
+    width: int = Field(1, ge=1, le=LARGEST, description="times 192 hidden features of the MLPs")
+    depth: int = Field(5, ge=1, le=5, description="encoder layers")

@@ -1,0 +1,393 @@
+"""Settings of the methods, and their registry. One entry holds all that the system needs to know of a method.
+
+To add a method: a class of settings with `@register_method`, here or in another package, and a
+builder. The rest of the system asks the settings or the entry, and compares no names.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeVar
+
+from pydantic import Field
+
+from sae.config.backbones import BackboneSettings
+from sae.config.settings import LARGEST, Layer, Settings
+from sae.core.errors import ConfigError
+from sae.core.registry import Reference, Registry
+from sae.core.wording import count
+
+DEFAULT_METHOD = "sae"
+
+
+class MethodSettings(Settings):
+    """Settings of a method, and its answers to what the system asks of every method.
+
+    A subclass fixes `name` to a literal. The answers here are those of a method without early exits.
+
+    Attributes:
+        has_exits: Whether a trained network can be read at any number of exits K′ up to its depth.
+        members_from: The method whose larger ensembles hold this method's networks as their first members.
+    """
+
+    has_exits: ClassVar[bool] = False
+    members_from: ClassVar[str | None] = None
+
+    name: str
+
+    @classmethod
+    def class_of(cls, name: object, setting: str = "method.name") -> "type[MethodSettings]":
+        """Return the settings class of a registered method."""
+        return METHODS.get(name, setting).settings
+
+    @classmethod
+    def defaults_at(cls, depth: object) -> dict[str, object]:
+        """Return the settings whose defaults differ on a backbone of this depth."""
+        del depth
+        return {}
+
+    @property
+    def trained_exits(self) -> int:
+        """K, the exits per input that the network is trained for."""
+        return 1
+
+    @property
+    def num_inputs(self) -> int:
+        """N, the samples that the network reads at once."""
+        return 1
+
+    @property
+    def num_members(self) -> int:
+        """The number of networks that are trained apart."""
+        return 1
+
+    def kind(self, depth: int) -> str:
+        """Return the key of the class of methods that results are grouped by, on a backbone of this depth."""
+        del depth
+        return self.name
+
+    def summary(self) -> list[str]:
+        """Return the settings that tell two runs of the method apart, `["N=2", "K=3"]`."""
+        return []
+
+    def grid_cell(self) -> tuple[int, int] | None:
+        """Return N and K for a method that is studied over both, otherwise None."""
+        return None
+
+    def check(self, backbone: BackboneSettings) -> None:
+        """Raise a `ConfigError` if the method cannot be trained on this backbone."""
+
+    def cheapest(self) -> "MethodSettings":
+        """Return the settings that cost least among those that a trained network can be read at."""
+        return self
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A class of methods as people meet it.
+
+    Attributes:
+        key: In files and on the command line, such as `EE`.
+        label: In tables and figures, such as `SAE: EE`.
+        phrase: In a sentence, such as `one network with early exits`.
+        colour: Of its marks on white paper.
+        marker: A shape of Vega, a name in `report.kinds.MARKERS`, or an SVG path in [-1, 1]².
+    """
+
+    key: str
+    label: str
+    phrase: str
+    colour: str
+    marker: str
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """All that the system needs to know of a method.
+
+    Attributes:
+        settings: The class of its settings, which answers what depends on them.
+        build: From settings, backbone settings and a `DataSpec` to a `Method`.
+        kinds: What `settings.kind` may return.
+        space: What a search varies of the settings, with holes as in YAML.
+        small: Settings of a small one for tests.
+        rival: What a pick is compared with, such as `deep ensemble`: the best run of this method. None for no rival.
+        batch_sizes: Batch sizes that suit the method, by the usual one that they replace.
+        influences: Settings whose effect a report shows: label to path, such as `N` to `method.inputs`.
+    """
+
+    settings: type[MethodSettings]
+    build: Reference
+    kinds: tuple[Kind, ...]
+    space: Layer
+    small: Layer
+    rival: str | None
+    batch_sizes: Mapping[int, int]
+    influences: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The name that users write."""
+        name: str = self.settings.model_fields["name"].default
+        return name
+
+
+METHODS = Registry("method", "sae.methods", MethodEntry)
+
+Method = TypeVar("Method", bound=MethodSettings)
+
+
+def register_method(
+    build: Reference,
+    *,
+    kinds: tuple[Kind, ...] = (),
+    space: Layer | None = None,
+    small: Layer | None = None,
+    rival: str | None = None,
+    batch_sizes: Mapping[int, int] | None = None,
+    influences: Mapping[str, str] | None = None,
+) -> Callable[[type[Method]], type[Method]]:
+    """Register a method by decorating the class of its settings.
+
+    The arguments are those of `MethodEntry`. A method without kinds is one kind by itself, and
+    gets a colour and a marker that depend on its name.
+    """
+
+    def register(settings: type[Method]) -> type[Method]:
+        own = kinds or (_default_kind(settings.model_fields["name"].default),)
+        METHODS.register(
+            MethodEntry(settings, build, own, space or {}, small or {}, rival, batch_sizes or {}, influences or {})
+        )
+        return settings
+
+    return register
+
+
+COLOURS = ("#3A7D34", "#B3261E", "#6A4FB3", "#8A6A00", "#00695C")
+MARKERS = ("diamond", "triangle-down", "triangle-right", "star")
+"""For methods that bring no kinds of their own."""
+
+
+def _default_kind(name: str) -> Kind:
+    label, number = name.replace("_", " "), zlib.crc32(name.encode())
+    return Kind(name, label, label, COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)])
+
+
+def all_kinds() -> dict[str, Kind]:
+    """Return the kinds of all methods by key, in the order of the paper: methods with exits come last."""
+    entries = sorted(METHODS, key=lambda entry: entry.settings.has_exits)
+    return {kind.key: kind for entry in entries for kind in entry.kinds}
+
+
+def kinds_with_exits() -> set[str]:
+    """Return the keys of the kinds whose networks can be read at several numbers of exits."""
+    return {kind.key for entry in METHODS if entry.settings.has_exits for kind in entry.kinds}
+
+
+def rivals() -> dict[str, str]:
+    """Return what a pick is compared with, phrases by method; the method that trains most networks comes first."""
+    entries = [entry for entry in METHODS if entry.rival is not None]
+    entries.sort(key=lambda entry: -entry.settings.model_validate(entry.small).num_members)
+    return {entry.name: str(entry.rival) for entry in entries}
+
+
+class Schedule(Settings):
+    """A value that moves linearly over the training steps."""
+
+    start: float
+    end: float
+
+    def at(self, progress: float) -> float:
+        """Return the value at a progress in [0, 1].
+
+        Example:
+            >>> Schedule(start=1.0, end=0.0).at(0.25)
+            0.75
+        """
+        return self.start * (1 - progress) + self.end * progress  # exact at both ends
+
+
+class UnitSchedule(Schedule):
+    """A schedule of fractions, in [0, 1]."""
+
+    start: float = Field(ge=0, le=1)
+    end: float = Field(ge=0, le=1)
+
+
+class TemperatureSchedule(Schedule):
+    """A schedule of temperatures, in [1e-3, 1]."""
+
+    start: float = Field(ge=1e-3, le=1)
+    end: float = Field(ge=1e-3, le=1)
+
+
+ORANGE = "#C55A11"
+
+
+@register_method(
+    "sae.methods.sae:Sae",
+    kinds=(
+        Kind("I/B", "SAE: I/B", "a single architecture ensemble between the known ones", ORANGE, "plus"),
+        Kind("EE", "SAE: EE", "one network with early exits", ORANGE, "octagon"),
+        Kind("MIMMO", "SAE: MIMMO", "one network of several inputs and all exits", ORANGE, "pentagon"),
+        Kind("MIMO", "SAE: MIMO", "one network of several inputs", ORANGE, "hexagon"),
+        Kind("SE", "SAE: SE", "one network that chose its exit", ORANGE, "times"),
+    ),
+    space={
+        "inputs": {"int": [1, 4]},
+        "exits": {"int": [1, "depth"]},
+        "repeat_fraction": {"start": {"float": [0, 1]}, "end": {"float": [0, 1]}},
+        "kl_weight": {"start": {"log": [1e-5, 1]}, "end": {"log": [1e-5, 1]}},
+        "temperature": {"start": {"log": [1e-3, 1]}, "end": {"log": [1e-3, 1]}},
+    },
+    small={"inputs": 2, "exits": 2},
+    influences={
+        "i start": "method.repeat_fraction.start",
+        "i end": "method.repeat_fraction.end",
+        "α start": "method.kl_weight.start",
+        "α end": "method.kl_weight.end",
+        "T start": "method.temperature.start",
+        "T end": "method.temperature.end",
+        "N": "method.inputs",
+        "K": "method.exits",
+        "W": "backbone.width",
+    },
+)
+class SaeConfig(MethodSettings):
+    """Single architecture ensemble: N inputs, up to K exits for each."""
+
+    has_exits: ClassVar[bool] = True
+
+    name: Literal["sae"] = "sae"
+    inputs: int = Field(2, ge=1, le=LARGEST, description="N, inputs per pass")
+    exits: int = Field(2, ge=1, description="K, exits kept per input")
+    temperature: TemperatureSchedule = Field(
+        TemperatureSchedule(start=1.0, end=0.1), description="T, sharpness of the exit distribution"
+    )
+    kl_weight: UnitSchedule = Field(
+        UnitSchedule(start=1e-2, end=1e-2), description="α, pull of the exit distribution towards uniform"
+    )
+    repeat_fraction: UnitSchedule = Field(
+        UnitSchedule(start=0.0, end=0.5),
+        description="i, share of a batch where all inputs see the same sample",
+    )
+    batch_repetition: int = Field(
+        2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
+    )
+
+    @classmethod
+    def defaults_at(cls, depth: object) -> dict[str, object]:
+        """Return K = 1 for a backbone of one stage."""
+        return {"exits": 1} if depth == 1 else {}
+
+    @property
+    def trained_exits(self) -> int:
+        """K."""
+        return self.exits
+
+    @property
+    def num_inputs(self) -> int:
+        """N."""
+        return self.inputs
+
+    def kind(self, depth: int) -> str:
+        """Return SE, EE, MIMO, MIMMO or I/B (in between), the classes of the paper."""
+        if self.inputs == 1:
+            return "SE" if self.exits == 1 else "EE"
+        if self.exits == 1:
+            return "MIMO"
+        return "MIMMO" if self.exits == depth else "I/B"
+
+    def summary(self) -> list[str]:
+        """Return N and K."""
+        return [f"N={self.inputs}", f"K={self.exits}"]
+
+    def grid_cell(self) -> tuple[int, int] | None:
+        """Return N and K."""
+        return self.inputs, self.exits
+
+    def check(self, backbone: BackboneSettings) -> None:
+        """Refuse more exits per input than the backbone has stages."""
+        if self.exits > backbone.depth:
+            raise ConfigError(
+                f"method.exits must be in [1, {backbone.depth}], got {self.exits}: "
+                f"{backbone.name} has {count(backbone.depth, 'stage')}"
+            )
+
+    def cheapest(self) -> MethodSettings:
+        """Return one exit; the schedules have no effect on the cost."""
+        return SaeConfig(inputs=self.inputs, exits=1)
+
+
+@register_method(
+    "sae.methods.deep_ensemble:DeepEnsemble",
+    kinds=(Kind("standard", "Standard", "a standard network", "#595959", "circle"),),
+    rival="standard network",
+)
+class StandardConfig(MethodSettings):
+    """One plain network: a deep ensemble of one."""
+
+    members_from: ClassVar[str | None] = "ensemble"
+
+    name: Literal["standard"] = "standard"
+
+
+@register_method(
+    "sae.methods.deep_ensemble:DeepEnsemble",
+    kinds=(Kind("ensemble", "Ensemble", "a deep ensemble", "#2F528F", "square"),),
+    space={"members": {"int": [1, 4]}},
+    small={"members": 2},
+    rival="deep ensemble",
+)
+class EnsembleConfig(MethodSettings):
+    """Deep ensemble: independent networks whose probabilities are averaged."""
+
+    members_from: ClassVar[str | None] = "ensemble"
+
+    name: Literal["ensemble"] = "ensemble"
+    members: int = Field(4, ge=1, le=LARGEST, description="M, networks of the ensemble")
+
+    @property
+    def num_members(self) -> int:
+        """M."""
+        return self.members
+
+    def summary(self) -> list[str]:
+        """Return M."""
+        return [f"M={self.members}"]
+
+
+@register_method(
+    "sae.methods.mc_dropout:McDropout",
+    kinds=(Kind("mc_dropout", "MC dropout", "MC dropout", "#00BFBF", "triangle-up"),),
+    space={"rate": {"float": [0, 1]}},
+    small={"samples": 3},
+)
+class McDropoutConfig(MethodSettings):
+    """Dropout that stays on at prediction."""
+
+    name: Literal["mc_dropout"] = "mc_dropout"
+    rate: float = Field(0.1, ge=0, le=1, description="probability with which a number is dropped")
+    samples: int = Field(4, ge=1, le=LARGEST, description="draws that are averaged at prediction")
+
+    def summary(self) -> list[str]:
+        """Return the rate."""
+        return [f"rate={self.rate:.2g}"]
+
+
+@register_method(
+    "sae.methods.batch_ensemble:BatchEnsemble",
+    kinds=(Kind("batch_ensemble", "BatchEnsemble", "BatchEnsemble", "#BF00BF", "triangle-left"),),
+    space={"members": {"int": [2, 4]}},
+    small={"members": 3},
+    batch_sizes={64: 72, 128: 144},  # that 2, 3, 4 and more members share evenly
+)
+class BatchEnsembleConfig(MethodSettings):
+    """Members that share their weights except for rank-1 factors and biases."""
+
+    name: Literal["batch_ensemble"] = "batch_ensemble"
+    members: int = Field(4, ge=1, le=LARGEST, description="M, sets of factors and biases")
+
+    def summary(self) -> list[str]:
+        """Return M."""
+        return [f"M={self.members}"]
