@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sae.config.run import SaeConfig
+from sae.config.methods import SaeConfig
 from sae.config.study import StudyConfig
 from sae.records.study import StudyRecord, Trial
 from tests.builders import run_config

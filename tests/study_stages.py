@@ -6,7 +6,7 @@ from typing import Any
 
 from sae.analysis.candidates import SHIFTED_TEST, Candidate, candidates
 from sae.analysis.selection import select
-from sae.config.run import SaeConfig
+from sae.config.methods import SaeConfig
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from tests.studies import DEPTH, METHODS, StudyBuilder, point, sae

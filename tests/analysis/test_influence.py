@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sae.analysis.influence import CONTINUOUS, DISCRETE, FEWEST, anova, influence, spearman
+from sae.analysis.influence import FEWEST, anova, influence, spearman
 from sae.analysis.trial_values import TrialValues
 from sae.records.run import RunRecord
 from sae.records.study import Trial
 from tests.builders import run_config
+
+SETTINGS = ("i start", "i end", "α start", "α end", "T start", "T end", "N", "K", "W")
 
 
 def trial(number: int, nll: float | None, state: str = "finished", width: int = 1, **method: Any) -> TrialValues:
@@ -43,9 +45,10 @@ def random_trials(num: int) -> list[TrialValues]:
 def test_every_setting_is_tested_by_every_metric_and_cost() -> None:
     rows = influence(random_trials(12), ["nll", "flops"])
     assert [(row["setting"], row["metric"]) for row in rows] == [
-        (setting, metric) for metric in ("nll", "flops") for setting in (*CONTINUOUS, *DISCRETE)
+        (setting, metric) for metric in ("nll", "flops") for setting in SETTINGS
     ]
-    assert {row["statistic"] for row in rows if row["setting"] in DISCRETE} == {"F"}
+    assert {row["statistic"] for row in rows if row["statistic"] != "rho"} == {"F"}
+    assert {row["setting"] for row in rows if row["statistic"] == "F"} == {"N", "K", "W"}
     assert {row["trials"] for row in rows} == {12}
     assert all(row["value"] is not None for row in rows)
 
@@ -115,5 +118,5 @@ def test_trials_without_a_finite_number_are_left_out() -> None:
 
 def test_without_trials_everything_is_unknown() -> None:
     rows = influence([], ["nll"])
-    assert len(rows) == len(CONTINUOUS) + len(DISCRETE)
+    assert len(rows) == len(SETTINGS)
     assert {(row["value"], row["p"], row["trials"]) for row in rows} == {(None, None, 0)}

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sae.analysis.pareto import Losses, non_dominated
-from sae.config.run import BackboneConfig, McDropoutConfig, RunConfig, SaeConfig, VggConfig
+from sae.config.methods import METHODS
+from sae.config.run import RunConfig
 from sae.core.errors import RecordError
 from sae.core.objectives import COSTS, MEASURED_COSTS, SHIFTED, Limit, Objective
 from sae.records.run import RunRecord
@@ -19,8 +20,6 @@ SHIFTED_VALIDATION = "shift-val.json"
 """Metrics of a trial on the corrupted validation sets that objectives may use, at every number of exits."""
 SHIFTED_TEST = "shift-test.json"
 """A run on the 95 corrupted test sets, at every number of exits."""
-
-LETTERS = {"N": "inputs", "K": "exits", "M": "members"}
 
 
 @dataclass(frozen=True)
@@ -181,32 +180,18 @@ def fronts_by_kind(
 
 
 def kind_of(config: RunConfig) -> str:
-    """The paper's classes: SE, EE, MIMO, MIMMO and I/B (in between) for an SAE, else the method's name."""
+    """Return the class of methods that a run belongs to: SE, EE, MIMO, … for an SAE, else the method's name."""
     method = config.method
-    if not isinstance(method, SaeConfig):
-        return method.name
-    if method.inputs == 1:
-        return "SE" if method.exits == 1 else "EE"
-    if method.exits == 1:
-        return "MIMO"
-    return "MIMMO" if method.exits == config.backbone.depth else "I/B"
+    kind, known = method.kind(config.backbone.depth), [item.key for item in METHODS.get(method.name).kinds]
+    assert kind in known, f"{type(method).__name__}.kind must return one of {', '.join(known)}, got {kind!r}"
+    return kind
 
 
 def summary(config: RunConfig) -> str:
-    """The settings by which people tell configurations apart, `N=2 K=3 W=4`."""
+    """Return the settings by which people tell configurations apart, `N=2 K=3 W=4`.
+
+    A method that chooses among exits has all stages of its backbone unless the summary says otherwise.
+    """
     method, backbone = config.method, config.backbone
-    parts = [
-        *(f"{letter}={getattr(method, key)}" for letter, key in LETTERS.items() if hasattr(method, key)),
-        f"W={backbone.width}",
-        *([f"D={backbone.depth}"] if not isinstance(method, SaeConfig) or not _is_whole(backbone) else []),
-    ]
-    if isinstance(method, McDropoutConfig):
-        parts.insert(0, f"rate={method.rate:.2g}")
-    if isinstance(backbone, VggConfig) and max(backbone.blocks) > 1:
-        parts.append(f"blocks={','.join(map(str, backbone.blocks))}")
-    return " ".join(parts)
-
-
-def _is_whole(backbone: BackboneConfig) -> bool:
-    """Whether it has all stages that it can have; an SAE chooses among them itself."""
-    return bool(backbone.depth == type(backbone).model_fields["depth"].default)
+    with_depth = not (method.has_exits and backbone.is_whole)
+    return " ".join([*method.summary(), *backbone.summary(with_depth=with_depth)])

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.analysis.spread import spread_of
-from sae.config.run import SaeConfig
 from sae.core.errors import RecordError
 from sae.records.run import RunRecord
 
@@ -46,10 +45,10 @@ def read_preferences(runs: Iterable[RunRecord]) -> list[Preference]:
     found = []
     for run in runs:
         with suppress(RecordError, KeyError, ValueError):  # a history without θ, or with something else than numbers
-            method = run.config.method
-            if isinstance(method, SaeConfig) and run.is_finished:
-                theta = _theta(run.read_rows(run.HISTORY), method.inputs, run.config.backbone.depth)
-                found.append(Preference(method.inputs, method.exits, theta))
+            cell = run.config.method.grid_cell()
+            if cell is not None and run.is_finished:
+                theta = _theta(run.read_rows(run.HISTORY), cell[0], run.config.backbone.depth)
+                found.append(Preference(*cell, theta))
     return found
 
 

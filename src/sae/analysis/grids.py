@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from sae.analysis.trial_values import Measured, TrialValues
-from sae.config.run import RunConfig, SaeConfig
+from sae.config.run import RunConfig
 
 
 def cell_of(config: RunConfig) -> tuple[int, int] | None:
-    """N and the trained K of an SAE; None for other methods."""
-    method = config.method
-    return (method.inputs, method.exits) if isinstance(method, SaeConfig) else None
+    """Return N and the trained K, or None for a method that is not studied over both."""
+    return config.method.grid_cell()
 
 
 def grid_means(trials: Iterable[TrialValues], metric: str, where: Measured = "val") -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""How much the settings of an SAE move its metrics and costs, over the trials of a study."""
+"""How much the settings of a method move its metrics and costs, over the trials of a study."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,32 +9,20 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sae.analysis.trial_values import Measured, TrialValues
-from sae.config.run import RunConfig, SaeConfig
+from sae.config.methods import DEFAULT_METHOD, METHODS, MethodEntry
+from sae.config.run import RunConfig
 
 FEWEST = 10
 """Trials below which the p-value of a rank correlation, an approximation, is not to be trusted."""
 
 Values = NDArray[np.float64]
 
-CONTINUOUS: dict[str, Callable[[SaeConfig], float]] = {
-    "i start": lambda method: method.repeat_fraction.start,
-    "i end": lambda method: method.repeat_fraction.end,
-    "α start": lambda method: method.kl_weight.start,
-    "α end": lambda method: method.kl_weight.end,
-    "T start": lambda method: method.temperature.start,
-    "T end": lambda method: method.temperature.end,
-}
-"""Told by rank correlation."""
-DISCRETE: dict[str, Callable[[SaeConfig, RunConfig], int]] = {
-    "N": lambda method, _: method.inputs,
-    "K": lambda method, _: method.exits,
-    "W": lambda _, config: config.backbone.width,
-}
-"""Told by an analysis of variance."""
-
 
 def influence(trials: Iterable[TrialValues], metrics: Sequence[str], where: Measured = "val") -> list[dict[str, Any]]:
-    """Spearman's ρ for continuous settings and ANOVA's F for N, K and W, of every metric and cost.
+    """Measure how settings go with every metric and cost: Spearman's ρ of numbers, ANOVA's F of whole numbers.
+
+    The settings are those that the entries of the methods name as `influences`. If the trials are of several such
+    methods, a setting's label begins with its method.
 
     Trials whose number is missing or not finite are left out. A setting or number that does not vary, and too few
     trials, give None.
@@ -42,23 +30,31 @@ def influence(trials: Iterable[TrialValues], metrics: Sequence[str], where: Meas
     Returns:
         Rows `setting`, `metric`, `statistic` ("rho" or "F"), `value`, `p`, `trials` (that it is over).
     """
-    finished = [item for item in trials if item.state == "finished" and isinstance(item.config.method, SaeConfig)]
+    finished = [item for item in trials if item.state == "finished"]
+    methods = dict.fromkeys(item.config.method.name for item in finished)
+    shown = [entry for entry in METHODS if entry.name in methods and entry.influences] or [METHODS.get(DEFAULT_METHOD)]
+    return [
+        row
+        for metric in metrics
+        for entry in shown
+        for row in _rows_of(entry, finished, metric, where, prefix=f"{entry.name}: " if len(shown) > 1 else "")
+    ]
+
+
+def _rows_of(
+    entry: MethodEntry, finished: Sequence[TrialValues], metric: str, where: Measured, prefix: str
+) -> list[dict[str, Any]]:
+    own = [item for item in finished if item.config.method.name == entry.name]
+    all_values = [item.get(metric, where) for item in own]
+    is_known = [value is not None and math.isfinite(value) for value in all_values]
+    values = np.array(all_values, dtype=np.float64)[is_known]
     rows = []
-    for metric in metrics:
-        known = [(item, value) for item in finished if _is_number(value := item.get(metric, where))]
-        values = np.array([value for _, value in known], dtype=np.float64)
-        for setting, statistic, told in _settings([item.config for item, _ in known]):
-            value, p = (spearman if statistic == "rho" else anova)(told, values)
-            rows.append(
-                {
-                    "setting": setting,
-                    "metric": metric,
-                    "statistic": statistic,
-                    "value": value,
-                    "p": p,
-                    "trials": len(values),
-                }
-            )
+    for label, path in entry.influences.items():
+        settings = [_setting(item.config, path) for item in own]
+        statistic = "F" if all(isinstance(setting, int) for setting in settings) else "rho"
+        value, p = (anova if statistic == "F" else spearman)(np.array(settings, dtype=np.float64)[is_known], values)
+        found = {"setting": f"{prefix}{label}", "metric": metric, "statistic": statistic, "value": value, "p": p}
+        rows.append({**found, "trials": len(values)})
     return rows
 
 
@@ -83,15 +79,10 @@ def anova(setting: Values, values: Values) -> tuple[float | None, float | None]:
     return (float(found.statistic), float(found.pvalue)) if math.isfinite(found.statistic) else (None, None)
 
 
-def _settings(configs: Sequence[RunConfig]) -> list[tuple[str, str, Values]]:
-    """Every setting with its statistic and its values over the trials."""
-    pairs = [(config.method, config) for config in configs if isinstance(config.method, SaeConfig)]
-    continuous = [(name, "rho", [read(method) for method, _ in pairs]) for name, read in CONTINUOUS.items()]
-    discrete = [
-        (name, "F", [float(read(method, config)) for method, config in pairs]) for name, read in DISCRETE.items()
-    ]
-    return [(name, kind, np.array(values, dtype=np.float64)) for name, kind, values in (*continuous, *discrete)]
-
-
-def _is_number(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+def _setting(config: RunConfig, path: str) -> float:
+    """Return a number of a config by its path, such as `method.temperature.start`."""
+    found: Any = config
+    for key in path.split("."):
+        found = getattr(found, key)
+    value: float = found
+    return value

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sae.analysis.candidates import SHIFTED_TEST, check_report, kind_of, measured_costs, summary
 from sae.analysis.spread import Spread as Spread  # whoever reads results finds it here
 from sae.analysis.spread import spread_of, spreads_of
-from sae.config.run import RunConfig, SaeConfig
+from sae.config.run import RunConfig
 from sae.core.errors import RecordError
 from sae.core.objectives import COSTS
 from sae.records.run import RunRecord
@@ -174,7 +174,7 @@ def found_at(report: Mapping[str, Any], eval_exits: int) -> dict[str, Any] | Non
 
 def trained_exits(config: RunConfig) -> int:
     """K, exits per input that a network is trained for; 1 for methods without exits."""
-    return config.method.exits if isinstance(config.method, SaeConfig) else 1
+    return config.method.trained_exits
 
 
 def headline(task: str, data_name: str) -> tuple[str, ...]:

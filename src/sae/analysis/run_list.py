@@ -10,23 +10,25 @@ from typing import Any
 from sae.analysis.candidates import kind_of, summary
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, RecordError, did_you_mean
-from sae.core.objectives import CLASSIFICATION, COSTS, REGRESSION, Quantity
+from sae.core.objectives import COSTS, METRICS, Quantity
 from sae.records.run import STATES, RunRecord
 from sae.records.study import DAMAGED, UNFINISHED, state_of
 
 RUNNING = "running"
 RUN_STATES = (*STATES, RUNNING, UNFINISHED, DAMAGED)
 TEXTS = ("run", "state", "data", "method", "kind", "settings")
-NUMBERS: dict[str, Quantity] = {
-    **CLASSIFICATION,
-    **REGRESSION,
-    **COSTS,
-    "seed": Quantity(),
-    "epochs": Quantity(maximise=True),
-    "seconds": Quantity(),
-    "ended": Quantity(maximise=True),
-}
-"""What runs can be sorted by beside texts; the newest is the best."""
+
+
+def numbers() -> dict[str, Quantity]:
+    """Return the numbers that runs can be sorted by, with their directions; the newest run is the best."""
+    return {
+        **{entry.key: entry for entry in METRICS},
+        **COSTS,
+        "seed": Quantity(),
+        "epochs": Quantity(maximise=True),
+        "seconds": Quantity(),
+        "ended": Quantity(maximise=True),
+    }
 
 
 @dataclass(frozen=True)
@@ -157,8 +159,9 @@ def sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
 
     Runs without a number, or with one that is not finite, come last.
     """
-    _check_known("what runs are sorted by", column, (*TEXTS, *NUMBERS))
-    sign = -1 if column in NUMBERS and NUMBERS[column].maximise else 1
+    known = numbers()
+    _check_known("what runs are sorted by", column, (*TEXTS, *known))
+    sign = -1 if column in known and known[column].maximise else 1
     keyed = [(run, _sortable(value_of(run, column))) for run in runs]
     there = [(run, value) for run, value in keyed if value is not None]
     there.sort(key=lambda pair: pair[1] if column in TEXTS else sign * pair[1])

@@ -13,9 +13,6 @@ from sae.core.objectives import Limit, Objective, limits, objective, objectives
 from sae.core.wording import count
 from sae.records.study import StudyRecord, Trial
 
-COMPARED = ("ensemble", "standard")
-"""Methods that a pick has to stand beside."""
-
 
 @dataclass(frozen=True)
 class Selection:

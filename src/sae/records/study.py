@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sae.config.backbones import BACKBONES
+from sae.config.methods import METHODS
 from sae.config.run import RunConfig
+from sae.config.settings import section_name
 from sae.config.study import StudyConfig
-from sae.core.errors import RecordError
+from sae.core.errors import NotRegisteredError, RecordError
 from sae.core.objectives import Limit, Objective, limits, objectives
 from sae.records.folder import Folder
-from sae.records.run import Record, RunRecord
+from sae.records.run import Record, RunRecord, not_installed
 
 UNFINISHED, DAMAGED = "unfinished", "damaged"
 
@@ -69,7 +72,12 @@ class StudyRecord(Record[StudyConfig]):
     def open(cls, path: Path) -> "StudyRecord":
         """The record of a study that was begun."""
         record = cls(path)
-        _ = record.config
+        try:
+            for method, space in record.config.spaces.items():
+                METHODS.get(method)
+                BACKBONES.get(section_name(space.get("backbone")))
+        except NotRegisteredError as error:
+            raise RecordError(f"{path} was made with {not_installed(error)}") from None
         return record
 
     @property
