@@ -176,7 +176,7 @@ def test_a_grid_without_k_trains_once_for_each_n(tmp_path: Path, inline: InlineE
     assert search(tmp_path / "x", *flags)[0] == 0
     found = candidates(StudyRecord(tmp_path / "x"))
     assert len(inline.done) == 2
-    assert [(item.config.method.inputs, item.exits, item.eval_exits) for item in found] == [  # type: ignore[union-attr]
+    assert [(item.config.method.num_inputs, item.exits, item.eval_exits) for item in found] == [
         *((1, 2, 1), (1, 2, 2), (2, 2, 1), (2, 2, 2))
     ]
 

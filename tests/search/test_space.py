@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sae.backbones import BACKBONES
-from sae.config.run import EnsembleConfig, SaeConfig
+from sae.config.backbones import BACKBONES
+from sae.config.methods import METHODS, EnsembleConfig, SaeConfig
 from sae.core.errors import ConfigError
-from sae.search.space import DEPTHS, METHODS, Space, build_space, read_space
+from sae.search.space import Space, build_space, read_space
 
 DIGITS: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
 
@@ -20,7 +20,7 @@ def space(method: str = "sae", own: dict[str, Any] | None = None, /, **given: An
     return build_space(method, DIGITS, given, own or {})
 
 
-@pytest.mark.parametrize(("method", "backbone"), list(itertools.product(METHODS, BACKBONES)))
+@pytest.mark.parametrize(("method", "backbone"), list(itertools.product(METHODS.names(), BACKBONES.names())))
 def test_a_space_ships_for_every_method_and_backbone(method: str, backbone: str) -> None:
     shipped = space(method, backbone=backbone)
     assert shipped.holes
@@ -44,7 +44,7 @@ def test_the_space_of_sae_is_the_papers() -> None:
     }
 
 
-@pytest.mark.parametrize(("backbone", "depth"), list(DEPTHS.items()))
+@pytest.mark.parametrize(("backbone", "depth"), [("fc", 5), ("vgg", 5), ("resnet", 4), ("vit", 5)])
 def test_the_largest_number_of_exits_follows_the_backbone(backbone: str, depth: int) -> None:
     assert space(backbone=backbone).holes["method.exits"].values == (1, depth)
     assert space(backbone={"name": backbone, "depth": 2}).holes["method.exits"].values == (1, 2)
@@ -155,7 +155,7 @@ def test_a_grid_holds_every_n_and_k_and_defaults_elsewhere() -> None:
 
 def test_a_grid_without_k_trains_the_largest_only() -> None:
     grid = space().restricted_to_grid(k_free=True)
-    assert [grid.fill(point).method.exits for point in grid.points()] == [5] * 4  # type: ignore[union-attr]
+    assert [grid.fill(point).method.trained_exits for point in grid.points()] == [5] * 4
 
 
 def drawn(distribution: BaseDistribution) -> st.SearchStrategy[Any]:
@@ -167,7 +167,7 @@ def drawn(distribution: BaseDistribution) -> st.SearchStrategy[Any]:
     return st.sampled_from(distribution.choices)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS.names())
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_whatever_is_suggested_is_a_valid_config(method: str, data: st.DataObject) -> None:

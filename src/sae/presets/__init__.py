@@ -1,1 +1,1 @@
-"""YAML of the paper's spaces and experiments."""
+"""YAML of the shipped experiments."""

@@ -13,6 +13,7 @@ import numpy as np
 from optuna.trial import TrialState
 
 from sae.analysis.candidates import candidates_of
+from sae.config.methods import METHODS
 from sae.config.study import DEFAULT_TRIALS
 from sae.core.errors import SaeError
 from sae.core.task import DataSpec
@@ -134,14 +135,14 @@ class Driver:
                 check_hope(study, list(self.studies.values()), self.limits, self.spec)
 
     def _next_study(self) -> MethodStudy | None:
-        """The method that has had the smallest share of its trials; standard networks wait for their ensembles."""
+        """Return the method with the smallest share of its trials; those that take members wait for the givers."""
         shares = []
         for study in self.studies.values():
             budget, asked = study.budget(self.budget.trials), study.num_asked()
             if budget is None or asked < budget:
                 shares.append((asked / (budget or DEFAULT_TRIALS), study))
         methods = {study.method for _, study in shares}
-        ready = [pair for pair in shares if not (pair[1].method == "standard" and "ensemble" in methods)]
+        ready = [pair for pair in shares if _giver(pair[1].method) not in methods - {pair[1].method}]
         return min(ready, key=lambda pair: pair[0])[1] if ready else None
 
     def _start(self, asked: Asked) -> None:
@@ -174,7 +175,8 @@ class Driver:
 
     def _source(self, asked: Asked) -> Path | None:
         """The run of a larger ensemble of the same networks, whatever its state: one that fails is no source."""
-        ensembles = self.studies.get("ensemble")
+        giver = asked.config.method.members_from
+        ensembles = self.studies.get(giver) if giver is not None else None
         if ensembles is None:
             return None
         for trial in ensembles.trials():
@@ -182,7 +184,7 @@ class Driver:
                 continue
             config = ensembles.config_of(trial)
             if gives_members(config, asked.config):
-                return self.record.trial("ensemble", trial.number, config).run.path
+                return self.record.trial(ensembles.method, trial.number, config).run.path
         return None
 
     def _settle(self, job: Job, outcome: Outcome) -> None:
@@ -236,3 +238,8 @@ class Driver:
     def _keep_time(self) -> None:
         self._kept = self.seconds
         self.record.write_json(self.record.CLOCK, {"seconds": round(self.seconds, 3)})
+
+
+def _giver(method: str) -> str | None:
+    """Return the method whose runs this one takes members from, if there is one."""
+    return METHODS.get(method).settings.members_from

@@ -1,12 +1,14 @@
 """What a worker does: train a configuration into its folder. A pure function of its job, safe to repeat."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
 from sae.analysis.candidates import SHIFTED_TEST, SHIFTED_VALIDATION
 from sae.config.run import RunConfig
 from sae.core.errors import BusyError, DataError, DivergedError, MissingExtraError, RecordError, SaeError
+from sae.core.registry import plugin_modules
 from sae.records.run import RunRecord
 
 
@@ -23,6 +25,7 @@ class Job:
         shift: Whether to evaluate on the 95 corrupted test sets.
         shift_objective: Whether to evaluate on the corrupted validation sets of objectives.
         latency: Whether to measure how long the exported network takes.
+        plugins: Modules that have registered methods, backbones or metrics, which the worker imports first.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Job:
     shift: bool = False
     shift_objective: bool = False
     latency: bool = False
+    plugins: tuple[str, ...] = field(default_factory=plugin_modules)
 
     @property
     def run(self) -> RunRecord:
@@ -66,6 +70,7 @@ class Outcome:
 def run_job(job: Job) -> Outcome:
     """Do what is left to be done of a job."""
     try:
+        _import_plugins(job)
         record = _train(job)
         if not record.is_finished:
             return Outcome("paused")
@@ -83,6 +88,14 @@ def run_job(job: Job) -> Outcome:
         message = str(error) if isinstance(error, SaeError) else f"{type(error).__name__}: {error}"
         return _failed(job, message)
     return Outcome("finished")
+
+
+def _import_plugins(job: Job) -> None:
+    for module in job.plugins:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise MissingExtraError(f"a worker must be able to import the plugin {module}: {error}") from None
 
 
 def _train(job: Job) -> RunRecord:

@@ -3,13 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sae.config.run import EnsembleConfig, RunConfig, StandardConfig
+from sae.config.run import RunConfig
 from sae.search.job import Job
-
-
-def num_members(config: RunConfig) -> int:
-    """Networks in an ensemble; 1 for a standard network."""
-    return config.method.members if isinstance(config.method, EnsembleConfig) else 1
 
 
 def gives_members(source: RunConfig, config: RunConfig) -> bool:
@@ -17,16 +12,21 @@ def gives_members(source: RunConfig, config: RunConfig) -> bool:
 
     A standard network is also what an ensemble of one holds.
     """
-    method = config.method
-    if not isinstance(source.method, EnsembleConfig) or not isinstance(method, EnsembleConfig | StandardConfig):
+    given, taken = source.method, config.method
+    if taken.members_from != given.name:
         return False
-    enough = num_members(config) + isinstance(method, EnsembleConfig)
-    return num_members(source) >= enough and source.model_copy(update={"method": method}) == config
+    enough = taken.num_members + (taken.name == given.name)
+    return given.num_members >= enough and source.model_copy(update={"method": taken}) == config
 
 
 def with_sources(jobs: Iterable[Job]) -> list[Job]:
-    """Ensembles of most members first; smaller ones of the same networks take their members from them."""
-    ordered = sorted(jobs, key=lambda job: (-num_members(job.config), isinstance(job.config.method, StandardConfig)))
+    """Order ensembles of most members first; smaller ones of the same networks take their members from them."""
+
+    def order(job: Job) -> tuple[int, bool]:
+        method = job.config.method
+        return -method.num_members, method.members_from not in (None, method.name)
+
+    ordered = sorted(jobs, key=order)
     return [
         replace(job, source=next((other.folder for other in ordered if gives_members(other.config, job.config)), None))
         for job in ordered

@@ -4,20 +4,18 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
-import yaml
 from optuna.distributions import BaseDistribution
 
-from sae.config.run import FcConfig, ResnetConfig, RunConfig, VggConfig, VitConfig, resolve, suit_method
+from sae.config.backbones import BACKBONES
+from sae.config.methods import DEFAULT_METHOD, METHODS
+from sae.config.run import RunConfig, resolve, suit_method
 from sae.config.settings import Layer, flatten, merge, section_name
 from sae.config.study import StudyConfig
-from sae.core.errors import ConfigError, did_you_mean
+from sae.core.errors import ConfigError
 from sae.search.holes import DEPTH, Hole, fill_holes, find_holes, read_holes, write_holes
 
-METHODS = ("sae", "standard", "ensemble", "mc_dropout", "batch_ensemble")
-DEPTHS = {c().name: c().depth for c in (FcConfig, VggConfig, ResnetConfig, VitConfig)}
 GRID = ("method.inputs", "method.exits")
 """What the sampler `grid` enumerates: N and K."""
 MEMBERS = "method.members"
@@ -128,8 +126,7 @@ def build_space(method: str, suggestions: Layer, given: Layer, own: Layer) -> Sp
         given: Settings for all methods, perhaps with holes; a `method` section counts for the method that it names.
         own: Settings for this method alone.
     """
-    if method not in METHODS:
-        raise ConfigError(f"method must be one of {', '.join(METHODS)}; got {method!r}{did_you_mean(method, METHODS)}")
+    METHODS.get(method)
     section = {"method": {"name": method}}
     given = merge(_for_method(read_holes(given), method), read_holes(own))
     base = merge(merge(suit_method(suggestions, section), section), {})
@@ -147,17 +144,23 @@ def read_space(method: str, template: Layer) -> Space:
 
 
 def shipped(method: str, backbone: str) -> dict[str, Any]:
-    """The paper's space for a method on a backbone, as a layer of settings with holes."""
-    text = files("sae.presets").joinpath("spaces", f"{method}.yaml").read_text(encoding="utf-8")
-    values = yaml.safe_load(text)
-    of_backbone = values["backbones"].get(backbone, {})
-    return read_holes({"method": values["method"], "backbone": {"name": backbone, **of_backbone}})
+    """Return the space of a method on a backbone as a layer of settings with holes.
+
+    A method that chooses among exits keeps the depth whole. An unknown backbone has no holes; its name is refused
+    where the settings are checked.
+    """
+    entry = METHODS.get(method)
+    sizes = BACKBONES.get(backbone).space if backbone in BACKBONES else {}
+    varied = {key: hole for key, hole in sizes.items() if key != "depth" or not entry.settings.has_exits}
+    return read_holes({"method": {"name": method, **entry.space}, "backbone": {"name": backbone, **varied}})
 
 
 def _for_method(given: Layer, method: str) -> dict[str, Any]:
-    """The layer without a `method` section that is about another one; a section without a name is about SAE."""
+    """Return the layer without a `method` section of another method; one without a name is of the default method."""
     name = section_name(given.get("method"))
-    return dict(given) if (name or "sae") == method else {key: value for key, value in given.items() if key != "method"}
+    if (name or DEFAULT_METHOD) == method:
+        return dict(given)
+    return {key: value for key, value in given.items() if key != "method"}
 
 
 def _check_names(given: Layer) -> None:
@@ -170,10 +173,10 @@ def _check_names(given: Layer) -> None:
 
 
 def _with_depth(template: dict[str, Any]) -> dict[str, Any]:
-    """Ranges that end at the depth of the backbone end there."""
+    """Let ranges that end at the depth of the backbone end there."""
     backbone = template.get("backbone", {})
-    all_stages = next((stages for name, stages in DEPTHS.items() if name == backbone.get("name")), 1)
-    depth = backbone.get("depth", all_stages)
+    name = backbone.get("name")
+    depth = backbone.get("depth", BACKBONES.get(name).settings.whole_depth() if name in BACKBONES else 1)
     if not isinstance(depth, int | Hole):
         raise ConfigError(f"backbone.depth must be a whole number, or a hole of them, got {depth!r}")
     open_ends = {path: hole for path, hole in find_holes(template) if DEPTH in hole.values}
