@@ -8,13 +8,12 @@ from sae.config.run import resolve
 from sae.data.dataset import Dataset
 from sae.deploy.eager import eager_model
 from sae.deploy.eager_file import load_weights, read_eager, write_eager
-from sae.methods import METHODS
 from sae.records.run import RunRecord
-from tests.builders import SMALL_BACKBONES, method_settings
+from tests.builders import SMALL_BACKBONES, SMALL_METHODS, method_settings
 from tests.deploy.models import digit_values, digits, stirred_method
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SMALL_METHODS)
 @pytest.mark.parametrize("make_dataset", [digits, digit_values])
 def test_another_process_gets_the_same_network(
     method: str, make_dataset: Callable[[], Dataset], tmp_path: Path

@@ -8,14 +8,14 @@ import pytest
 
 from sae.deploy.parity import TOLERANCE, check_parity
 from sae.measure.cost import measure_cost, measure_shipped_cost
-from sae.methods import METHODS, Method
-from tests.builders import SMALL_BACKBONES
+from sae.methods import Method
+from tests.builders import SMALL_BACKBONES, SMALL_METHODS
 from tests.deploy.models import digit_values, digits, exported, stirred_method
 
 QUICK = {("sae", "fc"), ("batch_ensemble", "vgg")}
 CASES = [
     pytest.param(name, backbone, marks=() if (name, backbone) in QUICK else pytest.mark.slow)
-    for name in METHODS
+    for name in SMALL_METHODS
     for backbone in SMALL_BACKBONES
 ]
 FEW = 48

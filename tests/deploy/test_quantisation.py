@@ -19,9 +19,9 @@ from sae.deploy.quantisation import (
 )
 from sae.deploy.runtime import load
 from sae.deploy.session import Session
-from sae.methods import METHODS
 from sae.records.run import RunRecord
 from sae.training.run import restore
+from tests.builders import SMALL_METHODS
 from tests.deploy.models import digit_values, digits, exported, stirred_method
 
 
@@ -96,7 +96,7 @@ def test_a_graph_that_puts_out_no_numbers_is_refused(
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["classification", "regression"])
 @pytest.mark.parametrize("backbone", ["fc", "vgg"])
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", list(SMALL_METHODS))
 def test_every_method_can_be_quantised(name: str, backbone: str, task: str) -> None:
     dataset = digits() if task == "classification" else digit_values()
     method = stirred_method(name, backbone, dataset)

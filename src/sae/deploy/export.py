@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sae.config.run import RunConfig, SaeConfig
+from sae.config.run import RunConfig
 from sae.core.predictive import Categorical, Gaussian
 from sae.core.task import Classification
 from sae.data.dataset import Dataset, Split
@@ -192,7 +192,7 @@ def _network_part(config: RunConfig, method: Method, max_exits: int) -> NetworkP
     return NetworkPart(
         method=config.method.name,
         backbone=config.backbone.name,
-        num_inputs=config.method.inputs if isinstance(config.method, SaeConfig) else 1,
+        num_inputs=config.method.num_inputs,
         depth=method.depth,
         max_exits=method.max_exits,
         eval_exits=max_exits,

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from sae.analysis.candidates import Candidate, summary
-from sae.analysis.selection import COMPARED, Selection
+from sae.analysis.selection import Selection
+from sae.config.methods import rivals
 from sae.data.catalogue import load as load_data
 from sae.deploy.export import export
 from sae.deploy.latency import BATCH, CONTROL, Effort, interleaved, session_maker
@@ -42,7 +43,7 @@ def ship_pick(
     """
     chosen, why = selection.pick()
     manifest = export(chosen.trial.run.path, out, chosen.eval_exits, force=force, int8=int8)
-    others = {method: found for method in COMPARED if (found := selection.best_of(method, chosen)) is not None}
+    others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
     identity = {"sha256": manifest.graph.sha256, "compared": {key: item.trial.name for key, item in others.items()}}
     known = _known(out)
     if known is not None and known["identity"] == identity:
