@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sae.cli import app
-from sae.config.run import LARGEST, RunConfig, resolve
+from sae.config.run import RunConfig, resolve
+from sae.config.settings import LARGEST
 from sae.core.errors import SaeError
 from sae.data.catalogue import CATALOGUE, resolve_on
 from sae.report.commands import FLAGS, train_command

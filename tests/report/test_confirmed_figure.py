@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 
+from sae.config.methods import kinds_with_exits
 from sae.core.objectives import objective
 from sae.report.confirmed_figure import confirmed_scatter
-from sae.report.kinds import LOOKS, SAE_KINDS
+from sae.report.kinds import LOOKS
 from sae.report.scatter import under_shift, usual_pairs
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
@@ -52,7 +53,7 @@ def test_only_an_sae_is_told_to_be_read_at_some_exits() -> None:
     figure = confirmed_scatter(rows(), PAIRS, name="confirmed", title="t")
     assert figure
     told = {row["method"]: row["eval_exits"] for row in rows_of(figure.panels[0])}
-    assert told == {LOOKS[kind].name: 1 if kind in SAE_KINDS else "–" for kind in LOOKS}
+    assert told == {LOOKS[kind].name: 1 if kind in kinds_with_exits() else "–" for kind in LOOKS}
 
 
 def test_bars_have_the_colours_of_the_classes() -> None:

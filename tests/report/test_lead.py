@@ -95,7 +95,7 @@ def test_the_receipt_holds_means_over_seeds_and_multiples_of_the_pick(whole: Fin
     assert [text.split("(")[1] for text in cells(table, "MFLOPs ↓")[1:]] == [f"{times:.3g} ×)" for times in others]
     assert cells(table, "ms for 64 samples ↓") == ["0.500", "1.000 (2 ×)", "1.000 (2 ×)"]
     assert cells(table, "file, kB ↓") == ["2", "6 (3 ×)", "6 (3 ×)"]
-    assert [column.title for column in table.columns[1:]] == ["the pick", "best ensemble", "best standard network"]
+    assert [column.title for column in table.columns[1:]] == ["the pick", "best deep ensemble", "best standard network"]
     assert any(why in reason for reason in study_lead(whole).reasons)
 
 

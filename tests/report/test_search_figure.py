@@ -4,9 +4,10 @@ from typing import Any
 import pytest
 import vl_convert
 
+from sae.config.methods import kinds_with_exits
 from sae.core.objectives import objective, objectives
 from sae.report.axes import GREY
-from sae.report.kinds import LOOKS, SAE_KINDS
+from sae.report.kinds import LOOKS
 from sae.report.scatter import usual_pairs
 from sae.report.search_figure import hypervolume_figure, search_scatter, within_view
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
@@ -46,7 +47,7 @@ def test_only_an_sae_is_told_to_be_read_at_some_exits() -> None:
     figure = search_scatter(points(), PAIRS, name="search", title="t")
     assert figure
     told = {row["method"]: row["eval_exits"] for row in rows_of(figure.panels[0])}
-    assert told == {LOOKS[kind].name: 1 if kind in SAE_KINDS else "–" for kind in LOOKS}
+    assert told == {LOOKS[kind].name: 1 if kind in kinds_with_exits() else "–" for kind in LOOKS}
     without = [{key: value for key, value in point.items() if key != "eval_exits"} for point in points()]
     figure = search_scatter(without, PAIRS, name="search", title="t")
     assert figure

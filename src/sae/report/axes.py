@@ -12,7 +12,7 @@ from typing import Any
 import altair as alt
 
 from sae.core.objectives import SHIFTED, Objective
-from sae.report.metric_names import NAMES
+from sae.report.metric_names import name_of as metric_name
 
 WIDTH, HEIGHT = 340, 250
 """Of a panel in a file; a page may stretch its width."""
@@ -31,7 +31,7 @@ def name_of(item: Objective) -> str:
         >>> name_of(objective("cc_ece@shift", "classification"))
         'CC-ECE under shift'
     """
-    return NAMES[item.key] + (" under shift" if item.name.endswith(SHIFTED) else "")
+    return metric_name(item.key) + (" under shift" if item.name.endswith(SHIFTED) else "")
 
 
 def title_of(item: Objective) -> str:

@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 from sae.analysis.candidates import Candidate, candidates
 from sae.analysis.results import Result, headline, make_result, study_results
-from sae.analysis.selection import COMPARED, Selection, select
+from sae.analysis.selection import Selection, select
 from sae.analysis.trial_values import TrialValues, read_trials
+from sae.config.methods import rivals
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
 from sae.core.objectives import objective
 from sae.records.study import Derived, StudyRecord
 from sae.report.scatter import Pair, usual_pairs
 
 Found = TypeVar("Found")
-ROLES = {"pick": "the pick", "ensemble": "best ensemble", "standard": "best standard network"}
 COSTS = ("flops", "params")
 """What is shown of costs where there is room for two."""
 
@@ -31,7 +31,7 @@ class Findings:
         pick: The one to ship.
         why: This one.
         results: What was confirmed on other seeds.
-        shown: By role, `pick`, `ensemble` and `standard`: confirmed where that was done, else the search's own run.
+        shown: By role, `pick` and the methods of its rivals: confirmed where that was done, else the search's own run.
         receipt: What shipping the pick has measured, if it was shipped.
         lost: By the names of files that are there but cannot be read, why.
         candidates: Every finished trial at every K′, also where none of them can be chosen.
@@ -83,12 +83,17 @@ class Findings:
 
     def labelled(self) -> list[tuple[str, Result]]:
         """The pick and its rivals, with what they are called in figures."""
-        return [(f"{ROLES[role]}, {item.label}", item) for role, item in self.shown.items()]
+        return [(f"{role_name(role)}, {item.label}", item) for role, item in self.shown.items()]
 
     def is_pick(self, item: Result) -> bool:
         """Whether this is what was chosen."""
         pick = self.pick
         return pick is not None and (item.label, item.eval_exits) == (pick.trial.name, pick.eval_exits)
+
+
+def role_name(role: str) -> str:
+    """Return what a role is called in tables and figures: the pick, or the best of a method."""
+    return "the pick" if role == "pick" else f"best {rivals()[role]}"
 
 
 def find(record: StudyRecord) -> Findings:
@@ -100,8 +105,8 @@ def find(record: StudyRecord) -> Findings:
     except (NothingFoundError, ConfigError) as error:  # nothing finished, or nothing of what was asked for
         return Findings(record, None, str(error), None, "", results, {}, None, lost, candidates(record))
     pick, why = selection.pick()
-    rivals = {method: selection.best_of(method, pick) for method in COMPARED}
-    shown = {role: _result(item, results) for role, item in {"pick": pick, **rivals}.items() if item}
+    others = {method: selection.best_of(method, pick) for method in rivals()}
+    shown = {role: _result(item, results) for role, item in {"pick": pick, **others}.items() if item}
     receipt = _read(lambda: _receipt(record, shown), record.RECEIPT, lost)
     return Findings(record, selection, "", pick, why, results, shown, receipt, lost, selection.everything)
 

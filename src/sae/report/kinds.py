@@ -1,9 +1,11 @@
-"""How the classes of methods look in figures: the paper's colours and markers, each with a name for people."""
+"""The look of each class of methods in figures, from the registry of methods."""
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-ORANGE = "#C55A11"
+from sae.config.methods import ORANGE as ORANGE
+from sae.config.methods import all_kinds
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,29 @@ def cross(thickness: float, turn: float) -> str:
     return f"M{'L'.join(f'{c * x - s * y:.2f},{s * x + c * y:.2f}' for x, y in corners)}Z"
 
 
-LOOKS: dict[str, Look] = {
-    "standard": Look("Standard", "#595959", "circle"),
-    "ensemble": Look("Ensemble", "#2F528F", "square"),
-    "mc_dropout": Look("MC dropout", "#00BFBF", "triangle-up"),
-    "batch_ensemble": Look("BatchEnsemble", "#BF00BF", "triangle-left"),
-    "I/B": Look("SAE: I/B", ORANGE, cross(0.34, 0.0)),
-    "EE": Look("SAE: EE", ORANGE, polygon(8, turn=0.5)),
-    "MIMMO": Look("SAE: MIMMO", ORANGE, polygon(5)),
-    "MIMO": Look("SAE: MIMO", ORANGE, polygon(6)),
-    "SE": Look("SAE: SE", ORANGE, cross(0.34, 0.125)),
+MARKERS = {
+    "plus": cross(0.34, 0.0),
+    "times": cross(0.34, 0.125),
+    "pentagon": polygon(5),
+    "hexagon": polygon(6),
+    "octagon": polygon(8, turn=0.5),
+    "star": star(5),
 }
-"""By `Candidate.kind`."""
-SAE_KINDS = ("I/B", "EE", "MIMMO", "MIMO", "SE")
-"""Those that are single architecture ensembles, and have exits to be read at."""
+"""Shapes that Vega has no name for."""
+
+
+class Looks(Mapping[str, Look]):
+    """The looks of all registered kinds of methods, by `Candidate.kind`, in the order of the paper."""
+
+    def __getitem__(self, kind: str) -> Look:
+        found = all_kinds()[kind]
+        return Look(found.label, found.colour, MARKERS.get(found.marker, found.marker))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(all_kinds())
+
+    def __len__(self) -> int:
+        return len(all_kinds())
+
+
+LOOKS = Looks()

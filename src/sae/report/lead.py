@@ -5,27 +5,15 @@ from collections.abc import Sequence
 
 from sae.analysis.comparison import ALIKE, BETTER, LEVEL, WORSE, compare
 from sae.analysis.results import Result, Where
+from sae.config.methods import all_kinds, rivals
 from sae.core.objectives import objective
 from sae.core.wording import count, listed
 from sae.report.commands import train_command
 from sae.report.content import Lead
-from sae.report.findings import ROLES, Findings
+from sae.report.findings import Findings, role_name
 from sae.report.metric_names import name_of
 from sae.report.receipt_table import receipt_table
 
-RIVALS = {"ensemble": "the best deep ensemble", "standard": "the best standard network"}
-WORDS = {
-    "standard": "a standard network",
-    "ensemble": "a deep ensemble",
-    "mc_dropout": "MC dropout",
-    "batch_ensemble": "BatchEnsemble",
-    "I/B": "a single architecture ensemble between the known ones",
-    "EE": "one network with early exits",
-    "MIMMO": "one network of several inputs and all exits",
-    "MIMO": "one network of several inputs",
-    "SE": "one network that chose its exit",
-}
-"""What the classes of methods are, for somebody who has not read the paper."""
 PLACES: tuple[Where, ...] = ("test", "shift")
 BOTH = ", clean and under corruption"
 THAN = {BETTER: "better than", WORSE: "worse than", ALIKE: "not told apart from"}
@@ -48,8 +36,8 @@ def study_lead(found: Findings) -> Lead:
 
 def describe(result: Result) -> str:
     """A configuration in a few words, `one network with early exits (N=1 K=5 W=1) read at 1 exit`."""
-    name = WORDS[result.kind]
-    if result.method != "sae":
+    name = all_kinds()[result.kind].phrase
+    if not result.config.method.has_exits:
         return f"{name} ({result.settings})"
     return f"{name} ({result.settings}) read at {count(result.eval_exits, 'exit')}"
 
@@ -63,10 +51,8 @@ def claims(found: Findings) -> list[str]:
     for role, rival in found.shown.items():
         if role == "pick":
             continue
-        name, times = (
-            RIVALS[role],
-            times_of(found.searched("pick").values["flops"] / found.searched(role).values["flops"]),
-        )
+        name = f"the {role_name(role)}"
+        times = times_of(found.searched("pick").values["flops"] / found.searched(role).values["flops"])
         clean, shifted = (verdicts(pick, rival, name, found.metrics, found.task, where) for where in PLACES)
         if min(len(pick.runs), len(rival.runs)) < 2:
             told.append(f"{times} the FLOPs of {name}; one seed tells nothing of which is better")
@@ -87,7 +73,7 @@ def cheaper(found: Findings) -> str:
             compare(pick, rival, objective(name, found.task), where) for name in found.metrics for where in PLACES
         ]
         if role != "pick" and ratio < 1 and BETTER not in results and min(len(pick.runs), len(rival.runs)) > 1:
-            return f" But {RIVALS[role]}, {times_of(ratio)} its FLOPs, does not do worse in anything measured."
+            return f" But the {role_name(role)}, {times_of(ratio)} its FLOPs, does not do worse in anything measured."
     return ""
 
 
@@ -96,7 +82,7 @@ def stronger(found: Findings) -> list[str]:
     pick, told = found.shown["pick"], []
     shown = {(item.label, item.eval_exits) for item in found.shown.values()}
     for item in found.results:
-        if item.method not in RIVALS or (item.label, item.eval_exits) in shown:
+        if item.method not in rivals() or (item.label, item.eval_exits) in shown:
             continue
         for where, words in (("test", ""), ("shift", " under corruption")):
             verdicts = {name: _verdict(pick, item, name, found, where) for name in found.metrics}
@@ -136,7 +122,7 @@ def verdicts(pick: Result, rival: Result, name: str, metrics: Sequence[str], tas
 
 def caveats(found: Findings) -> tuple[str, ...]:
     """What a reader has to know before believing the numbers."""
-    own = [ROLES[role] for role, item in found.shown.items() if not any(item is other for other in found.results)]
+    own = [role_name(role) for role, item in found.shown.items() if not any(item is other for other in found.results)]
     told = []
     if not found.results:
         told.append("Nothing was confirmed on other seeds: numbers are of the one seed that the search chose by.")
@@ -148,7 +134,7 @@ def caveats(found: Findings) -> tuple[str, ...]:
         )
         told += [f"Not confirmed, so of the search's own seed: {listed(own)}."] if own else []
     told += [
-        f"{ROLES[role].capitalize()} failed on {item.failed} of {item.failed + len(item.runs)} seeds."
+        f"{role_name(role).capitalize()} failed on {item.failed} of {item.failed + len(item.runs)} seeds."
         for role, item in found.shown.items()
         if item.failed
     ]

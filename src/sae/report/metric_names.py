@@ -3,47 +3,21 @@
 import math
 from collections.abc import Iterable
 
-from sae.core.objectives import METRICS, objective
+from sae.core.objectives import ALL_COSTS, METRICS, metrics_of, objective
 from sae.report.content import Column
 
-NAMES = {
-    "nll": "NLL",
-    "accuracy": "accuracy",
-    "error": "error",
-    "f1": "F1",
-    "ece": "ECE",
-    "cc_ece": "CC-ECE",
-    "cc_ece_uniform": "CC-ECE, classes alike",
-    "brier": "Brier score",
-    "mse": "MSE",
-    "flops": "FLOPs",
-    "params": "parameters",
-    "shipped_flops": "FLOPs as shipped",
-    "shipped_params": "parameters as shipped",
-    "latency": "ms for a batch of 64",
-}
-"""By the names of objectives."""
-WITH_UNIT = {
-    "flops": "MFLOPs",
-    "params": "M params",
-    "shipped_flops": "MFLOPs as shipped",
-    "shipped_params": "M params as shipped",
-    "latency": "ms for a batch of 64",
-}
-"""Of what has one, above the numbers."""
-
-MILLION = 1e6
 MOST_DIGITS = 6
 
 
 def name_of(metric: str) -> str:
-    """A metric or cost as people call it; what has no such name keeps its own."""
-    return NAMES.get(metric, metric)
+    """Return the label of a metric or cost; what is not registered keeps its own name."""
+    labels = {entry.key: entry.label for entry in METRICS} | {key: cost.label for key, cost in ALL_COSTS.items()}
+    return labels.get(metric, metric)
 
 
 def unit_of(metric: str) -> float:
-    """What a value is divided by before it is shown: FLOPs and parameters are shown in millions."""
-    return MILLION if metric.endswith(("flops", "params")) else 1.0
+    """Return what a value is divided by before it is shown: FLOPs and parameters are shown in millions."""
+    return ALL_COSTS[metric].divisor if metric in ALL_COSTS else 1.0
 
 
 def better(metric: str, task: str) -> str:
@@ -65,9 +39,10 @@ def metric_column(metric: str, task: str, shown: Iterable[float], under_shift: b
         shown: The numbers that will be in it, in its unit.
         under_shift: Whether it was measured on corrupted samples.
     """
-    where = " (shift)" if under_shift and metric in METRICS[task] else ""
-    decimals = cost_digits(shown) if metric in WITH_UNIT else digits_for(shown)
-    return Column(f"{WITH_UNIT.get(metric) or name_of(metric)}{where}", better(metric, task), decimals)
+    where = " (shift)" if under_shift and metric in metrics_of(task) else ""
+    is_cost = metric in ALL_COSTS
+    title = ALL_COSTS[metric].unit if is_cost else name_of(metric)
+    return Column(f"{title}{where}", better(metric, task), (cost_digits if is_cost else digits_for)(shown))
 
 
 def digits_for(values: Iterable[float]) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sae.analysis.results import Result, Where
 from sae.report.content import Cell, Column, Table, show
-from sae.report.findings import COSTS, ROLES, Findings
+from sae.report.findings import COSTS, Findings, role_name
 from sae.report.metric_names import metric_column, name_of
 from sae.report.result_tables import number_cell, spread_cell
 
@@ -31,7 +31,7 @@ def receipt_table(found: Findings) -> Table:
         f"Metrics are of the test split, over seeds where there are several; costs are of the network to ship, in "
         f"brackets as multiples of the pick's{time}. Rivals are the best of their kind by {first} on validation."
     )
-    columns = (Column("Measure"), *(Column(ROLES[role]) for role in shown))
+    columns = (Column("Measure"), *(Column(role_name(role)) for role in shown))
     return Table("receipt", "Receipt", caption, columns, tuple(tuple(Cell(text) for text in row) for row in rows))
 
 
@@ -78,4 +78,4 @@ def _runs(item: Result, found: Findings) -> str:
 
 
 def _read_at(item: Result) -> str:
-    return f" K′={item.eval_exits}" if item.method == "sae" else ""
+    return f" K′={item.eval_exits}" if item.config.method.has_exits else ""

@@ -8,7 +8,7 @@ from sae.analysis.best import best_by_kind
 from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Where
 from sae.analysis.spread import Spread
-from sae.core.objectives import METRICS
+from sae.core.objectives import metrics_of
 from sae.report.content import Cell, Column, Table, show
 from sae.report.findings import COSTS
 from sae.report.kinds import LOOKS
@@ -34,7 +34,7 @@ def confirmed_table(
     """Every configuration: mean ± std over seeds on the test set and, where measured, under shift, and costs."""
     measured: list[tuple[str, Where]] = [(metric, "test") for metric in metrics]
     if any(result.shift for result in results):
-        measured += [(metric, "shift") for metric in metrics if metric in METRICS[task]]
+        measured += [(metric, "shift") for metric in metrics if metric in metrics_of(task)]
     measured += [(cost, "test") for cost in COSTS]
     ends = [Column("Seeds"), *([Column("Failed")] if any(result.failed for result in results) else [])]
     columns = [*HEADS, *(_column_of(results, metric, where, task) for metric, where in measured), *ends]
@@ -177,7 +177,7 @@ def _mean_shown(cell: Cell, column: Column) -> str:
 
 
 def _named(result: Result) -> tuple[Cell, Cell, Cell, Cell]:
-    k_prime = Cell(result.eval_exits if result.method == "sae" else None)
+    k_prime = Cell(result.eval_exits if result.config.method.has_exits else None)
     return Cell(result.label), Cell(LOOKS[result.kind].name), Cell(result.settings), k_prime
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import altair as alt
 
+from sae.config.methods import kinds_with_exits
 from sae.core.objectives import COST_OBJECTIVES, SHIFTED, Objective
 from sae.report.axes import EDGE, GREY, HEIGHT, axis_domain, name_of, rim, value_axis
-from sae.report.kinds import LOOKS, SAE_KINDS
-from sae.report.metric_names import NAMES
+from sae.report.kinds import LOOKS
+from sae.report.metric_names import name_of as metric_name
 
 FAINT, STRONG, HIDDEN = 0.3, 1.0, 0.04
 SMALL, LARGE, HOVERED = 40, 120, 260
@@ -162,7 +163,7 @@ def pair_axes(across: Axis, up: Axis) -> dict[str, Any]:
 
 def pair_name(x: Objective, y: Objective) -> str:
     """What a panel shows, `F1 and CC-ECE`."""
-    first = NAMES[y.key] if y.is_shifted and x.is_shifted else name_of(y)
+    first = metric_name(y.key) if y.is_shifted and x.is_shifted else name_of(y)
     text = f"{first} and {name_of(x)}"
     return text[0].upper() + text[1:]
 
@@ -189,9 +190,9 @@ def point_tooltips(
 
 
 def more_of(point: Point) -> dict[str, Any]:
-    """What else is told of a configuration; only an SAE has a K′ to be read at."""
+    """Return what else is shown of a configuration; only methods with exits have a K′."""
     more = {key: point[key] if point[key] is not None else "–" for key in MORE if key in point}
-    return {**more, "eval_exits": "–"} if "eval_exits" in more and point["kind"] not in SAE_KINDS else more
+    return {**more, "eval_exits": "–"} if "eval_exits" in more and point["kind"] not in kinds_with_exits() else more
 
 
 def value_tooltips(shown: Sequence[Objective]) -> list[alt.Tooltip]:

@@ -57,15 +57,15 @@ def search_section(found: Findings) -> Section:
 def structure_section(found: Findings) -> Section:
     """Which N and K the trials liked."""
     finished = [item.config for item in found.trials if item.state == "finished"]
-    configs = [config for config in finished if config.method.name == "sae"]
+    cells = [(config, cell) for config in finished if (cell := config.method.grid_cell())]
     intro = (
         "SAE's trials by the number of inputs N and of exits K they were trained for. Means are over trials that "
         "differ in everything else, and a sampler that liked a cell has been there often, with the best of the others."
     )
-    if not configs:
+    if not cells:
         return section("structure", "Which N and K?", intro, Note("No SAE has finished yet."))
-    depth = max(config.backbone.depth for config in configs)
-    inputs = max(getattr(config.method, "inputs", 1) for config in configs)
+    depth = max(config.backbone.depth for config, _ in cells)
+    inputs = max(cell[0] for _, cell in cells)
     places = (("test", "Mean over trials, test split"), ("shift", "Mean over trials, corrupted test images"))
     figures = (
         grid_figure(
@@ -82,7 +82,7 @@ def structure_section(found: Findings) -> Section:
 
 def depth_section(found: Findings) -> Section:
     """Which exits training came to prefer."""
-    runs = [item.trial.run for item in found.trials if item.state == "finished" and item.config.method.name == "sae"]
+    runs = [item.trial.run for item in found.trials if item.state == "finished" and item.config.method.grid_cell()]
     preferences = read_preferences(runs)
     depth = max((item.theta.shape[-1] for item in preferences), default=0)
     most = max((item.inputs for item in preferences), default=0)

@@ -9,7 +9,7 @@ from sae.core.objectives import Objective, Quantity
 from sae.report.axes import GREY, heading, is_known, layered, name_of, rounded
 from sae.report.content import Figure
 from sae.report.heat import difference_scale, heat_colour, heat_scale, ink_on, mean_title, number_format
-from sae.report.metric_names import NAMES
+from sae.report.metric_names import name_of as metric_name
 
 ROW_HEIGHT = 17
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -62,7 +62,7 @@ def shift_heatmap(by_set: Sequence[Row], metric: str, *, maximise: bool, title: 
     item = Objective(metric, Quantity(maximise=maximise))
     cells = cells_of(by_set, metric)
     scale = heat_scale([cell["value"] for cell in cells], item)
-    return shift_panel(cells, title, scale, f"{NAMES.get(metric, metric)}, darker is better")
+    return shift_panel(cells, title, scale, f"{metric_name(metric)}, darker is better")
 
 
 def cells_of(by_set: Sequence[Row], metric: str) -> list[dict[str, Any]]:

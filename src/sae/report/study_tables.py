@@ -25,7 +25,7 @@ def front_table(selection: Selection, task: str, name: str = "front") -> Table:
         (
             Cell(f"{item.trial.name}, the pick" if item is pick else item.trial.name),
             *(Cell(LOOKS[item.kind].name), Cell(summary(item.config))),
-            Cell(item.eval_exits if item.trial.method == "sae" else None),
+            Cell(item.eval_exits if item.config.method.has_exits else None),
             *(number_cell(item.values.get(metric), metric) for metric in measured),
         )
         for item in selection.front

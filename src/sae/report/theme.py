@@ -18,6 +18,11 @@ DARK: Mapping[str, str] = {
     "#00BFBF": "#2FD0D0",
     "#BF00BF": "#E873E8",
     "#C55A11": "#F0893D",
+    "#3A7D34": "#76C56E",
+    "#B3261E": "#F2837B",
+    "#6A4FB3": "#B29CF5",
+    "#8A6A00": "#D9B44A",
+    "#00695C": "#4DB6A6",
 }
 """By a colour on white paper, the one of the same role on a dark page."""
 
