@@ -3,7 +3,7 @@
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from sae.core.errors import SaeError
 
@@ -40,6 +40,20 @@ class Commands(TyperGroup):
             _fail(f"this command needs {package}, which is not installed: pip install 'sae[{extra}]'", 2)
         except KeyboardInterrupt:
             _fail("interrupted; the same command continues where this one stopped", 130)
+
+
+class Command(TyperCommand):
+    """A command whose help lists the registered methods and backbones, which are looked up only then."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        from sae.cli.options import fill_help
+
+        for parameter in self.params:
+            text = getattr(parameter, "help", None)
+            if text:
+                parameter.help = fill_help(text)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
 
 
 def _fail(message: str, code: int) -> None:
@@ -81,10 +95,10 @@ from sae.cli import (  # noqa: E402
     train,
 )
 
-app.command("train")(train.train)
+app.command("train", cls=Command)(train.train)
 app.command("evaluate")(evaluate.evaluate)
-app.command("search")(search.search)
-app.command("cost")(cost.cost)
+app.command("search", cls=Command)(search.search)
+app.command("cost", cls=Command)(cost.cost)
 app.command("export")(export.export)
 app.command("predict")(predict.predict)
 app.command("bench")(bench.bench)

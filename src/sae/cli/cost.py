@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def cost(
-    backbone: Annotated[str, typer.Option(help="fc, vgg, resnet or vit")],
+    backbone: Annotated[str, typer.Option(help=options.BACKBONE_HELP)],
     input_shape: Annotated[str, typer.Option(help="one sample: channel,height,width or features")],
     outputs: Annotated[int, typer.Option(min=1, help="classes; 2 for regression")],
     method: Annotated[str, typer.Option(help=options.METHOD_HELP)] = "sae",

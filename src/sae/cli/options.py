@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-METHOD_HELP = "sae, standard, ensemble, mc_dropout or batch_ensemble"
+METHOD_HELP, BACKBONE_HELP = "{methods}", "{backbones}"
+"""Replaced by the registered names when the help is printed; see `fill_help`."""
 
 Method = Annotated[str | None, typer.Option(help=METHOD_HELP)]
-Backbone = Annotated[str | None, typer.Option(help="fc, vgg, resnet or vit")]
+Backbone = Annotated[str | None, typer.Option(help=BACKBONE_HELP)]
 Inputs = Annotated[int | None, typer.Option(help="N, inputs per pass (sae)")]
 Exits = Annotated[int | None, typer.Option(help="K, exits kept per input (sae)")]
 Members = Annotated[int | None, typer.Option(help="M, members (ensemble, batch_ensemble)")]
@@ -50,6 +51,23 @@ Objectives = Annotated[
     str | None, typer.Option(help="what to compare by, e.g. nll,f1,flops; by default the study's objectives")
 ]
 Methods = Annotated[str | None, typer.Option("--method", help="only these methods, e.g. sae,ensemble; by default all")]
+
+
+def fill_help(text: str) -> str:
+    """Replace the placeholders in a help text by the names of registered methods and backbones.
+
+    Example:
+        >>> fill_help("one of {backbones}")
+        'one of fc, vgg, resnet or vit'
+    """
+    from sae.config.backbones import BACKBONES
+    from sae.config.methods import METHODS
+
+    for placeholder, registry in ((METHOD_HELP, METHODS), (BACKBONE_HELP, BACKBONES)):
+        if placeholder in text:
+            *names, last = registry.names()
+            text = text.replace(placeholder, f"{', '.join(names)} or {last}")
+    return text
 
 
 def num_cores() -> int:

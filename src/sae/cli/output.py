@@ -14,11 +14,18 @@ METRIC_ROWS = (
     *("temperature", "accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
     *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
 )
-"""What a table shows of the metrics; JSON has all."""
+"""What a table shows first of the metrics; JSON has all."""
 SHORT_NAMES = {"diversity_disagreement": "diversity"}
 COSTS = {"FLOPs": "flops", "parameters": "params"}
 SHIPPED_COSTS = {"shipped FLOPs": "shipped_flops", "shipped params": "shipped_params"}
 """Of the exported network; the others are of the pruned one, as the paper counts."""
+
+
+def listed_metrics(first: Sequence[str] = METRIC_ROWS) -> list[str]:
+    """Return the metrics that tables on the terminal show: some first, then all others that are registered."""
+    from sae.core.objectives import METRICS
+
+    return list(dict.fromkeys([*first, *(entry.key for entry in METRICS if entry.is_listed)]))
 
 
 def print_json(values: Mapping[str, Any]) -> None:
@@ -87,7 +94,7 @@ def _print_by_exits(title: str, items: Sequence[Mapping[str, Any]], chosen: int)
     """Measures as rows and numbers of exits as columns, so that it fits a narrow terminal."""
     marks = [" ←" if item["exits"] == chosen and len(items) > 1 else "" for item in items]
     columns = ["exits per input", *(f"{item['exits']}{mark}" for item, mark in zip(items, marks, strict=True))]
-    keys = [key for key in METRIC_ROWS if all(key in item["metrics"] for item in items)]
+    keys = [key for key in listed_metrics() if all(key in item["metrics"] for item in items)]
     rows = [[SHORT_NAMES.get(key, key), *(f"{item['metrics'][key]:.4f}" for item in items)] for key in keys]
     if "flops" in items[0]:
         rows.insert(0, ["inputs at exit", *(" ".join(map(str, item["active"])) for item in items)])

@@ -82,7 +82,7 @@ def labels(item: "Candidate") -> list[str]:
     from sae.analysis.candidates import summary
 
     mark = "*" if item.eval_exits != item.exits else ""
-    exits = f"{item.eval_exits}{mark}" if item.trial.method == "sae" else "-"
+    exits = f"{item.eval_exits}{mark}" if item.config.method.has_exits else "-"
     return [item.trial.name, item.kind, summary(item.config), exits]
 
 
@@ -153,7 +153,7 @@ def save_figure(selection: "Selection", path: Path, title: str) -> None:
     points = [
         {
             "kind": item.kind,
-            "label": f"{item.trial.name}, K′={item.eval_exits}" if item.trial.method == "sae" else item.trial.name,
+            "label": f"{item.trial.name}, K′={item.eval_exits}" if item.config.method.has_exits else item.trial.name,
             "front": any(item is other for other in selection.front),
             "pick": item is chosen,
             **item.values,

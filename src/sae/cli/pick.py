@@ -57,7 +57,7 @@ def commands(chosen: "Candidate") -> dict[str, str]:
     from sae.report.commands import train_command
 
     run = chosen.trial.run
-    exits = f" --eval-exits {chosen.eval_exits}" if chosen.trial.method == "sae" else ""
+    exits = f" --eval-exits {chosen.eval_exits}" if chosen.config.method.has_exits else ""
     return {
         "train": train_command(chosen.config, "runs/picked"),
         "evaluate": f"sae evaluate {shlex.quote(str(run.path))}{exits}",
@@ -67,14 +67,14 @@ def commands(chosen: "Candidate") -> dict[str, str]:
 def print_pick(chosen: "Candidate", why: str) -> None:
     """What was chosen and why, its numbers, where it is, and what to do with it."""
     from sae.analysis.candidates import summary
-    from sae.cli.output import COSTS, METRIC_ROWS, SHIPPED_COSTS, SHORT_NAMES, print_line, print_table
+    from sae.cli.output import COSTS, SHIPPED_COSTS, SHORT_NAMES, listed_metrics, print_line, print_table
 
     print_line(f"{chosen.trial.name}: {chosen.kind}, {summary(chosen.config)}{exits_used(chosen)}")
     print_line(f"why: {why}")
     test = metrics_on_test(chosen)
     rows = [
         [SHORT_NAMES.get(key, key), f"{chosen.values[key]:.4f}", f"{test[key]:.4f}"]
-        for key in METRIC_ROWS
+        for key in listed_metrics()
         if key in chosen.values and key in test
     ]
     costs = {name: key for name, key in (COSTS | SHIPPED_COSTS).items() if key in chosen.values}
@@ -89,7 +89,7 @@ def print_pick(chosen: "Candidate", why: str) -> None:
 
 def exits_used(chosen: "Candidate") -> str:
     """K′ of an SAE and the exits that its inputs use together, which its cost follows."""
-    if chosen.trial.method != "sae":
+    if not chosen.config.method.has_exits:
         return ""
     used = [str(number) for number, inputs in enumerate(chosen.active, start=1) if inputs]
     trained = "as trained" if chosen.eval_exits == chosen.exits else f"trained with K={chosen.exits}"

@@ -36,6 +36,7 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, Any] | None = Non
 def print_confirmed(confirmed: Mapping[str, Any], front: Sequence["Candidate"]) -> None:
     """What other seeds say of the front, on the test set and under shift."""
     from sae.cli.output import print_line, print_table
+    from sae.config.methods import METHODS
 
     present = {(item.trial.name, item.eval_exits) for item in front}
     on_front = [item for item in confirmed["front"] if (item["trial"], item["eval_exits"]) in present]
@@ -49,7 +50,7 @@ def print_confirmed(confirmed: Mapping[str, Any], front: Sequence["Candidate"]) 
             item["trial"],
             item["kind"],
             item["settings"],
-            str(item["eval_exits"]) if item["method"] == "sae" else "-",
+            str(item["eval_exits"]) if METHODS.get(item["method"]).settings.has_exits else "-",
             str(item["seeds"]),
             *(show_spread(item[split][key]) for split, key in columns),
             f"{item['costs']['flops']['mean']:,.0f}",

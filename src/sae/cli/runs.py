@@ -78,13 +78,13 @@ def print_runs(folder: Path, listed: Sequence["ListedRun"], num_found: int, sort
 
 def table_rows(folder: Path, listed: Sequence["ListedRun"], sort: str | None) -> list[dict[str, str]]:
     """By column what is shown of each run."""
-    from sae.analysis.run_list import NUMBERS, value_of
+    from sae.analysis.run_list import numbers, value_of
     from sae.core.objectives import COSTS
     from sae.core.wording import duration
 
     metrics = [name for name in METRICS if any(name in run.values for run in listed)]
     shown = {*metrics, *COSTS, "seed", "epochs", "seconds", "ended"}
-    if sort in NUMBERS and sort not in shown:
+    if sort in numbers() and sort not in shown:
         metrics.append(sort)
     rows = []
     for run in listed:

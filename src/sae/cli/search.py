@@ -20,7 +20,9 @@ def search(
     size: options.Size = None,
     data_root: options.DataRoot = None,
     backbone: options.Backbone = None,
-    method: Annotated[str | None, typer.Option(help="methods to search, separated by commas; by default sae")] = None,
+    method: Annotated[
+        str | None, typer.Option(help=f"methods to search, separated by commas ({options.METHOD_HELP}); by default sae")
+    ] = None,
     objectives: Annotated[str | None, typer.Option(help="metrics and costs, e.g. nll,f1,flops or nll@shift")] = None,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
