@@ -7,9 +7,9 @@ refused by the folder that reads it. JSON keeps the short key `exits` where the 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sae.core.errors import RecordError
 from sae.core.objectives import SHIFTED
@@ -47,6 +47,13 @@ def find_exits(readings: Sequence[Item], eval_exits: int) -> Item:
             return reading
     recorded = ", ".join(str(reading.eval_exits) for reading in readings) or "none"
     raise RecordError(f"the number of exits must be one that was recorded ({recorded}), got {eval_exits}")
+
+
+def check_recorded(readings: Sequence[AtExits], wanted: Sequence[int]) -> None:
+    """Raise a ValueError unless there is a reading at every wanted number of exits."""
+    missing = sorted(set(wanted) - {reading.eval_exits for reading in readings})
+    if missing:
+        raise ValueError(f"it must have a reading at {', '.join(map(str, missing))} exits")
 
 
 class Reading(AtExits):
@@ -97,6 +104,11 @@ class Evaluation(Part):
 
     exits: int
     readings: tuple[Reading, ...] = Field(alias="by_exits")
+
+    @model_validator(mode="after")
+    def _check_exits(self) -> Self:
+        check_recorded(self.readings, [self.exits])
+        return self
 
     def at(self, eval_exits: int) -> Reading:
         """Return the reading at K′ exits."""
@@ -153,6 +165,11 @@ class ShiftEvaluation(Part):
     num_sets: int = Field(alias="sets")
     readings: tuple[ShiftReading, ...] = Field(alias="by_exits")
 
+    @model_validator(mode="after")
+    def _check_exits(self) -> Self:
+        check_recorded(self.readings, [self.exits])
+        return self
+
     def at(self, eval_exits: int) -> ShiftReading:
         """Return the reading at K′ exits."""
         return find_exits(self.readings, eval_exits)
@@ -204,8 +221,8 @@ class SplitCurves(Part):
     def to_json(self, exits: int) -> Json:
         """Return the curves at the trained K, then those at every K′ in `by_exits`."""
         by_exits = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in self.readings]
-        trained = next(item for item in by_exits if item["exits"] == exits)
-        return {**{key: value for key, value in trained.items() if key != "exits"}, "by_exits": by_exits}
+        trained = self.at(exits).model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"eval_exits"})
+        return {**trained, "by_exits": by_exits}
 
 
 class LatencyReading(AtExits):

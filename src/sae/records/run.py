@@ -6,9 +6,9 @@ folder is either unfinished work, which is resumed, or a whole result. `RunRecor
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, Literal, Self
 
@@ -16,6 +16,7 @@ from sae.config.run import RunConfig
 from sae.config.settings import Model, differences, parse, read_yaml, to_yaml
 from sae.core.errors import ConfigError, RecordError
 from sae.records.evaluation import (
+    AtExits,
     Evaluation,
     Interim,
     Latency,
@@ -25,6 +26,7 @@ from sae.records.evaluation import (
     Split,
     SplitCurves,
     Where,
+    check_recorded,
 )
 from sae.records.folder import LOCK, Folder
 
@@ -213,7 +215,26 @@ class RunRecord(Record[RunConfig]):
         """Read metrics and costs on both splits, and what a search measured for its objectives."""
         metrics = self.read_model(self.METRICS, _MetricsFile)
         latency = self.read_model(self.LATENCY, Latency) if self.has(self.LATENCY) else None
-        return RunEvaluation(val=metrics.val, test=metrics.test, shifted_val=self.read_shift("val"), latency=latency)
+        found = RunEvaluation(val=metrics.val, test=metrics.test, shifted_val=self.read_shift("val"), latency=latency)
+        parts = {self.METRICS: found.test, self.SHIFT["val"]: found.shifted_val, self.LATENCY: found.latency}
+        for name, part in parts.items():
+            if part is not None:
+                self._check_exits(name, part.readings, found)
+        return found
+
+    def add_shift(self, evaluation: RunEvaluation) -> RunEvaluation:
+        """Read the results on corrupted test sets, too, if they were measured."""
+        shifted = self.read_shift("test")
+        if shifted is not None:
+            self._check_exits(self.SHIFT["test"], shifted.readings, evaluation)
+        return evaluation.model_copy(update={"shifted_test": shifted, "has_shift": True})
+
+    def _check_exits(self, name: str, readings: Sequence[AtExits], evaluation: RunEvaluation) -> None:
+        """Refuse a file that lacks a number of exits at which the validation split was evaluated."""
+        try:
+            check_recorded(readings, evaluation.eval_exits)
+        except ValueError as error:
+            raise RecordError(f"{self.path / name} is damaged ({error}): {self.advice}") from None
 
     def read_shift(self, split: Split) -> ShiftEvaluation | None:
         """Read the results on corrupted versions of a split; None if they were not measured."""
@@ -365,24 +386,17 @@ def read_run(record: RunRecord, *, with_shift: bool = False) -> Run:
     config: RunConfig | None = None
     status: Status | None = None
     try:
-        config, status = record.read_config(), record.read_status()
+        config = record.read_config()
+        status = record.read_status()
         if status is None:
             return Run(record, "unfinished", config)
         evaluation = record.read_evaluation() if status.state == "finished" else None
     except RecordError as error:
         return Run(record, "damaged", config, status, damage=str(error))
-    run = Run(record, status.state, config, status, evaluation)
-    return _with_shift(run) if with_shift else run
-
-
-def _with_shift(run: Run) -> Run:
-    """Add the results on corrupted test sets to a finished run."""
-    if run.evaluation is None:
-        return run
-    shifted, damage = None, None
-    try:
-        shifted = run.record.read_shift("test")
-    except RecordError as error:
-        damage = str(error)
-    evaluation = run.evaluation.model_copy(update={"shifted_test": shifted, "has_shift": True})
-    return replace(run, evaluation=evaluation, damage=damage)
+    damage = None
+    if with_shift and evaluation is not None:
+        try:
+            evaluation = record.add_shift(evaluation)
+        except RecordError as error:
+            evaluation, damage = evaluation.model_copy(update={"has_shift": True}), str(error)
+    return Run(record, status.state, config, status, evaluation, damage)

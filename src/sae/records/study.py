@@ -34,7 +34,7 @@ class ConfirmedItem(Part):
         eval_exits: K′.
         active: Number of inputs that use each exit, in the trial.
         settings: The settings that distinguish it, `N=2 K=3 W=4`.
-        values: Validation metrics and costs of the trial.
+        values: Validation metrics and costs of the trial; counted costs stay whole numbers.
         confirmed_in: The run folders of the other seeds.
         seeds: Seeds that finished.
         failed: Seeds that did not.
@@ -53,7 +53,7 @@ class ConfirmedItem(Part):
     eval_exits: int
     active: tuple[int, ...]
     settings: str
-    values: Mapping[str, float]
+    values: Mapping[str, int | float]
     confirmed_in: tuple[str, ...]
     seeds: int
     failed: int
@@ -150,9 +150,9 @@ class StudyRecord(Record[StudyConfig]):
     def trials(self) -> Iterator[RunRecord]:
         """Yield the run folders of all trials that have begun, by method and number."""
         for folder in sorted((self.path / self.TRIALS).glob("*/[0-9]*-*")):
-            if (folder / RunRecord.CONFIG).exists():
-                number = int(folder.name.split("-")[0])
-                yield RunRecord(folder, self.RETRAIN, f"{folder.parent.name}/{number}")
+            number = folder.name.partition("-")[0]
+            if number.isdecimal() and (folder / RunRecord.CONFIG).exists():
+                yield RunRecord(folder, self.RETRAIN, f"{folder.parent.name}/{int(number)}")
 
     def read_runs(self, *, with_shift: bool = False) -> list[Run]:
         """Read every trial once, by method and number; with results on corrupted test sets if asked to."""
