@@ -97,9 +97,9 @@ def normalised(losses: Losses, among: Losses | None = None) -> Losses:
 def hypervolume(losses: Losses, reference: NDArray[np.float64]) -> float:
     """Return the volume that the points dominate, up to a reference point.
 
-    The volume is exact, summed over what each point adds to those after it (While et al., A fast way of calculating exact
-    hypervolumes, 2012). Points that are not below the reference in every objective, or not finite,
-    add nothing.
+    The volume is exact: the sum of what each point adds to those after it (While et al., A fast way of
+    calculating exact hypervolumes, 2012). Points that are not below the reference in every objective,
+    or not finite, add nothing.
 
     Example:
         >>> hypervolume(np.array([[0.0, 0.5], [0.5, 0.0]]), np.ones(2))

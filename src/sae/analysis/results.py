@@ -96,7 +96,7 @@ class SetMeans:
 def means_by_set(result: Result) -> list[SetMeans]:
     """Return every corrupted test set with the mean of each metric over seeds."""
     values = [{(item.corruption, item.severity): item.metrics for item in run.sets} for run in result.shifted]
-    places = list(values[0]) if values else []
+    places = dict.fromkeys(place for found in values for place in found)
     return [
         SetMeans(*place, {key: spread.mean for key, spread in spreads.items()})
         for place in places
@@ -138,9 +138,7 @@ def run_results(records: Iterable[RunRecord]) -> list[Result]:
     wholes = [([run for run in seeds.values() if run], len(seeds)) for seeds in groups.values()]
     kept = [(whole, total) for whole, total in wholes if whole]
     labels = _labels([whole for whole, _ in kept])
-    return [
-        make_result(label, whole, total - len(whole)) for label, (whole, total) in zip(labels, kept, strict=True)
-    ]
+    return [make_result(label, whole, total - len(whole)) for label, (whole, total) in zip(labels, kept, strict=True)]
 
 
 def make_result(label: str, runs: Sequence[Run], failed: int, eval_exits: int | None = None) -> Result:

@@ -130,7 +130,8 @@ def sort_runs(runs: Sequence[Run], column: str) -> list[Run]:
         values = [(run, value) for run in runs if (value := number_of(run, column)) is not None]
         finite = [(run, sign * value) for run, value in values if math.isfinite(value)]
         found = [run for run, _ in sorted(finite, key=lambda pair: pair[1])]
-    return found + [run for run in runs if not any(run is other for other in found)]
+    known = {id(run) for run in found}
+    return found + [run for run in runs if id(run) not in known]
 
 
 def number_of(run: Run, column: str) -> float | None:

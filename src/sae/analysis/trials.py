@@ -121,8 +121,8 @@ def _influences(
     ]
     values = np.array([value for _, value in known], dtype=np.float64)
     for setting, path in METHODS.get(method).influences.items():
+        is_discrete = all(isinstance(setting_at(config, path), int) for _, config in finished)
         levels = [setting_at(config, path) for config, _ in known]
-        is_discrete = all(isinstance(level, int) for level in levels)
         value, p = (anova if is_discrete else spearman)(np.array(levels, dtype=np.float64), values)
         yield Influence(method, setting, metric, "F" if is_discrete else "rho", value, p, len(values))
 
