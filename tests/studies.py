@@ -4,13 +4,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sae.config.methods import SaeConfig
 from sae.config.study import StudyConfig
-from sae.records.study import StudyRecord, Trial
+from sae.core.objectives import COSTS
+from sae.records.evaluation import Evaluation, Metrics, Reading, ShiftedSet, ShiftEvaluation, ShiftReading, Split
+from sae.records.run import Ending, Run, RunRecord, Status
+from sae.records.study import StudyRecord
 from tests.builders import run_config
 
 DEPTH = 3
 OBJECTIVES = ("nll", "cc_ece", "flops")
+SHIPPED = ("shipped_flops", "shipped_params")
 METHODS = ("sae", "standard", "ensemble", "mc_dropout", "batch_ensemble")
 
 
@@ -46,49 +49,68 @@ class StudyBuilder:
         self.record = StudyRecord.create(path, study_config(data, **config))
         self.data, self.clock = data, 1_000_000.0
 
-    def begin(self, settings: Mapping[str, Any]) -> Trial:
+    def begin(self, settings: Mapping[str, Any]) -> RunRecord:
         config = run_config(data={"name": self.data}, method=settings, backbone={"name": "fc", "depth": DEPTH})
-        number = sum(trial.method == settings["name"] for trial in self.record.trials())
+        number = sum(trial.path.parent.name == settings["name"] for trial in self.record.trials())
         trial = self.record.trial(settings["name"], number, config)
-        type(trial.run).create(trial.run.path, config)
+        trial.make(config)
         return trial
 
-    def end(self, settings: Mapping[str, Any], state: str, **status: Any) -> Trial:
+    def end(self, settings: Mapping[str, Any], state: Ending, **status: Any) -> RunRecord:
         trial = self.begin(settings)
         self._close(trial, state, **status)
         return trial
 
-    def finish(self, settings: Mapping[str, Any], points: Sequence[Mapping[str, float]], shift: bool = False) -> Trial:
-        """A trial whose validation says `points` of K′ = 1, 2, …; on test everything is worse by 1 in nll."""
+    def finish(
+        self, settings: Mapping[str, Any], points: Sequence[Mapping[str, float]], shift: bool = False
+    ) -> RunRecord:
+        """A trial whose validation gives `points` at K′ = 1, 2, …; on test everything is worse by 1 in nll."""
         trial = self.begin(settings)
-        method = trial.run.config.method
-        exits = method.exits if isinstance(method, SaeConfig) else 1
-        val = [_item(exits, values) for exits, values in enumerate(points, start=1)]
-        test = [{**item, "metrics": {**item["metrics"], "nll": item["metrics"]["nll"] + 1}} for item in val]
-        report = {
-            split: {"exits": exits, "metrics": items[exits - 1]["metrics"], "by_exits": items}
-            for split, items in (("val", val), ("test", test))
-        }
-        trial.run.write_json(trial.run.METRICS, report)
+        val = [reading(exits, values) for exits, values in enumerate(points, start=1)]
+        test = [item.model_copy(update={"metrics": {**item.metrics, "nll": item.metrics["nll"] + 1}}) for item in val]
+        write_metrics(trial, val, test)
         if shift:
-            trial.run.write_json("shift-val.json", {"by_exits": test})
+            write_sets(trial, "val", [alike_sets(item.eval_exits, item.metrics) for item in test])
         self._close(trial, "finished")
         return trial
 
-    def _close(self, trial: Trial, state: str, **status: Any) -> None:
+    def runs(self, *, with_shift: bool = False) -> list[Run]:
+        return self.record.read_runs(with_shift=with_shift)
+
+    def _close(self, trial: RunRecord, state: Ending, **status: Any) -> None:
         self.clock += 60
-        trial.run.write_json(trial.run.STATUS, {"state": state, "seconds": 60.0, "ended": self.clock, **status})
+        ending = Status(state=state, seconds=60.0, ended=self.clock, **status)
+        trial.write_json(trial.STATUS, ending.model_dump(mode="json", exclude_none=True))
 
 
-def _item(exits: int, values: Mapping[str, float]) -> dict[str, Any]:
-    costs = {key: values[key] for key in ("flops", "params")}
-    active = [0] * (DEPTH - exits) + [1] * exits
-    return {
-        "exits": exits,
-        "active": active,
-        **costs,
-        "metrics": {key: value for key, value in values.items() if key not in costs},
-    }
+def reading(exits: int, values: Mapping[str, float]) -> Reading:
+    """A reading with metrics and costs as `point` gives them; by default it costs as much when it is exported."""
+    costs = {key: int(values[key]) for key in ("flops", "params")}
+    shipped = {key: int(values.get(key, values[key.removeprefix("shipped_")])) for key in SHIPPED}
+    metrics = {key: value for key, value in values.items() if key not in COSTS}
+    active = (0,) * (DEPTH - exits) + (1,) * exits
+    return Reading(eval_exits=exits, active=active, metrics=metrics, **costs, **shipped)
+
+
+def write_metrics(run: RunRecord, val: Sequence[Reading], test: Sequence[Reading]) -> None:
+    """The metrics of both splits; those at the trained K come first."""
+    exits = run.read_config().method.trained_exits
+    splits = {"val": val, "test": test}
+    evaluations = {name: Evaluation(exits=exits, readings=tuple(items)) for name, items in splits.items()}
+    run.write_json(run.METRICS, {name: evaluation.to_json() for name, evaluation in evaluations.items()})
+
+
+def alike_sets(exits: int, metrics: Metrics) -> ShiftReading:
+    """Two corrupted sets with the same metrics."""
+    sets = tuple(ShiftedSet(corruption="fog", severity=severity, metrics=metrics) for severity in (1, 5))
+    return ShiftReading(eval_exits=exits, metrics=metrics, std_over_sets=dict.fromkeys(metrics, 0.0), sets=sets)
+
+
+def write_sets(run: RunRecord, split: Split, readings: Sequence[ShiftReading]) -> None:
+    """Results on corrupted versions of a split."""
+    exits = run.read_config().method.trained_exits
+    evaluation = ShiftEvaluation(exits=exits, num_sets=len(readings[0].sets), readings=tuple(readings))
+    run.write_json(run.SHIFT[split], evaluation.to_json())
 
 
 def sae(inputs: int, exits: int) -> dict[str, Any]:
@@ -98,7 +120,7 @@ def sae(inputs: int, exits: int) -> dict[str, Any]:
 def small_study(path: Path, **config: Any) -> StudyBuilder:
     """Three finished trials of two methods, one failed, one stopped, one unfinished.
 
-    The front of nll, cc_ece and flops is sae/0 at K′ = 1 and 2, sae/1 at K′ = 3 and standard/0.
+    The front of nll, cc_ece and flops is sae/0 at K′ = 1 and 2, sae/2 at K′ = 3 and standard/0.
     """
     study = StudyBuilder(path, **config)
     study.finish(sae(2, 2), [point(0.5, 0.10, 1000), point(0.3, 0.08, 2000), point(0.4, 0.20, 3000)])

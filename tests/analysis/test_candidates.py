@@ -3,17 +3,9 @@ from typing import Any
 
 import pytest
 
-from sae.analysis.candidates import (
-    SHIFTED_VALIDATION,
-    candidates,
-    damages,
-    front,
-    fronts_by_kind,
-    kind_of,
-    summary,
-)
+from sae.analysis.candidates import candidates, damages, front, fronts_by_kind
 from sae.core.objectives import limits, objectives
-from sae.records.study import StudyRecord
+from sae.records.run import Run, RunRecord
 from tests.builders import run_config
 from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
 
@@ -22,29 +14,29 @@ THREE = objectives(OBJECTIVES, TASK)
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> StudyRecord:
-    return small_study(tmp_path_factory.mktemp("candidates") / "study").record
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    return small_study(tmp_path_factory.mktemp("candidates") / "study").runs()
 
 
-def test_every_finished_trial_at_every_k_is_a_candidate_in_the_order_of_their_ends(study: StudyRecord) -> None:
-    found = [(item.trial.name, item.eval_exits) for item in candidates(study)]
+def test_every_finished_trial_at_every_k_is_a_candidate_in_the_order_of_their_ends(runs: list[Run]) -> None:
+    found = [(item.label, item.eval_exits) for item in candidates(runs)]
     expected = [*(("sae/0", k) for k in (1, 2, 3)), ("standard/0", 1), *(("sae/2", k) for k in (1, 2, 3))]
     assert found == expected
 
 
-def test_a_candidate_is_described_by_validation_and_its_exits(study: StudyRecord) -> None:
-    item = candidates(study)[0].describe()
-    assert item["values"] == point(0.5, 0.10, 1000)
+def test_a_candidate_is_described_by_validation_and_its_exits(runs: list[Run]) -> None:
+    item = candidates(runs)[0].describe()
+    assert item["values"] == point(0.5, 0.10, 1000, shipped_flops=1000, shipped_params=500)
     assert (item["trial"], item["exits"], item["eval_exits"], item["active"]) == ("sae/0", 2, 1, [0, 0, 1])
     assert (item["method"], item["kind"], item["settings"]) == ("sae", "I/B", "N=2 K=2 W=1 D=3")
 
 
-def test_the_front_holds_what_none_beats_within_the_limits(study: StudyRecord) -> None:
-    found = candidates(study)
-    names = [(item.trial.name, item.eval_exits) for item in front(found, THREE)]
+def test_the_front_holds_the_optimal_candidates_within_the_limits(runs: list[Run]) -> None:
+    found = candidates(runs)
+    names = [(item.label, item.eval_exits) for item in front(found, THREE)]
     assert names == [("sae/0", 1), ("sae/0", 2), ("standard/0", 1), ("sae/2", 3)]
     kept = front(found, THREE, limits({"flops": 1000}, {"f1": 0.72}, TASK))
-    assert [(item.trial.name, item.eval_exits) for item in kept] == [("sae/0", 1)]
+    assert [(item.label, item.eval_exits) for item in kept] == [("sae/0", 1)]
     assert front(found, THREE, limits({"flops": 10}, {}, TASK)) == []
     assert front([], THREE) == []
 
@@ -53,14 +45,16 @@ def test_of_equal_points_the_one_at_its_trained_k_is_kept(tmp_path: Path) -> Non
     study = StudyBuilder(tmp_path / "s")
     study.finish(sae(2, 2), [point(0.5, 0.1, 100)] * 3)
     study.finish(sae(1, 1), [point(0.5, 0.1, 100)])
-    assert [(item.trial.name, item.eval_exits) for item in front(candidates(study.record), THREE)] == [("sae/0", 2)]
+    assert [(item.label, item.eval_exits) for item in front(candidates(study.runs()), THREE)] == [("sae/0", 2)]
 
 
-def test_what_was_not_measured_under_shift_is_neither_on_its_front_nor_within_its_limits(tmp_path: Path) -> None:
+def test_a_candidate_that_was_not_measured_under_shift_is_neither_on_its_front_nor_within_its_limits(
+    tmp_path: Path,
+) -> None:
     study = StudyBuilder(tmp_path / "s")
     study.finish(sae(2, 1), [point(0.1, 0.1, 100)])
     study.finish(sae(2, 1), [point(0.2, 0.1, 100)], shift=True)
-    found = candidates(study.record)
+    found = candidates(study.runs())
     assert found[1].values["nll@shift"] == 1.2
     assert front(found, objectives(["nll@shift"], TASK)) == [found[1]]
     assert front(found, THREE, limits({"nll@shift": 9.0}, {}, TASK)) == [found[1]]
@@ -82,18 +76,18 @@ def test_what_was_not_measured_under_shift_is_neither_on_its_front_nor_within_it
 )
 def test_kinds_and_settings_are_those_of_the_paper(method: dict[str, Any], kind: str, text: str) -> None:
     config = run_config(method=method, backbone={"name": "fc", "depth": 5})
-    assert (kind_of(config), summary(config)) == (kind, text)
+    assert (config.kind, config.summary) == (kind, text)
 
 
-def test_the_depth_of_an_sae_is_told_where_it_is_not_the_whole_backbone_and_the_blocks_where_they_differ() -> None:
+def test_a_shallower_backbone_of_an_sae_and_blocks_are_part_of_its_settings() -> None:
     backbone = {"name": "vgg", "depth": 4, "width": 2, "blocks": (1, 1, 2, 2, 2)}
     config = run_config(data={"name": "bloodmnist"}, method=sae(2, 3), backbone=backbone)
-    assert summary(config) == "N=2 K=3 W=2 D=4 blocks=1,1,2,2,2"
+    assert config.summary == "N=2 K=3 W=2 D=4 blocks=1,1,2,2,2"
 
 
-def test_each_class_has_a_front_among_its_own(study: StudyRecord) -> None:
-    fronts = fronts_by_kind(candidates(study), THREE)
-    named = {kind: [(item.trial.name, item.eval_exits) for item in own] for kind, own in fronts.items()}
+def test_each_class_has_a_front_among_its_own(runs: list[Run]) -> None:
+    fronts = fronts_by_kind(candidates(runs), THREE)
+    named = {kind: [(item.label, item.eval_exits) for item in own] for kind, own in fronts.items()}
     assert named == {
         "I/B": [("sae/0", 1), ("sae/0", 2)],
         "standard": [("standard/0", 1)],
@@ -101,26 +95,36 @@ def test_each_class_has_a_front_among_its_own(study: StudyRecord) -> None:
     }
 
 
-def test_a_class_of_which_nothing_keeps_the_limits_has_no_front(study: StudyRecord) -> None:
+def test_a_class_with_nothing_within_the_limits_has_no_front(runs: list[Run]) -> None:
     cheap = limits({"flops": 1000}, {}, TASK)
-    assert list(fronts_by_kind(candidates(study), THREE, cheap)) == ["I/B", "standard"]
+    assert list(fronts_by_kind(candidates(runs), THREE, cheap)) == ["I/B", "standard"]
     assert fronts_by_kind([], THREE) == {}
 
 
 @pytest.mark.parametrize("content", ["{", "{}", '{"val": 3}', '{"val": {"by_exits": []}}'])
-def test_a_trial_with_wrong_metrics_is_told_and_hides_no_other(content: str, tmp_path: Path) -> None:
-    record = small_study(tmp_path / "s").record
-    first = next(record.trials())
-    (first.run.path / first.run.METRICS).write_text(content)
-    found = candidates(record)
-    assert {item.trial.name for item in found} == {"sae/2", "standard/0"}
-    assert list(damages(record.trials(), found)) == ["sae/0"]
+def test_a_trial_with_damaged_metrics_is_named_and_hides_no_other(content: str, tmp_path: Path) -> None:
+    study = small_study(tmp_path / "s")
+    first = next(study.record.trials())
+    (first.path / first.METRICS).write_text(content)
+    assert {item.label for item in candidates(study.runs())} == {"sae/2", "standard/0"}
+    assert list(damages(study.runs())) == ["sae/0"]
 
 
-@pytest.mark.parametrize("name", [SHIFTED_VALIDATION, "latency.json"])
-def test_a_trial_with_wrong_measures_of_its_own_is_told(name: str, tmp_path: Path) -> None:
-    record = small_study(tmp_path / "s").record
-    first = next(record.trials())
-    (first.run.path / name).write_text('{"by_exits": [{"exits": 1}]}')
-    [told] = damages(record.trials(), candidates(record)).values()
-    assert f"{name} does not hold what it should" in told
+@pytest.mark.parametrize("name", [RunRecord.SHIFT["val"], RunRecord.LATENCY])
+def test_a_trial_with_other_damaged_measures_is_named(name: str, tmp_path: Path) -> None:
+    study = small_study(tmp_path / "s")
+    first = next(study.record.trials())
+    (first.path / name).write_text('{"by_exits": [{"exits": 1}]}')
+    [damage] = damages(study.runs()).values()
+    assert f"{name} is damaged" in damage
+    assert {item.label for item in candidates(study.runs())} == {"sae/2", "standard/0"}
+
+
+def test_a_trial_that_cannot_be_compared_at_every_k_is_damaged(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "s")
+    first = next(study.record.trials())
+    by_exits = [{"exits": k, "latency": 0.5} for k in (1, 2)]
+    first.write_json(first.LATENCY, {"batch": 64, "threads": 1, "by_exits": by_exits})
+    [damage] = damages(study.runs()).values()
+    assert "latency.json is damaged (it must have a reading at 3 exits)" in damage
+    assert len(candidates(study.runs())) == 4

@@ -1,38 +1,30 @@
 import statistics
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import ttest_ind
+from scipy import stats
 
-from sae.analysis.comparison import ALIKE, BETTER, WORSE, compare, difference_probability
-from sae.analysis.results import Result, Spread
+from sae.analysis.comparison import ALIKE, BETTER, WORSE, best_by_kind, class_means, compare, mean_ranks
+from sae.analysis.results import Result
+from sae.analysis.statistics import Spread
+from sae.core.errors import ConfigError
 from sae.core.objectives import objective
-from sae.records.run import RunRecord
-from tests.results import result
+from tests.results import result, run_of, small_config
 
-F1, NLL = objective("f1", "classification"), objective("nll", "classification")
+TASK = "classification"
+SE, EE = {"name": "sae", "inputs": 1, "exits": 1}, {"name": "sae", "inputs": 1, "exits": 2}
+F1, NLL = objective("f1", TASK), objective("nll", TASK)
 
 
 def over_seeds(values: list[float]) -> Result:
-    """A configuration of which every metric had these values, a seed each."""
+    """A configuration whose metrics all had these values, one for each seed."""
     spread = Spread(statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None)
-    runs = [RunRecord(Path(str(seed))) for seed in range(len(values))]
+    runs = [run_of(small_config(seed), {}) for seed in range(len(values))]
     return result("x/0", {"f1": spread, "nll": spread}, runs=runs)
-
-
-numbers = st.lists(st.integers(0, 64).map(lambda number: number / 64), min_size=2, max_size=6)
-
-
-@given(numbers, numbers)
-def test_the_probability_is_that_of_the_samples_themselves(one: list[float], other: list[float]) -> None:
-    sides = [(statistics.mean(side), float(np.std(side, ddof=1)), len(side)) for side in (one, other)]
-    if min(side[1] for side in sides) > 1e-6:
-        expected = ttest_ind(one, other, equal_var=False).pvalue
-        assert difference_probability(sides[0], sides[1]) == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_differs_clearly_is_better_or_worse_by_its_direction() -> None:
@@ -43,7 +35,7 @@ def test_what_differs_clearly_is_better_or_worse_by_its_direction() -> None:
     assert compare(low, high, NLL) == BETTER
 
 
-def test_what_differs_within_its_spread_is_not_told_apart() -> None:
+def test_a_difference_within_the_spread_is_not_significant() -> None:
     assert compare(over_seeds([0.4, 0.6, 0.5, 0.7]), over_seeds([0.5, 0.6, 0.7, 0.45]), F1) == ALIKE
 
 
@@ -53,21 +45,21 @@ def test_two_seeds_have_to_differ_by_far_more_than_four() -> None:
     assert compare(over_seeds(four[0]), over_seeds(four[1]), NLL) == BETTER
 
 
-def test_one_seed_is_never_told_apart() -> None:
+def test_a_single_seed_never_differs_significantly() -> None:
     assert compare(over_seeds([0.9]), over_seeds([0.1, 0.11, 0.12]), F1) == ALIKE
     assert compare(over_seeds([0.1, 0.11, 0.12]), over_seeds([0.9]), F1) == ALIKE
 
 
-def test_seeds_that_all_agree_are_told_apart_by_any_difference() -> None:
+def test_any_difference_is_significant_if_all_seeds_agree() -> None:
     assert compare(over_seeds([0.1, 0.1]), over_seeds([0.2, 0.2]), NLL) == BETTER
     assert compare(over_seeds([0.1, 0.1]), over_seeds([0.1, 0.1]), NLL) == ALIKE
 
 
-def test_a_metric_that_one_of_them_lacks_tells_nothing() -> None:
-    assert compare(over_seeds([0.9, 0.91]), over_seeds([0.1, 0.11]), objective("ece", "classification")) == ALIKE
+def test_a_metric_that_one_of_them_lacks_is_alike() -> None:
+    assert compare(over_seeds([0.9, 0.91]), over_seeds([0.1, 0.11]), objective("ece", TASK)) == ALIKE
 
 
-def test_seeds_of_which_nothing_is_known_make_nobody_better() -> None:
+def test_unknown_seeds_make_no_result_better() -> None:
     whole, other = over_seeds([0.1, 0.11, 0.12, 0.1]), over_seeds([0.5, 0.51, 0.52, 0.5])
     half = Spread(0.1, 0.01, left_out=2)
     lucky = replace(whole, test={"nll": half})
@@ -75,3 +67,110 @@ def test_seeds_of_which_nothing_is_known_make_nobody_better() -> None:
     assert compare(lucky, other, NLL) == ALIKE
     assert compare(replace(whole, failed=1), other, NLL) == ALIKE
     assert compare(other, lucky, NLL) == ALIKE
+
+
+def test_under_shift_only_the_seeds_that_were_measured_there_count() -> None:
+    one, other = over_seeds([0.1] * 4), over_seeds([0.1] * 4)
+    better, worse = (replace(result("x", {}, runs=one.runs, shift={"nll": nll})) for nll in (0.1, 0.2))
+    assert compare(better, worse, NLL, "shift") == BETTER
+    assert compare(better, worse, NLL) == ALIKE
+    assert compare(replace(better, shifted=better.shifted[:1]), worse, NLL, "shift") == ALIKE
+    assert compare(one, other, NLL, "shift") == ALIKE
+
+
+def test_a_class_counts_as_the_mean_of_its_configurations() -> None:
+    found = [
+        result("a", {"f1": 0.9}, method=EE),
+        result("b", {"f1": 0.5}, method=EE),
+        result("c", {"nll": 1.0}, method=EE),
+    ]
+    assert class_means(found, "f1") == {"EE": pytest.approx(0.7)}
+
+
+def test_the_better_ranks_first() -> None:
+    data = {"x": [result("a", {"f1": 0.9, "nll": 0.9}), result("b", {"f1": 0.8, "nll": 0.8}, method=SE)]}
+    ranks = {(rank.metric, rank.kind): rank.mean for rank in mean_ranks(data, ["f1", "nll"], TASK)}
+    assert ranks == {("f1", "standard"): 1, ("f1", "SE"): 2, ("nll", "standard"): 2, ("nll", "SE"): 1}
+
+
+def test_ranks_are_averaged_over_the_data_sets_a_class_is_in() -> None:
+    data = {
+        "x": [result("a", {"nll": 1.0}), result("b", {"nll": 2.0}, method=SE), result("c", {"nll": 2.0}, method=EE)],
+        "y": [result("a", {"nll": 5.0}), result("b", {"nll": 4.0}, method=SE)],
+    }
+    ranks = {rank.kind: rank for rank in mean_ranks(data, ["nll"], TASK)}
+    assert (ranks["standard"].mean, ranks["standard"].datasets) == (1.5, 2)
+    assert ranks["standard"].std == pytest.approx(np.std([1, 2], ddof=1))
+    assert (ranks["SE"].mean, ranks["SE"].datasets) == (1.75, 2)  # 2.5, shared with EE, and 1
+    assert (ranks["EE"].mean, ranks["EE"].std, ranks["EE"].datasets) == (2.5, None, 1)
+
+
+def test_ranks_under_shift_are_by_what_was_measured_there_and_by_costs() -> None:
+    data = {
+        "x": [
+            result("a", {"nll": 1.0}, shift={"nll": 3.0}, flops=10),
+            result("b", {"nll": 2.0}, method=SE, shift={"nll": 2.0}, flops=20),
+            result("c", {"nll": 0.5}, method=EE, flops=30),
+        ]
+    }
+    ranks = {(rank.metric, rank.kind): rank.mean for rank in mean_ranks(data, ["nll", "flops"], TASK, "shift")}
+    assert ranks == {
+        ("nll", "standard"): 2,
+        ("nll", "SE"): 1,
+        ("flops", "standard"): 1,
+        ("flops", "SE"): 2,
+        ("flops", "EE"): 3,
+    }
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(ConfigError, match="an objective of classification must be one of"):
+        mean_ranks({"x": [result("a", {"mse": 1.0})]}, ["mse"], TASK)
+
+
+@given(st.lists(st.lists(st.floats(0, 9), min_size=3, max_size=3), min_size=1, max_size=5))
+def test_mean_ranks_are_those_of_a_plain_loop(rows: list[list[float]]) -> None:
+    methods: tuple[dict[str, Any], ...] = ({"name": "standard"}, SE, EE)
+    data = {
+        str(index): [result("r", {"nll": value}, method=method) for value, method in zip(row, methods, strict=True)]
+        for index, row in enumerate(rows)
+    }
+    expected = np.mean([stats.rankdata(row) for row in rows], axis=0)
+    assert [rank.mean for rank in mean_ranks(data, ["nll"], TASK)] == pytest.approx(expected.tolist())
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=2))
+def test_equal_classes_share_the_average_of_their_ranks(values: list[float]) -> None:
+    data = {"x": [result("a", {"nll": values[0]}), result("b", {"nll": values[1]}, method=SE)]}
+    assert sum(rank.mean for rank in mean_ranks(data, ["nll"], TASK)) == 3
+
+
+def test_each_class_has_its_best_in_each_metric() -> None:
+    found = [
+        result("sae/1", {"f1": 0.8, "nll": 0.5}, method=EE),
+        result("standard/0", {"f1": 0.7, "nll": 0.6}),
+        result("sae/2", {"f1": 0.9, "nll": 0.7}, method=EE),
+    ]
+    assert labels(best_by_kind(found, ["f1", "nll"], TASK)) == {
+        "EE": {"f1": "sae/2", "nll": "sae/1"},
+        "standard": {"f1": "standard/0", "nll": "standard/0"},
+    }
+
+
+def labels(best: dict[str, dict[str, Result]]) -> dict[str, dict[str, str]]:
+    return {kind: {metric: item.label for metric, item in found.items()} for kind, found in best.items()}
+
+
+def test_of_equals_the_cheapest_is_the_best() -> None:
+    found = [
+        result("a", {"nll": 1.0}, flops=None),
+        result("b", {"nll": 1.0}, flops=20),
+        result("c", {"nll": 1.0}, flops=10),
+    ]
+    assert labels(best_by_kind(found, ["nll"], TASK)) == {"standard": {"nll": "c"}}
+
+
+def test_a_class_without_numbers_has_no_best() -> None:
+    found = [result("a", {"nll": 1.0}), result("b", {"f1": 1.0}, method=EE, shift={"nll": 1.0})]
+    assert labels(best_by_kind(found, ["nll"], TASK)) == {"standard": {"nll": "a"}, "EE": {}}
+    assert labels(best_by_kind(found, ["nll"], TASK, "shift")) == {"standard": {}, "EE": {"nll": "b"}}

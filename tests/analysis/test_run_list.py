@@ -1,15 +1,15 @@
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sae.analysis.run_list import RUNNING, find_runs, list_runs, select_runs, sort_runs
+from sae.analysis.run_list import describe, find_runs, list_runs, number_of, select_runs, sort_runs
 from sae.core.errors import ConfigError, RecordError
+from sae.core.objectives import COSTS
 from sae.records.run import RunRecord
-from sae.records.study import DAMAGED
 from tests.builders import run_config
+from tests.results import run_of, small_config
 from tests.studies import small_study
 
 
@@ -41,16 +41,19 @@ def test_a_run_folder_lists_itself(folder: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="runs are looked for below a folder"):
+    with pytest.raises(RecordError, match="absent does not exist"):
         list_runs(tmp_path / "absent")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordError, match="file is not a folder"):
+        list_runs(tmp_path / "file")
 
 
-def test_a_finished_run_is_told_with_its_test_metrics_at_the_trained_k(folder: Path) -> None:
+def test_a_finished_run_is_described_with_its_test_metrics_at_the_trained_k(folder: Path) -> None:
     run = next(run for run in list_runs(folder) if run.state == "finished")
-    facts = run.describe()
-    report = run.record.report("test")
-    assert facts["metrics"] == report["metrics"]
-    assert facts["flops"] == report["by_exits"][report["exits"] - 1]["flops"]
+    facts = describe(run)
+    test = run.record.read_evaluation().test
+    assert facts["metrics"] == test.metrics
+    assert {key: facts[key] for key in COSTS} == test.chosen.costs
     assert {key: facts[key] for key in ("data", "method", "kind", "settings", "seed", "seconds")} == {
         "data": "digits",
         "method": "sae",
@@ -62,27 +65,29 @@ def test_a_finished_run_is_told_with_its_test_metrics_at_the_trained_k(folder: P
     assert facts["epochs"] == facts["planned_epochs"] == 2
 
 
-def test_an_unfinished_run_is_told_with_the_epochs_that_are_done(folder: Path) -> None:
-    facts = list_runs(folder / "alone")[0].describe()
+def test_an_unfinished_run_is_described_with_the_epochs_that_are_done(folder: Path) -> None:
+    facts = describe(list_runs(folder / "alone")[0])
     assert (facts["state"], facts["epochs"], facts["planned_epochs"]) == ("unfinished", 1, 2)
     assert facts["metrics"] == {}
     assert facts["flops"] is None
 
 
-def test_a_failed_run_is_told_with_its_reason(folder: Path) -> None:
+def test_a_failed_run_is_listed_with_its_reason(folder: Path) -> None:
     (failed,) = select_runs(list_runs(folder), states=["failed"])
     assert failed.error == "the loss was nan"
 
 
 @pytest.mark.parametrize("file", [RunRecord.CONFIG, RunRecord.STATUS, RunRecord.METRICS])
-def test_a_damaged_run_is_told_and_hides_no_other(file: str, folder: Path) -> None:
+def test_a_damaged_run_is_listed_and_hides_no_other(file: str, folder: Path) -> None:
     run = next(run for run in list_runs(folder) if run.state == "finished")
     text = f"{RunRecord.MARK}\ndata: [" if file == RunRecord.CONFIG else '{"test": {}, "state": "?"}'
     (run.record.path / file).write_text(text)
     found = list_runs(folder)
-    (damaged,) = select_runs(found, states=[DAMAGED])
+    (damaged,) = select_runs(found, states=["damaged"])
     assert len(found) == 7
     assert file in str(damaged.error)
+    facts = describe(damaged)
+    assert (facts["state"], facts["epochs"], facts["metrics"], facts["error"]) == ("damaged", 0, {}, damaged.error)
 
 
 def test_a_run_whose_folder_is_locked_by_a_process_is_running(folder: Path) -> None:
@@ -94,7 +99,7 @@ def test_a_run_whose_folder_is_locked_by_a_process_is_running(folder: Path) -> N
     )
     assert process.stdout is not None
     process.stdout.readline()
-    assert list_runs(run.path)[0].state == RUNNING
+    assert list_runs(run.path)[0].state == "running"
     process.communicate("\n")
     assert list_runs(run.path)[0].state == "unfinished"
 
@@ -110,23 +115,21 @@ def test_looking_at_runs_writes_nothing(folder: Path) -> None:
 )
 def test_the_best_come_first_and_those_without_a_number_last(column: str, first: str, folder: Path) -> None:
     ordered = sort_runs(list_runs(folder), column)
-    values = [run.values.get(column, run.ended if column == "ended" else None) for run in ordered]
+    values = [number_of(run, column) for run in ordered]
     there = [value for value in values if value is not None]
     assert values == sorted(there, reverse=first == "highest") + [None] * (len(values) - len(there))
     assert 3 <= len(there) < len(values)
 
 
 @pytest.mark.parametrize("useless", [float("nan"), float("inf"), float("-inf")])
-def test_numbers_that_are_not_finite_come_last(useless: float, folder: Path) -> None:
-    runs = sort_runs(list_runs(folder), "run")
-    strange = replace(runs[0], values={"nll": useless})
-    numbered = [replace(run, values={"nll": number}) for run, number in zip(runs[1:4], (0.3, 0.1, 0.2), strict=True)]
+def test_numbers_that_are_not_finite_come_last(useless: float) -> None:
+    strange, *numbered = (run_of(small_config(), {"nll": number}) for number in (useless, 0.3, 0.1, 0.2))
     ordered = sort_runs([numbered[0], strange, *numbered[1:]], "nll")
     assert ordered == [numbered[1], numbered[2], numbered[0], strange]
 
 
 def test_runs_are_sorted_by_texts_too(folder: Path) -> None:
-    kinds = [run.describe()["kind"] for run in sort_runs(list_runs(folder), "kind")]
+    kinds = [str(describe(run)["kind"]) for run in sort_runs(list_runs(folder), "kind")]
     assert kinds == sorted(kinds)
 
 
@@ -138,9 +141,9 @@ def test_an_unknown_column_is_named_with_the_known_ones(folder: Path) -> None:
 def test_runs_are_chosen_by_state_method_and_class(folder: Path) -> None:
     found = list_runs(folder)
     assert len(select_runs(found, states=["finished", "stopped"])) == 4
-    assert [run.describe()["method"] for run in select_runs(found, methods=["standard"])] == ["standard"]
-    assert {run.describe()["kind"] for run in select_runs(found, methods=["SE", "standard"])} == {"SE", "standard"}
-    with pytest.raises(ConfigError, match="a state must be one of finished, stopped, failed, running, unfinished"):
+    assert [describe(run)["method"] for run in select_runs(found, methods=["standard"])] == ["standard"]
+    assert {describe(run)["kind"] for run in select_runs(found, methods=["SE", "standard"])} == {"SE", "standard"}
+    with pytest.raises(ConfigError, match="state must be one of finished, stopped, failed, running, unfinished"):
         select_runs(found, states=["done"])
-    with pytest.raises(ConfigError, match=r"a method of these runs must be one of .*MIMMO.*sae"):
+    with pytest.raises(ConfigError, match=r"method must be one of .*MIMMO.*sae"):
         select_runs(found, methods=["sea"])

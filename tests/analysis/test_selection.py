@@ -2,30 +2,177 @@ from pathlib import Path
 
 import pytest
 
-from sae.analysis.selection import Selection, select
-from tests.studies import StudyBuilder, point, sae
+from sae.analysis.candidates import candidates, front
+from sae.analysis.selection import Selection, failures, pick, preferred, select
+from sae.core.errors import ConfigError, NothingFoundError
+from sae.core.objectives import objective, objectives
+from sae.records.run import Run
+from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
+
+TASK = "classification"
+THREE = objectives(OBJECTIVES, TASK)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> StudyBuilder:
+    return small_study(tmp_path_factory.mktemp("selection") / "study")
+
+
+@pytest.fixture(scope="module")
+def runs(study: StudyBuilder) -> list[Run]:
+    return study.runs()
 
 
 @pytest.fixture
 def selection(tmp_path: Path) -> Selection:
-    """Three ensembles: the first has no nll to speak of, the third is best in it."""
+    """Three ensembles: the nll of the first is not finite, that of the third is the best."""
     study = StudyBuilder(tmp_path / "s", max={"flops": 5000})
     study.finish(sae(1, 1), [point(0.5, 0.1, 1000)])
     for nll in (0.1234, 0.4, 0.2):
         trial = study.finish({"name": "ensemble"}, [point(nll, 0.1, 40_000)])
-        path = trial.run.path / trial.run.METRICS
+        path = trial.path / trial.METRICS
         path.write_text(path.read_text().replace("0.1234", "NaN"))
     return select(study.record)
 
 
-def test_the_best_of_a_method_is_by_the_first_objective_whatever_the_limits(selection: Selection) -> None:
-    chosen, _ = selection.pick()
+def test_the_best_of_a_method_is_by_the_first_objective_without_limits(selection: Selection) -> None:
+    chosen = selection.pick().candidate
     best = selection.best_of("ensemble", chosen)
     assert best is not None
-    assert (chosen.trial.name, best.trial.name) == ("sae/0", "ensemble/2")
+    assert (chosen.label, best.label) == ("sae/0", "ensemble/2")
 
 
-def test_nothing_stands_beside_a_pick_of_its_own_method_or_of_one_that_was_not_tried(selection: Selection) -> None:
-    chosen, _ = selection.pick()
+def test_a_pick_is_not_compared_with_its_own_method_nor_with_one_that_was_not_tried(selection: Selection) -> None:
+    chosen = selection.pick().candidate
     assert selection.best_of("sae", chosen) is None
     assert selection.best_of("standard", chosen) is None
+
+
+def test_the_knee_is_picked_and_its_numbers_stand_beside_the_best(runs: list[Run]) -> None:
+    picked = pick(front(candidates(runs), THREE), THREE)
+    assert (picked.candidate.label, picked.candidate.eval_exits) == ("sae/0", 2)
+    assert picked.why == (
+        "best compromise of nll, cc_ece and flops among the 4 Pareto-optimal candidates: "
+        "nll 0.3 (best 0.2), cc_ece 0.08 (best 0.05), flops 2,000 (best 900)"
+    )
+
+
+def test_the_best_in_the_preferred_objective_is_picked(runs: list[Run]) -> None:
+    picked = pick(front(candidates(runs), THREE), THREE, objective("cc_ece", TASK))
+    assert picked.candidate.label == "standard/0"
+    assert picked.why == (
+        "lowest cc_ece among the 4 Pareto-optimal candidates: cc_ece 0.05, nll 0.6 (best 0.2), flops 900 (the best)"
+    )
+
+
+def test_the_highest_is_picked_where_more_is_better(study: StudyBuilder) -> None:
+    picked = select(study.record, prefer="f1").pick(objective("f1", TASK))
+    assert (picked.candidate.label, picked.candidate.eval_exits) == ("sae/2", 3)
+    assert picked.why.startswith("highest f1 among the 4 Pareto-optimal candidates: f1 0.9, nll 0.2 (the best)")
+
+
+def test_of_equals_the_cheapest_is_picked_and_named_as_such(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    study.finish(sae(2, 1), [point(0.1, 0.1, 900)])
+    study.finish(sae(2, 1), [point(0.1, 0.2, 300)])
+    study.finish(sae(2, 1), [point(0.1, 0.3, 200)])
+    picked = pick(front(candidates(study.runs()), THREE), THREE, objective("nll", TASK))
+    assert picked.candidate.values["flops"] == 200
+    assert "lowest nll among the 3 Pareto-optimal candidates, and the cheapest of the 3 with this value" in picked.why
+
+
+def test_a_front_of_one_leaves_no_choice(study: StudyBuilder) -> None:
+    picked = select(study.record, maximum={"flops": 900}).pick()
+    assert picked.candidate.label == "standard/0"
+    assert picked.why == "the only Pareto-optimal candidate: nll 0.6, cc_ece 0.05, flops 900"
+
+
+def test_the_preferred_objective_need_not_be_one_of_the_study(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s", objectives=("nll",))
+    study.finish(sae(2, 1), [point(0.1, 0.1, 900)])
+    study.finish(sae(2, 1), [point(0.2, 0.2, 300)])
+    picked = select(study.record, prefer="params").pick(objective("params", TASK))
+    assert picked.candidate.values["params"] == 150
+    assert picked.why == "lowest params among the 2 Pareto-optimal candidates: params 150, nll 0.2 (best 0.1)"
+
+
+def test_a_preferred_objective_is_that_of_the_task(study: StudyBuilder) -> None:
+    assert preferred(study.record, None) is None
+    assert preferred(study.record, "f1") == objective("f1", TASK)
+    with pytest.raises(ConfigError, match="mse"):
+        preferred(study.record, "mse")
+
+
+def test_a_selection_is_of_the_requested_methods_but_scaled_by_all(study: StudyBuilder) -> None:
+    everything, one = select(study.record), select(study.record, methods=["standard"])
+    assert [item.label for item in one.front] == ["standard/0"]
+    assert [run.label for run in one.runs] == ["standard/0"]
+    assert len(one.everything) == len(everything.candidates) == 7
+    assert one.history()[-1].hypervolume < everything.history()[-1].hypervolume
+
+
+def test_the_front_begins_with_the_best_in_the_first_objective(study: StudyBuilder) -> None:
+    found = select(study.record, names=["flops", "nll"]).front
+    flops = [item.values["flops"] for item in found]
+    assert len(flops) > 2
+    assert flops == sorted(flops)
+
+
+def test_runs_that_were_read_already_are_not_read_again(study: StudyBuilder, runs: list[Run]) -> None:
+    some = [run for run in runs if run.label != "standard/0"]
+    assert {item.label for item in select(study.record, runs=some).front} == {"sae/0", "sae/2"}
+
+
+def test_a_selection_is_described_as_json(study: StudyBuilder) -> None:
+    found = select(study.record, maximum={"flops": 2000}, minimum={"f1": 0.5}).describe()
+    assert (found["objectives"], found["max"], found["min"]) == (list(OBJECTIVES), {"flops": 2000}, {"f1": 0.5})
+    assert found["failed"] == {"sae/1": "the loss was nan"}
+    assert found["damaged"] == {}
+    assert list(found) == [
+        *("objectives", "max", "min", "front", "hypervolume", "history", "trials", "grid", "damaged", "failed"),
+    ]
+
+
+def test_failed_trials_are_named_with_their_reason(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    study.end(sae(1, 1), "failed", error="the loss was nan")
+    study.end(sae(1, 1), "failed")
+    study.end(sae(1, 1), "stopped")
+    assert failures(study.runs()) == {"sae/0": "the loss was nan", "sae/1": "the reason was not recorded"}
+
+
+def test_a_study_without_a_result_is_refused_with_the_last_reason(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    with pytest.raises(NothingFoundError, match=r"no trial of .* has finished yet \(no trial has begun\)$"):
+        select(study.record)
+    study.begin(sae(1, 1))
+    study.end(sae(1, 1), "failed", error="the loss was nan")
+    with pytest.raises(NothingFoundError, match=r"finished yet \(1 failed, 1 unfinished\); sae/1: the loss was nan$"):
+        select(study.record)
+
+
+def test_a_study_with_only_a_damaged_trial_is_refused_with_its_damage(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    trial = study.finish(sae(1, 1), [point(0.1, 0.1, 100)])
+    (trial.path / trial.METRICS).write_text("{")
+    with pytest.raises(NothingFoundError, match=r"\(1 damaged\); sae/0: .*metrics\.json is damaged"):
+        select(study.record)
+
+
+def test_unknown_methods_and_objectives_that_were_not_recorded_are_named(study: StudyBuilder) -> None:
+    with pytest.raises(
+        ConfigError, match=r"method must be one that this study searched .*, got 'sea', did you mean sae"
+    ):
+        select(study.record, methods=["sea"])
+    for asked in ({"names": ["latency"]}, {"prefer": "latency"}, {"maximum": {"latency": 1.0}}):
+        with pytest.raises(ConfigError, match="latency must be recorded by the study, but no finished trial has it"):
+            select(study.record, **asked)
+
+
+def test_limits_out_of_reach_are_named_with_the_nearest_candidate(study: StudyBuilder) -> None:
+    with pytest.raises(
+        NothingFoundError, match=r"none keeps flops ≤ 10; the nearest has flops 900 \(standard/0 at 1 exit\)"
+    ):
+        select(study.record, maximum={"flops": 10})
+    with pytest.raises(NothingFoundError, match=r"none keeps flops ≤ 1,000 and f1 ≥ 0.85 at once; the nearest has"):
+        select(study.record, maximum={"flops": 1000}, minimum={"f1": 0.85})

@@ -1,25 +1,16 @@
-"""What a study has to offer: every finished trial at every number of exits, and the best of these."""
+"""Candidates of a study: every finished trial at every number of exits, and the Pareto front among them."""
 
 import math
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sae.analysis.pareto import Losses, non_dominated
-from sae.config.methods import METHODS
 from sae.config.run import RunConfig
-from sae.core.errors import RecordError
-from sae.core.objectives import COSTS, MEASURED_COSTS, SHIFTED, Limit, Objective
-from sae.records.run import RunRecord
-from sae.records.study import DAMAGED, StudyRecord, Trial
-
-SHIFTED_VALIDATION = "shift-val.json"
-"""Metrics of a trial on the corrupted validation sets that objectives may use, at every number of exits."""
-SHIFTED_TEST = "shift-test.json"
-"""A run on the 95 corrupted test sets, at every number of exits."""
+from sae.core.objectives import Limit, Objective
+from sae.records.evaluation import Json
+from sae.records.run import Run
 
 
 @dataclass(frozen=True)
@@ -27,140 +18,100 @@ class Candidate:
     """A trained network at K′ exits.
 
     Attributes:
-        trial: Where it comes from.
+        run: The finished trial.
         config: How it was trained.
-        exits: K, exits per input that it was trained for.
-        eval_exits: K′, exits per input that it is to predict with.
-        active: How many inputs use each exit then.
-        values: All validation metrics and costs, by the names of objectives.
-        ended: When the trial ended, in seconds since 1970.
+        exits: K, the number of exits per input that it was trained for.
+        eval_exits: K′, the number of exits per input that it predicts with.
+        active: Number of inputs that use each exit.
+        values: Every validation metric and cost, by the names of objectives.
     """
 
-    trial: Trial
+    run: Run
     config: RunConfig
     exits: int
     eval_exits: int
     active: tuple[int, ...]
-    values: dict[str, float]
-    ended: float
+    values: Mapping[str, float]
+
+    @property
+    def label(self) -> str:
+        """The name of its trial, `sae/12`."""
+        return self.run.label
+
+    @property
+    def method(self) -> str:
+        """The name of its method."""
+        return self.config.method.name
 
     @property
     def kind(self) -> str:
-        """The class of method it belongs to, by its trained N and K."""
-        return kind_of(self.config)
+        """The class of methods it belongs to, by its trained N and K."""
+        return self.config.kind
 
     def losses(self, objectives: Sequence[Objective]) -> list[float]:
-        """On the scale on which differences are weighed; NaN for what was not recorded of it."""
+        """Return one loss per objective on the scale of comparison; NaN for a value that was not recorded."""
         return [objective.scaled_loss(self.values.get(objective.name, math.nan)) for objective in objectives]
 
     def keeps(self, limits: Iterable[Limit]) -> bool:
-        """Whether every limit is known to hold."""
+        """Return whether every limit is known to hold."""
         return all(limit.violation(self.values.get(limit.objective.name, math.nan)) <= 0 for limit in limits)
 
-    def describe(self) -> dict[str, Any]:
-        """As JSON; the run by its path."""
+    def describe(self) -> Json:
+        """Return it as JSON, the run by its path."""
         return {
-            "trial": self.trial.name,
-            "run": str(self.trial.run.path),
-            "method": self.trial.method,
+            "trial": self.label,
+            "run": str(self.run.record.path),
+            "method": self.method,
             "kind": self.kind,
             "exits": self.exits,
             "eval_exits": self.eval_exits,
             "active": list(self.active),
-            "settings": summary(self.config),
-            "values": self.values,
+            "settings": self.config.summary,
+            "values": dict(self.values),
         }
 
 
-def candidates(study: StudyRecord) -> list[Candidate]:
-    """Every finished trial at every K′, in the order in which the trials ended; others are left out.
+def candidates(runs: Iterable[Run]) -> list[Candidate]:
+    """Return every finished run at every K′, in the order in which the runs ended.
 
-    So are trials whose files are damaged, which `damages` tells of: one of them must not hide the rest.
+    Damaged runs are left out, so that one of them does not hide the rest; `damages` names them.
     """
-    found = []
-    for trial in study.trials():
-        if trial.state == "finished":
-            with suppress(RecordError):
-                found += candidates_of(trial)
-    return sorted(found, key=lambda item: (item.ended, item.trial.method, item.trial.number))
+    ordered = sorted(runs, key=lambda run: run.ended)
+    return [candidate for run in ordered for candidate in candidates_of(run)]
 
 
-def damages(trials: Iterable[Trial], found: Iterable[Candidate]) -> dict[str, str]:
-    """By trial, why it is left out of what was found although it ended, with what to do."""
-    present = {item.trial.name for item in found}
-    told = {}
-    for trial in trials:
-        if trial.name not in present and trial.state in ("finished", DAMAGED):
-            try:
-                _ = trial.run.status, candidates_of(trial)
-            except RecordError as error:
-                told[trial.name] = str(error)
-    return told
+def candidates_of(run: Run) -> list[Candidate]:
+    """Return one run at every K′; an empty list if it has no result."""
+    if run.config is None or run.evaluation is None:
+        return []
+    evaluation = run.evaluation
+    return [
+        Candidate(
+            run,
+            run.config,
+            evaluation.exits,
+            reading.eval_exits,
+            reading.active,
+            evaluation.objective_values(reading.eval_exits),
+        )
+        for reading in evaluation.val.readings
+    ]
 
 
-def candidates_of(trial: Trial) -> list[Candidate]:
-    """One finished trial at every K′, by what validation says; a file of which only a half is right is damaged."""
-    config, report = trial.run.config, trial.run.report("val")
-    ended = (trial.run.status or {}).get("ended", 0.0)
-    shifted, measured = shifted_metrics(trial.run), measured_costs(trial.run)
-    check_report(trial.run, "test")
-    with trial.run.expecting(trial.run.METRICS):
-        return [
-            Candidate(
-                trial,
-                config,
-                report["exits"],
-                item["exits"],
-                tuple(item["active"]),
-                {
-                    **item["metrics"],
-                    **{key: item[key] for key in COSTS if key in item},  # older runs have no shipped ones
-                    **shifted.get(item["exits"], {}),
-                    **measured.get(item["exits"], {}),
-                },
-                ended,
-            )
-            for item in report["by_exits"]
-        ]
-
-
-def check_report(run: RunRecord, split: str) -> None:
-    """Refuse a run whose metrics of a split are not what they should be."""
-    report = run.report(split)
-    with run.expecting(run.METRICS):
-        _ = [(item["exits"], dict(item["metrics"])) for item in report["by_exits"]]
-
-
-def shifted_metrics(run: RunRecord) -> dict[int, dict[str, float]]:
-    """By K′, the metrics on corrupted validation data, where the study asked for them."""
-    if not (run.path / SHIFTED_VALIDATION).exists():
-        return {}
-    with run.expecting(SHIFTED_VALIDATION):
-        return {
-            item["exits"]: {f"{key}{SHIFTED}": value for key, value in item["metrics"].items()}
-            for item in run.read_json(SHIFTED_VALIDATION)["by_exits"]
-        }
-
-
-def measured_costs(run: RunRecord) -> dict[int, dict[str, float]]:
-    """By K′, the latency of the exported network, where the study asked for it."""
-    if not (run.path / run.LATENCY).exists():
-        return {}
-    with run.expecting(run.LATENCY):
-        return {
-            item["exits"]: {key: item[key] for key in MEASURED_COSTS} for item in run.read_json(run.LATENCY)["by_exits"]
-        }
+def damages(runs: Iterable[Run]) -> dict[str, str]:
+    """Return by run why it is damaged, with what to do."""
+    return {run.label: run.damage for run in runs if run.damage is not None}
 
 
 def losses_of(found: Sequence[Candidate], objectives: Sequence[Objective]) -> Losses:
-    """(candidate, objective), less is better."""
+    """Return the losses of candidates, (candidate, objective)."""
     return np.array([item.losses(objectives) for item in found], dtype=np.float64).reshape(-1, len(objectives))
 
 
 def front(found: Sequence[Candidate], objectives: Sequence[Objective], limits: Sequence[Limit] = ()) -> list[Candidate]:
-    """Those that keep all limits and that none beats, each point once.
+    """Return the Pareto-optimal candidates among those within the limits, each point once.
 
-    Of candidates with equal values the first at its trained K is kept, else the first.
+    Of candidates with equal values, the first at its trained K is kept, else the first.
     """
     kept = [item for item in found if item.keeps(limits)]
     best = [item for item, good in zip(kept, non_dominated(losses_of(kept, objectives)), strict=True) if good]
@@ -173,25 +124,7 @@ def front(found: Sequence[Candidate], objectives: Sequence[Objective], limits: S
 def fronts_by_kind(
     found: Sequence[Candidate], objectives: Sequence[Objective], limits: Sequence[Limit] = ()
 ) -> dict[str, list[Candidate]]:
-    """By class of methods, the front among its own; classes of which nothing keeps the limits are left out."""
+    """Return the Pareto front of each class of methods; a class with nothing within the limits is left out."""
     kinds = dict.fromkeys(item.kind for item in found)
     fronts = {kind: front([item for item in found if item.kind == kind], objectives, limits) for kind in kinds}
     return {kind: best for kind, best in fronts.items() if best}
-
-
-def kind_of(config: RunConfig) -> str:
-    """Return the class of methods that a run belongs to: SE, EE, MIMO, … for an SAE, else the method's name."""
-    method = config.method
-    kind, known = method.kind(config.backbone.depth), [item.key for item in METHODS.get(method.name).kinds]
-    assert kind in known, f"{type(method).__name__}.kind must return one of {', '.join(known)}, got {kind!r}"
-    return kind
-
-
-def summary(config: RunConfig) -> str:
-    """Return the settings by which people tell configurations apart, `N=2 K=3 W=4`.
-
-    A method that chooses among exits has all stages of its backbone unless the summary says otherwise.
-    """
-    method, backbone = config.method, config.backbone
-    with_depth = not (method.has_exits and backbone.is_whole)
-    return " ".join([*method.summary(), *backbone.summary(with_depth=with_depth)])

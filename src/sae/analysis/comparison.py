@@ -1,46 +1,134 @@
-"""Whether two configurations are told apart by their runs on several seeds."""
+"""Comparisons of results: significance between two, ranks of method classes, the best of each class."""
 
-import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from sae.analysis.results import Result, Where
-from sae.core.objectives import Objective
+import numpy as np
 
-BETTER, WORSE, ALIKE = "better", "worse", "not told apart"
+from sae.analysis.results import Result, Tested
+from sae.analysis.statistics import Sample, spread_of, welch_p_value
+from sae.core.objectives import Objective, objective
+
+Verdict = Literal["better", "worse", "no significant difference"]
+BETTER: Verdict = "better"
+WORSE: Verdict = "worse"
+ALIKE: Verdict = "no significant difference"
 LEVEL = 0.05
-"""The chance of telling two apart that are alike."""
-
-Side = tuple[float, float, int]
-"""A mean, its standard deviation and the number of seeds."""
+"""Significance level: the chance of a difference being found where there is none."""
 
 
-def compare(one: Result, other: Result, item: Objective, where: Where = "test") -> str:
-    """Whether the first is better, worse, or not told apart, by Welch's t-test at 5 %; single seeds never are.
+def compare(one: Result, other: Result, item: Objective, where: Tested = "test") -> Verdict:
+    """Return whether the first is significantly better or worse by Welch's t-test at 5 %; single seeds never are.
 
-    Few seeds tell little: of two each, means have to differ by several times their standard deviations.
-    Who has seeds of which nothing is known, such as those that diverged, is never better for it.
+    Few seeds can show little: with two each, means must differ by several times their standard
+    deviations. A result with seeds that failed or gave no finite number is never called better.
     """
     mean, rival = one.get(item.name, where), other.get(item.name, where)
     if mean is None or rival is None or mean.std is None or rival.std is None:
         return ALIKE
-    runs = (one.shift_runs, other.shift_runs) if where == "shift" else (len(one.runs), len(other.runs))
-    own, others = (mean.mean, mean.std, runs[0] - mean.left_out), (rival.mean, rival.std, runs[1] - rival.left_out)
-    if difference_probability(own, others) >= LEVEL:
+    counts = [len(result.shifted if where == "shift" else result.runs) for result in (one, other)]
+    own = Sample(mean.mean, mean.std, counts[0] - mean.left_out)
+    others = Sample(rival.mean, rival.std, counts[1] - rival.left_out)
+    if welch_p_value(own, others) >= LEVEL:
         return ALIKE
     if item.loss(mean.mean) < item.loss(rival.mean):
         return ALIKE if mean.left_out or one.failed else BETTER
     return ALIKE if rival.left_out or other.failed else WORSE
 
 
-def difference_probability(one: Side, other: Side) -> float:
-    """Welch's p-value that two means differ by chance, each with its standard deviation and number of seeds.
+@dataclass(frozen=True)
+class MeanRank:
+    """Rank of a class of methods in one metric or cost; 1 is best.
 
-    Example:
-        >>> round(difference_probability((0.84, 0.02, 4), (0.80, 0.01, 4)), 2)
-        0.02
+    Attributes:
+        kind: The class.
+        metric: What it is ranked by.
+        mean: Over the data sets in which the class is present.
+        std: Over the same data sets; None for a single one.
+        datasets: Number of these data sets.
     """
-    from scipy.stats import ttest_ind_from_stats
 
-    if one[1] == other[1] == 0:
-        return 1.0 if one[0] == other[0] else 0.0
-    p = float(ttest_ind_from_stats(*one, *other, equal_var=False).pvalue)
-    return p if math.isfinite(p) else 1.0
+    kind: str
+    metric: str
+    mean: float
+    std: float | None
+    datasets: int
+
+
+def mean_ranks(
+    results: Mapping[str, Sequence[Result]], metrics: Sequence[str], task: str, where: Tested = "test"
+) -> list[MeanRank]:
+    """Rank all classes in each metric; a class without a number in any data set has no rank in it.
+
+    In each data set the number of a class is the mean over its configurations. Classes with the same
+    number share the average of their ranks. Data sets with more classes allow larger ranks.
+
+    Args:
+        results: By data set.
+        metrics: Metrics and costs to rank by.
+        task: Of all data sets, `classification` or `regression`.
+        where: Clean or corrupted test split; costs are the same for both.
+    """
+    found = []
+    for metric in metrics:
+        by_kind: dict[str, list[float]] = {}
+        for members in results.values():
+            for kind, rank in _ranks_in(members, metric, task, where).items():
+                by_kind.setdefault(kind, []).append(rank)
+        for kind, ranks in by_kind.items():
+            spread = spread_of(ranks)
+            assert spread is not None, "ranks are finite"
+            found.append(MeanRank(kind, metric, spread.mean, spread.std, len(ranks)))
+    return found
+
+
+def class_means(results: Sequence[Result], metric: str, where: Tested = "test") -> dict[str, float]:
+    """Return by class the mean of a metric or cost over its configurations that have it."""
+    values: dict[str, list[float]] = {}
+    for result in results:
+        spread = result.get(metric, where)
+        if spread is not None:
+            values.setdefault(result.kind, []).append(spread.mean)
+    return {kind: float(np.mean(numbers)) for kind, numbers in values.items()}
+
+
+def _ranks_in(results: Sequence[Result], metric: str, task: str, where: Tested) -> dict[str, float]:
+    """Rank the classes within one data set."""
+    from scipy.stats import rankdata
+
+    means, ranked = class_means(results, metric, where), objective(metric, task)
+    ranks = rankdata([ranked.loss(value) for value in means.values()])
+    return dict(zip(means, ranks.tolist(), strict=True))
+
+
+def best_by_kind(
+    results: Sequence[Result], metrics: Sequence[str], task: str, where: Tested = "test"
+) -> dict[str, dict[str, Result]]:
+    """Return by class and metric the best configuration, as in the paper's tables of results.
+
+    Of equals the one with fewest FLOPs is taken, else the first. A class without a number of a metric
+    has no entry for it.
+    """
+    by_kind: dict[str, list[Result]] = {}
+    for result in results:
+        by_kind.setdefault(result.kind, []).append(result)
+    found = {
+        kind: {metric: _best(members, metric, task, where) for metric in metrics} for kind, members in by_kind.items()
+    }
+    return {
+        kind: {metric: best for metric, best in by_metric.items() if best is not None}
+        for kind, by_metric in found.items()
+    }
+
+
+def _best(results: Sequence[Result], metric: str, task: str, where: Tested) -> Result | None:
+    wanted = objective(metric, task)
+    known = [(result, spread) for result in results if (spread := result.get(metric, where)) is not None]
+    ordered = sorted(known, key=lambda pair: (wanted.loss(pair[1].mean), _flops(pair[0])))
+    return ordered[0][0] if ordered else None
+
+
+def _flops(result: Result) -> float:
+    spread = result.costs.get("flops")
+    return spread.mean if spread else float("inf")

@@ -1,86 +1,110 @@
-"""Reliability and risk–coverage of a configuration, pooled over its seeds."""
+"""Reliability and risk–coverage curves of a configuration, pooled over its seeds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.analysis.results import Result, Split
-from sae.analysis.spread import spread_of
+from sae.analysis.results import Result
+from sae.analysis.statistics import spread_of
 from sae.core.errors import RecordError
-from sae.records.run import RunRecord
+from sae.records.evaluation import CurveReading, Part, Reliability, RiskCoverage, Split
 
 GRID = 100
 """Points of a risk–coverage curve over runs whose own points differ."""
 
+Point = TypeVar("Point")
+Drawn = TypeVar("Drawn", bound=Part)
+Values = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Generic[Point]):
     """Points of a curve over the seeds of a configuration.
 
     Attributes:
-        rows: The points, in order.
-        runs: How many runs they are over.
-        left_out: How many others there are: older ones keep curves only at the K they were trained for, and a number
-            may not be finite.
+        points: In order.
+        runs: Number of runs that they are over.
+        left_out: Number of other runs: their curves are damaged or not finite.
     """
 
-    rows: tuple[dict[str, Any], ...]
+    points: tuple[Point, ...]
     runs: int
     left_out: int
 
 
-def reliability_curve(result: Result, split: Split = "test") -> Curve | None:
-    """Samples of all seeds, binned by the confidence of their top label; None where no run tells.
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Samples whose confidence lies between two bounds; an empty bin has neither mean."""
 
-    Rows are `lower`, `upper` (bounds of confidence), `count`, `confidence` and `accuracy`, None in empty bins.
-    """
-    drawn = _drawn(result, split, "reliability", ("count", "confidence", "accuracy"))
-    bins = max((len(item["count"]) for item in drawn), default=0)
-    pooled = [item for item in drawn if len(item["count"]) == bins]
+    lower: float
+    upper: float
+    count: int
+    confidence: float | None
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class RiskPoint:
+    """Mean loss at a coverage, with its standard deviation over seeds (None for one)."""
+
+    coverage: float
+    risk: float
+    std: float | None
+
+
+def reliability_curve(result: Result, split: Split = "test") -> Curve[ReliabilityBin] | None:
+    """Pool the samples of all seeds in bins of their confidence; None if no run has a reliability curve."""
+    drawn = _drawn(result, split, lambda reading: reading.reliability)
+    bins = max((len(item.count) for item in drawn), default=0)
+    pooled = [item for item in drawn if len(item.count) == bins]
     if not pooled:
         return None
-    count = np.sum([item["count"] for item in pooled], axis=0)
-    means = {
-        key: np.sum([item[key] * item["count"] for item in pooled], axis=0) / np.maximum(count, 1)
-        for key in ("confidence", "accuracy")
-    }
-    rows = tuple(
-        {
-            "lower": index / bins,
-            "upper": (index + 1) / bins,
-            "count": int(count[index]),
-            **{key: float(mean[index]) if count[index] else None for key, mean in means.items()},
-        }
+    count = np.sum([item.count for item in pooled], axis=0)
+
+    def mean(values: Callable[[Reliability], Sequence[float]]) -> Values:
+        weighted = [np.array(values(item)) * np.array(item.count) for item in pooled]
+        total: Values = np.sum(weighted, axis=0) / np.maximum(count, 1)
+        return total
+
+    confidence, accuracy = mean(lambda item: item.confidence), mean(lambda item: item.accuracy)
+    points = tuple(
+        ReliabilityBin(
+            index / bins,
+            (index + 1) / bins,
+            int(count[index]),
+            float(confidence[index]) if count[index] else None,
+            float(accuracy[index]) if count[index] else None,
+        )
         for index in range(bins)
     )
-    return Curve(rows, len(pooled), len(result.runs) - len(pooled))
+    return Curve(points, len(pooled), len(result.runs) - len(pooled))
 
 
-def risk_curve(result: Result, split: Split = "test") -> Curve | None:
-    """Mean loss of the samples that are kept when the most doubtful are left to others; None where no run tells.
+def risk_curve(result: Result, split: Split = "test") -> Curve[RiskPoint] | None:
+    """Return the mean loss of the samples that are kept when the most uncertain are left out.
 
-    Where the runs' points of coverage differ, all are interpolated to `GRID` even ones between the bounds they share.
-    Rows are `coverage`, `risk` and `std` over the seeds, None of one.
+    If the runs' points of coverage differ, all curves are interpolated at `GRID` even points between the
+    bounds that they share. None if no run has the curve.
     """
-    drawn = _drawn(result, split, "risk_coverage", ("coverage", "risk"))
+    drawn = _drawn(result, split, lambda reading: reading.risk_coverage)
     if not drawn:
         return None
-    grid = _common_coverage([item["coverage"] for item in drawn])
-    risks = np.array([np.interp(grid, item["coverage"], item["risk"]) for item in drawn])  # (run, coverage)
+    grid = _common_coverage([np.array(item.coverage, dtype=np.float64) for item in drawn])
+    risks = np.array([np.interp(grid, item.coverage, item.risk) for item in drawn])  # (run, coverage)
     spreads = [spread_of(column) for column in risks.T]
-    rows = tuple(
-        {"coverage": float(coverage), "risk": spread.mean, "std": spread.std}
+    points = tuple(
+        RiskPoint(float(coverage), spread.mean, spread.std)
         for coverage, spread in zip(grid, spreads, strict=True)
         if spread is not None
     )
-    return Curve(rows, len(drawn), len(result.runs) - len(drawn))
+    return Curve(points, len(drawn), len(result.runs) - len(drawn))
 
 
-def _common_coverage(coverages: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _common_coverage(coverages: Sequence[Values]) -> Values:
     first = coverages[0]
     if all(np.array_equal(first, other) for other in coverages):
         return first
@@ -88,22 +112,18 @@ def _common_coverage(coverages: Sequence[NDArray[np.float64]]) -> NDArray[np.flo
     return np.linspace(lower, upper, GRID)
 
 
-def _drawn(result: Result, split: Split, name: str, keys: Sequence[str]) -> list[dict[str, NDArray[np.float64]]]:
-    """The arrays of one curve, of every run that has it at K′ with finite numbers only."""
-    found = (_curve_at(run, split, name, result) for run in result.runs)
-    arrays = [{key: np.array(item[key], dtype=np.float64) for key in keys} for item in found if _has(item, keys)]
-    return [item for item in arrays if all(len(array) and np.isfinite(array).all() for array in item.values())]
+def _drawn(result: Result, split: Split, part: Callable[[CurveReading], Drawn | None]) -> list[Drawn]:
+    """Return one curve of every run that has it at K′ with finite numbers of equal count."""
+    found = []
+    for run in result.runs:
+        with suppress(RecordError):
+            drawn = part(run.record.read_curves(split).at(result.eval_exits))
+            found += [drawn] if drawn is not None and _is_sound(drawn) else []
+    return found
 
 
-def _has(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
-    return all(key in item for key in keys) and len({len(item[key]) for key in keys}) == 1
-
-
-def _curve_at(run: RunRecord, split: Split, name: str, result: Result) -> dict[str, Any]:
-    """One curve of a run at K′; empty where it has none."""
-    with suppress(RecordError), run.expecting(run.CURVES):
-        drawn = run.read_json(run.CURVES).get(split, {})
-        by_exits: list[dict[str, Any]] = [{**drawn, "exits": result.exits}, *drawn.get("by_exits", ())]
-        at = next((item for item in by_exits if item["exits"] == result.eval_exits), {})
-        return {key: [float(value) for value in values] for key, values in at.get(name, {}).items()}
-    return {}
+def _is_sound(drawn: Reliability | RiskCoverage | Part) -> bool:
+    columns = [np.array(values, dtype=np.float64) for _, values in drawn]
+    return len({len(column) for column in columns}) == 1 and all(
+        len(column) and np.isfinite(column).all() for column in columns
+    )

@@ -1,4 +1,4 @@
-"""Depth preference over training: how much weight θ the inputs of an SAE give to each exit.
+"""Depth preference over training: how much weight θ the inputs of a network give to each exit.
 
 Runs may differ in their number of epochs. All are put on the progress of the longest, g / G for its
 epochs g = 1 … G: a shorter run is interpolated linearly between its own epochs and its start, where θ
@@ -8,17 +8,18 @@ is uniform because all exit logits are 0. Runs of G epochs are taken as they are
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.analysis.spread import spread_of
+from sae.analysis.statistics import spread_of
 from sae.core.errors import RecordError
-from sae.records.run import RunRecord
+from sae.records.run import Run
 
 Grouping = Literal["all", "inputs", "exits"]
-"""All runs together, by their N, or by the K they were trained for."""
+"""All runs together, by their N, or by their trained K."""
+Theta = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -33,53 +34,75 @@ class Preference:
 
     inputs: int
     exits: int
-    theta: NDArray[np.float64]
+    theta: Theta
 
     def group(self, by: Grouping) -> str:
-        """The group that it belongs to."""
+        """Return the group that it belongs to."""
         return {"all": "all", "inputs": f"N={self.inputs}", "exits": f"K={self.exits}"}[by]
 
 
-def read_preferences(runs: Iterable[RunRecord]) -> list[Preference]:
-    """Of every SAE run that finished and whose history can be read; others are left out."""
+@dataclass(frozen=True)
+class DepthPoint:
+    """Weight of one exit after one epoch, over the runs of a group.
+
+    Attributes:
+        group: `all`, `N=2`, `K=3` or `input 1`.
+        epoch: Epoch of the longest run.
+        progress: Share of the training done, in [0, 1].
+        exit: From 1, shallowest first.
+        mean: Mean over the runs; None without a finite number.
+        std: Standard deviation over the runs; None for one run.
+        runs: Number of runs that it is over.
+        left_out: Runs whose number is not finite.
+    """
+
+    group: str
+    epoch: int
+    progress: float
+    exit: int
+    mean: float | None
+    std: float | None
+    runs: int
+    left_out: int
+
+
+def read_preferences(runs: Iterable[Run]) -> list[Preference]:
+    """Read θ of every finished run that has exits and a readable history; others are left out."""
     found = []
     for run in runs:
-        with suppress(RecordError, KeyError, ValueError):  # a history without θ, or with something else than numbers
-            cell = run.config.method.grid_cell()
-            if cell is not None and run.is_finished:
-                theta = _theta(run.read_rows(run.HISTORY), cell[0], run.config.backbone.depth)
-                found.append(Preference(*cell, theta))
+        cell = run.config.method.grid_cell() if run.config else None
+        if run.config is None or cell is None or run.state != "finished":
+            continue
+        with suppress(RecordError, KeyError, ValueError):  # a history without θ, or with text instead of numbers
+            theta = _theta(run.record.read_rows(run.record.HISTORY), cell[0], run.config.backbone.depth)
+            found.append(Preference(*cell, theta))
     return found
 
 
-def depth_preference(preferences: Sequence[Preference], by: Grouping = "all") -> list[dict[str, Any]]:
-    """The mean over the inputs of each run, then mean and standard deviation over the runs of each group.
+def depth_preference(preferences: Sequence[Preference], by: Grouping = "all") -> list[DepthPoint]:
+    """Return the mean over the inputs of each run, then mean and deviation over the runs of each group.
 
-    Returns:
-        Rows `group` (`all`, `N=2` or `K=3`), `epoch` (of the longest run), `progress` (in [0, 1]), `exit` (from 1),
-        `mean`, `std` (None of one run), `runs` (that it is over) and `left_out` (for numbers that are not
-        finite). Exits that only deeper networks have are over these.
+    Exits that only deeper networks have are over these networks.
     """
-    groups: dict[str, list[NDArray[np.float64]]] = {}
+    groups: dict[str, list[Theta]] = {}
     for item in sorted(preferences, key=lambda item: item.inputs if by == "inputs" else item.exits):
         groups.setdefault(item.group(by), []).append(item.theta.mean(axis=1))
-    return _rows(groups, _most_epochs(preferences))
+    return _points(groups, _most_epochs(preferences))
 
 
-def input_preference(preferences: Sequence[Preference], inputs: int) -> list[dict[str, Any]]:
-    """The same for each input apart, of the runs with so many; groups are `input 1` … `input N`.
+def input_preference(preferences: Sequence[Preference], inputs: int) -> list[DepthPoint]:
+    """Return the same for each input by itself, over the runs with this many inputs.
 
-    Inputs are alike until training tells them apart, so that the first of one run has no more to do with the
-    first of another than with its second: look at one run, or at runs of one config, before saying that
-    inputs agree.
+    Inputs are alike until training makes them differ, so the first input of one run corresponds to any
+    input of another: look at one run, or at runs of one config, before concluding that inputs agree.
     """
     alike = [item for item in preferences if item.inputs == inputs]
     groups = {f"input {index + 1}": [item.theta[:, index] for item in alike] for index in range(inputs if alike else 0)}
-    return _rows(groups, _most_epochs(alike))
+    return _points(groups, _most_epochs(alike))
 
 
-def resample(theta: NDArray[np.float64], epochs: int) -> NDArray[np.float64]:
-    """θ (epoch, exit) of a run at the progress of another number of epochs.
+def resample(theta: Theta, epochs: int) -> Theta:
+    """Return θ (epoch, exit) of a run at the progress of another number of epochs.
 
     Example:
         >>> resample(np.array([[0.7, 0.3]]), 2).tolist()
@@ -98,28 +121,28 @@ def _most_epochs(preferences: Sequence[Preference]) -> int:
     return max((len(item.theta) for item in preferences), default=0)
 
 
-def _rows(groups: Mapping[str, Sequence[NDArray[np.float64]]], epochs: int) -> list[dict[str, Any]]:
-    rows = []
+def _points(groups: Mapping[str, Sequence[Theta]], epochs: int) -> list[DepthPoint]:
+    points = []
     for group, thetas in groups.items():
         common = [resample(theta, epochs) for theta in thetas]
         for exit_ in range(max(theta.shape[1] for theta in common)):
             having = [theta[:, exit_] for theta in common if exit_ < theta.shape[1]]
             for epoch in range(epochs):
-                place = {"epoch": epoch + 1, "progress": (epoch + 1) / epochs, "exit": exit_ + 1}
-                rows.append({"group": group, **place, **_over_runs([theta[epoch] for theta in having])})
-    return rows
+                values = [float(theta[epoch]) for theta in having]
+                points.append(_point(group, epoch + 1, (epoch + 1) / epochs, exit_ + 1, values))
+    return points
 
 
-def _over_runs(values: Sequence[float]) -> dict[str, Any]:
+def _point(group: str, epoch: int, progress: float, exit_: int, values: Sequence[float]) -> DepthPoint:
     spread = spread_of(values)
     if spread is None:
-        return {"mean": None, "std": None, "runs": 0, "left_out": len(values)}
-    left_out = spread.left_out
-    return {"mean": spread.mean, "std": spread.std, "runs": len(values) - left_out, "left_out": left_out}
+        return DepthPoint(group, epoch, progress, exit_, None, None, 0, len(values))
+    kept = len(values) - spread.left_out
+    return DepthPoint(group, epoch, progress, exit_, spread.mean, spread.std, kept, spread.left_out)
 
 
-def _theta(rows: Sequence[Mapping[str, str]], inputs: int, depth: int) -> NDArray[np.float64]:
-    """(epoch, input, exit) from the columns `theta_<input>_<exit>` of a history."""
+def _theta(rows: Sequence[Mapping[str, str]], inputs: int, depth: int) -> Theta:
+    """Return (epoch, input, exit) from the columns `theta_<input>_<exit>` of a history."""
     names = [[f"theta_{i}_{j}" for j in range(depth)] for i in range(inputs)]
     theta = np.array([[[float(row[name]) for name in line] for line in names] for row in rows], dtype=np.float64)
     if not len(theta):

@@ -1,4 +1,4 @@
-"""Points of several losses: which are worth having, how much they cover, and the one to pick.
+"""Pareto fronts, hypervolumes and knees of points in several losses.
 
 All functions take losses (point, objective), where less is better.
 """
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 Losses = NDArray[np.float64]
 
 FAR_OUT = 3.0
-"""Ranges between the quartiles beyond which a loss is an outlier."""
+"""Interquartile ranges above the third quartile beyond which a loss is an outlier."""
 
 
 def non_dominated(losses: Losses) -> NDArray[np.bool_]:
-    """Which points no other beats: none is at least as good in all objectives and better in one.
+    """Return which points are Pareto-optimal: no other is at least as good in all objectives and better in one.
 
-    Equal points do not beat each other. A point with a number that is not finite is never among them.
+    Equal points do not dominate each other. A point with a number that is not finite is never optimal.
 
     Example:
         >>> non_dominated(np.array([[1.0, 3.0], [2.0, 2.0], [3.0, 3.0], [np.nan, 0.0]])).tolist()
@@ -25,7 +25,7 @@ def non_dominated(losses: Losses) -> NDArray[np.bool_]:
     left = np.flatnonzero(np.isfinite(losses).all(axis=1))
     left = left[
         np.lexsort(losses[left].T[::-1])
-    ]  # by the first objective, then the next: none is beaten by a later one
+    ]  # by the first objective, then the next: a later point never dominates an earlier one
     while len(left):
         best = losses[left[0]]
         others = losses[left]
@@ -35,7 +35,7 @@ def non_dominated(losses: Losses) -> NDArray[np.bool_]:
 
 
 def ranks(losses: Losses) -> NDArray[np.int64]:
-    """0 for the points that none beats, 1 for those that none beats once these are gone, and so on.
+    """Return non-dominated ranks: 0 for the Pareto front, 1 for the front of the rest, and so on.
 
     Points with a number that is not finite come last.
 
@@ -54,10 +54,10 @@ def ranks(losses: Losses) -> NDArray[np.int64]:
 
 
 def spread_order(losses: Losses) -> NDArray[np.int64]:
-    """Indices of the points from the best rank to the worst; within a rank, each as far as can be from those before.
+    """Return indices of the points by rank; within a rank, each is the farthest from those before it.
 
-    So every beginning of the order covers the front as evenly as so few points can. The first of
-    a rank is its nearest to the ideal. Points with a number that is not finite come last, as they are.
+    So the first few of the order always cover the front evenly. The first point of a rank is the nearest
+    to the ideal. Points with a number that is not finite come last, in their own order.
 
     Example:
         >>> spread_order(np.array([[0.0, 1.0], [0.1, 0.8], [0.4, 0.4], [1.0, 0.0], [1.0, 1.0]])).tolist()
@@ -71,19 +71,19 @@ def spread_order(losses: Losses) -> NDArray[np.int64]:
 
 
 def _spread(members: NDArray[np.int64], scaled: Losses) -> NDArray[np.int64]:
-    """The members of one rank, the nearest to the ideal first, then always the one farthest from those taken."""
+    """Order the members of one rank: the nearest to the ideal first, then always the farthest from those taken."""
     points = scaled[members]
     order = [int(np.argmin(np.linalg.norm(points, axis=1)))]
     gaps = np.full(len(points), np.inf)
     while len(order) < len(points):
         gaps = np.minimum(gaps, np.linalg.norm(points - points[order[-1]], axis=1))
-        gaps[order] = -np.inf  # taken, also where another lies at the same place
+        gaps[order] = -np.inf  # taken, even if another point lies at the same place
         order.append(int(np.argmax(gaps)))
     return members[order]
 
 
 def normalised(losses: Losses, among: Losses | None = None) -> Losses:
-    """Losses from 0, the best of finite `among`, to 1, the worst; an objective that does not vary is 0."""
+    """Scale losses to 0 for the best and 1 for the worst of `among`; an objective that does not vary is 0."""
     among = losses if among is None else among
     finite = among[np.isfinite(among).all(axis=1)]
     if not len(finite):
@@ -95,11 +95,11 @@ def normalised(losses: Losses, among: Losses | None = None) -> Losses:
 
 
 def hypervolume(losses: Losses, reference: NDArray[np.float64]) -> float:
-    """The volume of what the points beat, up to a reference point.
+    """Return the volume that the points dominate, up to a reference point.
 
-    Exact, by what each point adds to those after it (While et al., A fast way of calculating exact
-    hypervolumes, 2012). Points that are not below the reference in every objective, or not finite,
-    add nothing.
+    The volume is exact: the sum of what each point adds to those after it (While et al., A fast way of
+    calculating exact hypervolumes, 2012). Points that are not below the reference in every objective,
+    or not finite, add nothing.
 
     Example:
         >>> hypervolume(np.array([[0.0, 0.5], [0.5, 0.0]]), np.ones(2))
@@ -110,7 +110,7 @@ def hypervolume(losses: Losses, reference: NDArray[np.float64]) -> float:
 
 
 def added_volume(point: Losses, losses: Losses, reference: NDArray[np.float64]) -> float:
-    """By how much a point (objective,) enlarges the hypervolume of others.
+    """Return by how much a point (objective,) enlarges the hypervolume of others.
 
     Example:
         >>> added_volume(np.array([0.5, 0.0]), np.array([[0.0, 0.5]]), np.ones(2))
@@ -123,7 +123,7 @@ def added_volume(point: Losses, losses: Losses, reference: NDArray[np.float64]) 
 
 
 def _volume(front: Losses, reference: NDArray[np.float64]) -> float:
-    """The hypervolume of points that differ and do not beat each other, the worst in the first objective first."""
+    """Return the hypervolume of a front without duplicates, sorted from the worst in the first objective."""
     if not len(front):
         return 0.0
     if front.shape[1] == 2:
@@ -136,7 +136,7 @@ def _volume(front: Losses, reference: NDArray[np.float64]) -> float:
 
 
 def _worth_keeping(points: Losses) -> Losses:
-    """Points that no other beats, each once, the worst in the first objective first."""
+    """Return the Pareto front without duplicates, sorted from the worst in the first objective."""
     if len(points) <= 1:
         return points
     left = points[np.lexsort(points.T[::-1])]
@@ -148,11 +148,11 @@ def _worth_keeping(points: Losses) -> Losses:
 
 
 def usual_worst(losses: Losses) -> NDArray[np.float64]:
-    """Per objective, the worst of finite points that is no outlier.
+    """Return, per objective, the worst finite loss that is not an outlier.
 
-    An outlier is what Tukey calls far out: more than 3 times the range between the quartiles above the
-    third quartile; the ends of a common front are not. Where only points equal to the best would be
-    left, the worst of all is taken. There must be a finite point.
+    An outlier is what Tukey calls far out: more than 3 interquartile ranges above the third quartile;
+    the ends of an ordinary front are not. If only points equal to the best would be left, the worst of
+    all is taken. There must be a finite point.
 
     Example:
         >>> usual_worst(np.array([[1.0], [2.0], [3.0], [4.0], [90.0]])).tolist()
@@ -166,18 +166,18 @@ def usual_worst(losses: Losses) -> NDArray[np.float64]:
 
 
 def knee(losses: Losses) -> int:
-    """The index of the point nearest to the ideal one, all objectives scaled to the range of the points.
+    """Return the index of the best compromise: the point nearest to the ideal, with all objectives scaled.
 
-    The ideal is the best of every objective at once, which no point reaches: the nearest
-    gives up least. Outliers do not stretch the range: one point that is far worse in an objective,
-    as a network read at a K it was not trained for may be, would make all others look alike in it.
-    Of points that are equally near the first is taken. There must be a point.
+    The ideal is the best of every objective at once, which no point reaches. Outliers do not stretch the
+    scale: one point that is far worse in an objective, such as a network read at a K it was not trained
+    for, would make all others look alike in it. Of equally near points the first is taken. There must be
+    a point.
 
     Example:
         >>> knee(np.array([[0.0, 1.0], [0.2, 0.2], [1.0, 0.0]]))
         1
     """
-    assert len(losses), "the knee of no points was asked for"
+    assert len(losses), "a knee needs a point"
     usable = np.isfinite(losses).all(axis=1)
     if not usable.any():
         return 0

@@ -1,73 +1,93 @@
-"""How far a study has come: what became of its trials, and how good the front was after each."""
+"""Progress of a study: how its trials ended, and how good the front was after each of them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sae.analysis.candidates import Candidate, losses_of
-from sae.analysis.grids import cell_of
 from sae.analysis.pareto import Losses, added_volume, non_dominated, normalised
 from sae.core.objectives import Limit, Objective
-from sae.records.run import STATES
-from sae.records.study import DAMAGED, UNFINISHED, Trial
+from sae.records.evaluation import Json
+from sae.records.run import ENDINGS, Run
 
 REFERENCE = 1.1
-"""Of normalised losses: a little beyond the worst, so that the worst of one objective still counts in the others."""
+"""Of normalised losses: a little beyond the worst, so that the worst in one objective still counts in the others."""
 EXACT = 3
-"""Objectives up to which the volume is computed; of more it is estimated."""
+"""Number of objectives up to which the volume is exact; for more it is estimated."""
 SAMPLED = 2**16
-"""Places at which it is."""
+"""Points at which the volume is estimated."""
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """The front after a trial ended.
+
+    Attributes:
+        trial: The trial.
+        ended: When it ended, in seconds since 1970.
+        trials: Trials that have ended so far.
+        hypervolume: Share of the space of losses that the front covers, in [0, 1].
+    """
+
+    trial: str
+    ended: float
+    trials: int
+    hypervolume: float
+
+    def describe(self) -> Json:
+        """Return it as JSON."""
+        return asdict(self)
 
 
 def hypervolume_history(
-    trials: Iterable[Trial],
+    runs: Iterable[Run],
     found: Sequence[Candidate],
     objectives: Sequence[Objective],
     limits: Sequence[Limit] = (),
     among: Sequence[Candidate] | None = None,
-) -> list[dict[str, Any]]:
-    """After each trial that ended, the share of the space of losses that the front so far covers.
+) -> list[Milestone]:
+    """Return, after each trial that ended, the share of the space of losses that the front covers.
 
     Losses are scaled from the best to the worst of all candidates of the study, costs by their
-    logarithm, so that the numbers of one study may be compared over time and over its methods,
-    but not with those of another study, nor with those of the same study before it went on. Of more than
-    three objectives it is an estimate.
+    logarithm. So numbers of one study can be compared over time and over its methods, but not with
+    those of another study, nor with those of the same study before it went on. For more than three
+    objectives the share is an estimate.
 
     Args:
-        trials: Those that count, in any order; unfinished ones are left out.
+        runs: The trials that count, in any order; unfinished ones are left out.
         found: Their candidates.
-        objectives: What spans the space.
+        objectives: The axes of the space.
         limits: Candidates that break one add nothing.
         among: The candidates that losses are scaled by; by default `found`.
 
     Returns:
-        Rows `trial`, `ended`, `trials` (ended so far) and `hypervolume`, in [0, 1] and never falling.
+        Milestones whose hypervolume never falls.
     """
-    ended = sorted((trial for trial in trials if trial.state in STATES), key=_ended)
+    ended = sorted((run for run in runs if run.state in ENDINGS), key=lambda run: run.ended)
     scaled = normalised(losses_of(found, objectives), losses_of(found if among is None else among, objectives))
     points: dict[Path, list[int]] = {}
     for index, item in enumerate(found):
         if item.keeps(limits):
-            points.setdefault(item.trial.run.path, []).append(index)
+            points.setdefault(item.run.record.path, []).append(index)
     covered = (ExactShare if len(objectives) <= EXACT else SampledShare)(len(objectives))
-    rows = []
-    for count, trial in enumerate(ended, start=1):
-        covered.add(scaled[points.get(trial.run.path, [])])
-        rows.append({"trial": trial.name, "ended": _ended(trial), "trials": count, "hypervolume": covered.share})
-    return rows
+    milestones = []
+    for count, run in enumerate(ended, start=1):
+        covered.add(scaled[points.get(run.record.path, [])])
+        milestones.append(Milestone(run.label, run.ended, count, covered.share))
+    return milestones
 
 
 class ExactShare:
-    """The share of the space that points cover, to the last digit: time grows fast with the number of objectives."""
+    """The exact share of the space that points cover; its time grows fast with the number of objectives."""
 
     def __init__(self, num_objectives: int) -> None:
         self.front, self.volume = np.zeros((0, num_objectives)), 0.0
         self.reference = np.full(num_objectives, REFERENCE)
 
     def add(self, points: Losses) -> None:
-        """Count in points (point, objective) of normalised losses."""
+        """Add points (point, objective) of normalised losses."""
         for point in points:
             self.volume += added_volume(point, self.front, self.reference)
             self.front = np.vstack([self.front, point])
@@ -75,14 +95,14 @@ class ExactShare:
 
     @property
     def share(self) -> float:
-        """Of all that is better than the reference."""
+        """Share of everything that is better than the reference."""
         return min(1.0, self.volume / float(np.prod(self.reference)))
 
 
 class SampledShare:
-    """The same, estimated on a fixed sample of the space: of 7 objectives and 75 points exact volumes take minutes.
+    """The share estimated on a fixed sample of the space, with a standard error of at most 0.002.
 
-    The standard error is at most 0.002.
+    For 75 points in 7 objectives the exact volume takes minutes.
     """
 
     def __init__(self, num_objectives: int) -> None:
@@ -90,36 +110,47 @@ class SampledShare:
         self.is_covered = np.zeros(SAMPLED, dtype=bool)
 
     def add(self, points: Losses) -> None:
-        """Count in points (point, objective) of normalised losses."""
+        """Add points (point, objective) of normalised losses."""
         for point in points[np.isfinite(points).all(axis=1)]:
             self.is_covered |= (self.places >= point).all(axis=1)
 
     @property
     def share(self) -> float:
-        """Of all that is better than the reference."""
+        """Share of everything that is better than the reference."""
         return float(self.is_covered.mean())
 
 
-def _ended(trial: Trial) -> float:
-    return float((trial.run.status or {}).get("ended", 0.0))
-
-
-def trial_counts(trials: Iterable[Trial]) -> dict[str, dict[str, int]]:
-    """By method, how many trials finished, were stopped early, failed, or are unfinished."""
+def trial_counts(runs: Iterable[Run]) -> dict[str, dict[str, int]]:
+    """Count by method how many trials finished, were stopped early, failed, are unfinished or damaged."""
     counts: dict[str, dict[str, int]] = {}
-    for trial in trials:
-        states = counts.setdefault(trial.method, dict.fromkeys((*STATES, UNFINISHED, DAMAGED), 0))
-        states[trial.state] += 1
+    for run in runs:
+        states = counts.setdefault(run.method, dict.fromkeys((*ENDINGS, "unfinished", "damaged"), 0))
+        states[run.state] += 1
     return counts
 
 
-def grid_counts(trials: Iterable[Trial]) -> list[dict[str, int]]:
-    """Rows `inputs`, `exits`, `trials`, `finished`: how often an SAE of N inputs and K exits was tried."""
-    cells: dict[tuple[int, int], dict[str, int]] = {}
-    for trial in trials:
-        cell = cell_of(trial.run.config)
+@dataclass(frozen=True)
+class CellCount:
+    """How often N inputs and K exits were tried."""
+
+    inputs: int
+    exits: int
+    trials: int
+    finished: int
+
+    def describe(self) -> Json:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+def grid_counts(runs: Iterable[Run]) -> list[CellCount]:
+    """Count the trials of every N and K that was tried, by N and K."""
+    cells: dict[tuple[int, int], list[Run]] = {}
+    for run in runs:
+        cell = run.config.method.grid_cell() if run.config else None
         if cell is not None:
-            counts = cells.setdefault(cell, {"trials": 0, "finished": 0})
-            counts["trials"] += 1
-            counts["finished"] += trial.state == "finished"
-    return [{"inputs": inputs, "exits": exits, **cells[inputs, exits]} for inputs, exits in sorted(cells)]
+            cells.setdefault(cell, []).append(run)
+    return [
+        CellCount(*cell, len(cells[cell]), sum(run.state == "finished" for run in cells[cell]))
+        for cell in sorted(cells)
+    ]

@@ -1,184 +1,214 @@
-"""What configurations come to over seeds: the one road from runs to means and spreads."""
+"""Results: configurations over seeds, the one road from runs to means and spreads."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from sae.analysis.candidates import SHIFTED_TEST, check_report, kind_of, measured_costs, summary
-from sae.analysis.spread import Spread as Spread  # whoever reads results finds it here
-from sae.analysis.spread import spread_of, spreads_of
+from sae.analysis.candidates import Candidate
+from sae.analysis.statistics import Spread, spread_of, spreads_of
 from sae.config.run import RunConfig
-from sae.core.errors import RecordError
-from sae.core.objectives import COSTS
-from sae.records.run import RunRecord
-from sae.records.study import Derived, StudyRecord
+from sae.records.evaluation import ShiftReading
+from sae.records.run import Run, RunRecord, read_run
+from sae.records.study import ConfirmedItem, MeanAndStd, StudyRecord
 
-Split = Literal["val", "test"]
-"""What every finished run is evaluated on."""
-Where = Literal["test", "shift"]
-"""On the test split as it is, or on its 95 corrupted versions."""
+Tested = Literal["test", "shift"]
+"""The test split, clean or as the mean over its 95 corrupted versions."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A configuration at K′ exits, over runs that differ only in their seed; at least one of them finished.
+    """A configuration at K′ exits over runs that differ only in their seed; at least one finished.
 
     Attributes:
         label: `sae/17`, or the names of the run folders.
-        method: What was trained.
-        kind: The class of method, see `kind_of`.
-        config: How it was trained, with the seed of one of the runs.
-        settings: What people tell it from others by.
-        exits: K, exits per input that it was trained for; 1 for methods without exits.
-        eval_exits: K′, exits per input that it predicts with.
-        active: How many inputs use each exit then, in the first run; other seeds may choose otherwise.
-        runs: Those that finished and can be read.
-        failed: How many others there are.
+        config: How it was trained, with the seed of the first run.
+        exits: K, the number of exits per input that it was trained for; 1 for methods without exits.
+        eval_exits: K′, the number of exits per input that it predicts with.
+        active: Number of inputs that use each exit in the first run; other seeds may use others.
+        runs: The runs that finished and can be read.
+        failed: Number of other runs.
         test: Metrics on the test split.
-        costs: Counted and, where that was asked for, measured.
-        seconds: Of training.
-        shift: Mean over the corrupted sets; the standard deviation is over seeds. None if no run was measured so.
-        shift_over_sets: The same means; the standard deviation is over the sets, mean of the seeds'.
-        shift_runs: How many of the runs `shift` is over.
+        costs: Counted and, if that was asked for, measured costs.
+        seconds: Training time.
+        shifted: Readings on the corrupted test sets, one per run that has them.
+        shift: Means over the corrupted test sets, spread over seeds; None if no run has them.
     """
 
     label: str
-    method: str
-    kind: str
     config: RunConfig
-    settings: str
     exits: int
     eval_exits: int
     active: tuple[int, ...]
-    runs: tuple[RunRecord, ...]
+    runs: tuple[Run, ...]
     failed: int
-    test: dict[str, Spread]
-    costs: dict[str, Spread]
+    test: Mapping[str, Spread]
+    costs: Mapping[str, Spread]
     seconds: Spread | None = None
-    shift: dict[str, Spread] | None = None
-    shift_over_sets: dict[str, Spread] | None = None
-    shift_runs: int = 0
+    shifted: tuple[ShiftReading, ...] = ()
+    shift: Mapping[str, Spread] | None = None
 
-    def get(self, name: str, where: Where = "test") -> Spread | None:
-        """A metric, measured there, or a cost, which is the same everywhere; None if it was not recorded."""
-        measured = self.test if where == "test" else self.shift or {}
-        return self.costs[name] if name in self.costs else measured.get(name)
+    @property
+    def method(self) -> str:
+        """The name of its method."""
+        return self.config.method.name
+
+    @property
+    def kind(self) -> str:
+        """The class of methods it belongs to."""
+        return self.config.kind
+
+    @property
+    def settings(self) -> str:
+        """The settings that distinguish it, `N=2 K=3 W=4`."""
+        return self.config.summary
+
+    @property
+    def has_exits(self) -> bool:
+        """Whether it can be read at several numbers of exits."""
+        return self.config.method.has_exits
+
+    def get(self, name: str, where: Tested = "test") -> Spread | None:
+        """Return a metric on the clean or corrupted test split, or a cost; None if it was not measured."""
+        if name in self.costs:
+            return self.costs[name]
+        return (self.test if where == "test" else self.shift or {}).get(name)
+
+    def std_over_sets(self) -> dict[str, Spread]:
+        """Return the standard deviations over the corrupted sets, each with its mean and spread over seeds."""
+        return spreads_of(item.std_over_sets for item in self.shifted)
+
+    def shift_over_sets(self) -> dict[str, Spread]:
+        """Return the means under shift with the standard deviation over sets (its mean over seeds)."""
+        stds = self.std_over_sets()
+        return {key: Spread(value.mean, stds[key].mean) for key, value in (self.shift or {}).items() if key in stds}
 
 
-def study_results(record: StudyRecord) -> list[Result]:
-    """What a study has confirmed, in the order of its `confirmed.json`; nothing if it has not.
+@dataclass(frozen=True)
+class SetMeans:
+    """One corrupted test set: means over the seeds of a configuration."""
 
-    Runs are looked for in the study folder, wherever that is now. Configurations of which no run
-    finished are left out, `unconfirmed` names them.
-    """
+    corruption: str
+    severity: int
+    metrics: Mapping[str, float]
+
+
+def means_by_set(result: Result) -> list[SetMeans]:
+    """Return every corrupted test set with the mean of each metric over seeds."""
+    values = [{(item.corruption, item.severity): item.metrics for item in run.sets} for run in result.shifted]
+    places = dict.fromkeys(place for found in values for place in found)
     return [
-        make_result(label, runs, failed, eval_exits)
-        for label, eval_exits, runs, failed in _confirmed_runs(record)
-        if runs
+        SetMeans(*place, {key: spread.mean for key, spread in spreads.items()})
+        for place in places
+        if (spreads := spreads_of(found[place] for found in values if place in found))
     ]
 
 
-def unconfirmed(record: StudyRecord) -> list[str]:
-    """Configurations that were to be confirmed, but no run of which finished and can be read."""
-    return list(dict.fromkeys(label for label, _, runs, _ in _confirmed_runs(record) if not runs))
+def study_results(record: StudyRecord) -> tuple[list[Result], list[str]]:
+    """Return what a study has confirmed, in the order of its `confirmed.json`, and what it has not.
 
-
-def run_results(runs: Sequence[RunRecord]) -> list[Result]:
-    """Loose runs at the K that they were trained for; those that differ only in their seed are one result.
-
-    A seed counts once, however many runs there are of it: they are the same. Seeds without a run that finished and
-    can be read count as failed where others of the same config have one.
+    Runs are looked for in the study folder, wherever that is now. Configurations without a finished
+    run are the second part.
     """
-    groups: dict[str, dict[int, RunRecord | None]] = {}
-    for run in runs:
-        with suppress(RecordError):
-            config = run.config
-            seeds = groups.setdefault(config.model_copy(update={"seed": 0}).model_dump_json(), {})
-            seeds[config.seed] = seeds.get(config.seed) or (run if is_whole(run) else None)
+    confirmed = record.read_confirmed()
+    if confirmed is None:
+        return [], []
+    results, missing = [], []
+    for item in confirmed.front:
+        runs = [read_run(record.confirmed_run(Path(item.run), seed), with_shift=True) for seed in confirmed.seeds]
+        whole = usable(runs, item.eval_exits)
+        if whole:
+            results.append(make_result(item.trial, whole, len(runs) - len(whole), item.eval_exits))
+        else:
+            missing.append(item.trial)
+    return results, list(dict.fromkeys(missing))
+
+
+def run_results(records: Iterable[RunRecord]) -> list[Result]:
+    """Return loose runs at their trained K; runs that differ only in their seed are one result.
+
+    A seed counts once, however many runs it has, because they are the same. A seed without a readable
+    finished run counts as failed if another seed of the same config has one.
+    """
+    groups: dict[str, dict[int, Run | None]] = {}
+    for run in (read_run(record, with_shift=True) for record in records):
+        if run.config is not None:
+            seeds = groups.setdefault(run.config.model_copy(update={"seed": 0}).model_dump_json(), {})
+            seeds[run.config.seed] = seeds.get(run.config.seed) or (run if run.evaluation else None)
     wholes = [([run for run in seeds.values() if run], len(seeds)) for seeds in groups.values()]
     kept = [(whole, total) for whole, total in wholes if whole]
     labels = _labels([whole for whole, _ in kept])
-    return [
-        make_result(label, whole, total - len(whole), trained_exits(whole[0].config))
-        for label, (whole, total) in zip(labels, kept, strict=True)
-    ]
+    return [make_result(label, whole, total - len(whole)) for label, (whole, total) in zip(labels, kept, strict=True)]
 
 
-def make_result(label: str, runs: Sequence[RunRecord], failed: int, eval_exits: int) -> Result:
-    """One configuration at K′ exits.
+def make_result(label: str, runs: Sequence[Run], failed: int, eval_exits: int | None = None) -> Result:
+    """Make one configuration at K′ exits into a result.
 
     Args:
         label: What it is called.
-        runs: Finished ones that differ in their seed; at least one.
-        failed: How many did not finish.
-        eval_exits: K′.
+        runs: Finished runs that differ in their seed, read with shift; at least one.
+        failed: Number of runs that did not finish.
+        eval_exits: K′; by default the trained K.
     """
-    assert runs, f"{label} has no finished run to make a result of"
-    config, items = runs[0].config, [found_at(run.report("test"), eval_exits) or {} for run in runs]
-    shifted = under_shift(runs, eval_exits)
-    shift, std_over_sets = spreads_of(item["metrics"] for item in shifted), stds_over_sets(shifted)
-    over_sets = {key: Spread(shift[key].mean, std_over_sets[key].mean) for key in shift if key in std_over_sets}
+    assert runs, f"{label} has no finished run"
+    config, first = runs[0].config, runs[0].evaluation
+    assert config is not None and first is not None, f"{label} must have finished"  # noqa: PT018
+    found = [run.evaluation for run in runs if run.evaluation is not None]
+    at = first.exits if eval_exits is None else eval_exits
+    shifted = tuple(reading for item in found if (reading := item.shift_at(at)) is not None)
     return Result(
         label=label,
-        method=config.method.name,
-        kind=kind_of(config),
         config=config,
-        settings=summary(config),
-        exits=trained_exits(config),
-        eval_exits=eval_exits,
-        active=tuple(items[0].get("active", ())),
+        exits=first.exits,
+        eval_exits=at,
+        active=first.test.at(at).active,
         runs=tuple(runs),
         failed=failed,
-        test=spreads_of(item.get("metrics", {}) for item in items),
-        costs=spreads_of(_costs(run, item) for run, item in zip(runs, items, strict=True)),
-        seconds=spread_of((run.status or {}).get("seconds", 0.0) for run in runs),
-        shift=shift if shifted else None,
-        shift_over_sets=over_sets if shifted else None,
-        shift_runs=len(shifted),
+        test=spreads_of(item.test.at(at).metrics for item in found),
+        costs=spreads_of(item.costs(at) for item in found),
+        seconds=spread_of(run.seconds or 0.0 for run in runs),
+        shifted=shifted,
+        shift=spreads_of(item.metrics for item in shifted) if shifted else None,
     )
 
 
-def under_shift(runs: Iterable[RunRecord], eval_exits: int) -> list[dict[str, Any]]:
-    """What runs measured on the corrupted test sets at K′ exits, of those that did and whose files can be read."""
-    found = []
-    for run in runs:
-        with suppress(RecordError):
-            item = shifted_at(run, eval_exits)
-            found += [item] if item is not None else []
-    return found
+def usable(runs: Iterable[Run], eval_exits: int) -> list[Run]:
+    """Return the runs that finished and were read at K′ exits."""
+    return [run for run in runs if run.evaluation is not None and eval_exits in run.evaluation.eval_exits]
 
 
-def shifted_at(run: RunRecord, eval_exits: int) -> dict[str, Any] | None:
-    """What a run measured on the corrupted test sets at K′ exits; None if it did not."""
-    if not (run.path / SHIFTED_TEST).exists():
-        return None
-    with run.expecting(SHIFTED_TEST):
-        item = found_at(run.read_json(SHIFTED_TEST), eval_exits)
-        return None if item is None else {**item, "metrics": dict(item["metrics"])}
+def summarise(candidate: Candidate, runs: Sequence[Run]) -> ConfirmedItem:
+    """Summarise a candidate over runs on other seeds, for `confirmed.json`.
 
-
-def stds_over_sets(shifted: Iterable[Mapping[str, Any]]) -> dict[str, Spread]:
-    """Standard deviations over the corrupted sets, each with its mean and spread over seeds."""
-    return spreads_of(item.get("std_over_sets", {}) for item in shifted)
-
-
-def found_at(report: Mapping[str, Any], eval_exits: int) -> dict[str, Any] | None:
-    """What a report says of K′ exits; older ones may say it only of the trained K."""
-    for item in (*report.get("by_exits", ()), report):
-        if item.get("exits") == eval_exits:
-            return dict(item)
-    return None
-
-
-def trained_exits(config: RunConfig) -> int:
-    """K, exits per input that a network is trained for; 1 for methods without exits."""
-    return config.method.trained_exits
+    Runs that failed, or that cannot be read, are counted but not used.
+    """
+    finished = usable(runs, candidate.eval_exits)
+    failed = len(runs) - len(finished)
+    result = make_result(candidate.label, finished, failed, candidate.eval_exits) if finished else None
+    has_shift = result is not None and result.shift is not None
+    return ConfirmedItem(
+        trial=candidate.label,
+        run=str(candidate.run.record.path),
+        method=candidate.method,
+        kind=candidate.kind,
+        exits=candidate.exits,
+        eval_exits=candidate.eval_exits,
+        active=candidate.active,
+        settings=candidate.config.summary,
+        values=candidate.values,
+        confirmed_in=tuple(sorted(str(run.record.path) for run in runs)),
+        seeds=len(finished),
+        failed=failed,
+        test=_kept(result.test if result else {}),
+        costs=_kept(result.costs if result else {}),
+        shift=_kept(result.shift) if result and result.shift is not None else None,
+        shift_std_over_sets=_kept(result.std_over_sets()) if result and has_shift else None,
+        seconds=_mean_and_std(result.seconds) if result and result.seconds else None,
+    )
 
 
 def headline(task: str, data_name: str) -> tuple[str, ...]:
-    """The metrics that come first: quality, calibration, and the likelihood that is both.
+    """Return the metrics that come first: quality, calibration, and the likelihood, which measures both.
 
     Example:
         >>> headline("classification", "bloodmnist"), headline("regression", "retinamnist")
@@ -189,50 +219,17 @@ def headline(task: str, data_name: str) -> tuple[str, ...]:
     return ("accuracy", "ece", "nll") if data_name == "tinyimagenet" else ("f1", "cc_ece", "nll")
 
 
-def is_whole(run: RunRecord) -> bool:
-    """Whether a run finished and all that a result needs of it can be read."""
-    try:
-        if not run.is_finished:
-            return False
-        check_report(run, "test")
-        _ = run.config, measured_costs(run)
-    except RecordError:
-        return False
-    return True
+def _kept(spreads: Mapping[str, Spread]) -> dict[str, MeanAndStd]:
+    return {key: _mean_and_std(spread) for key, spread in spreads.items()}
 
 
-def usable(runs: Iterable[RunRecord], eval_exits: int) -> list[RunRecord]:
-    """Those of some runs that a result at K′ exits can be made of."""
-    return [run for run in runs if is_whole(run) and found_at(run.report("test"), eval_exits)]
+def _mean_and_std(spread: Spread) -> MeanAndStd:
+    return MeanAndStd(mean=spread.mean, std=spread.std)
 
 
-def _confirmed_runs(record: StudyRecord) -> list[tuple[str, int, list[RunRecord], int]]:
-    """By configuration of `confirmed.json`: its label, K′, the runs that can be used, and how many others."""
-    if not (record.path / record.CONFIRMED).exists():
-        return []
-    folder = Derived(record.path)
-    confirmed = folder.read_json(record.CONFIRMED)
-    with folder.expecting(record.CONFIRMED):
-        return [_runs_of(item, confirmed["seeds"], record) for item in confirmed["front"]]
-
-
-def _runs_of(
-    item: Mapping[str, Any], seeds: Sequence[int], record: StudyRecord
-) -> tuple[str, int, list[RunRecord], int]:
-    method, folder = Path(item["run"]).parts[-2:]  # the rest of the path is where the study was once
-    place = record.path / record.CONFIRM / method / folder
-    runs = [RunRecord(place / f"seed-{seed}") for seed in seeds]
-    whole = usable(runs, item["eval_exits"])
-    label = item.get("trial") or f"{method}/{int(folder.split('-')[0])}"
-    return label, item["eval_exits"], whole, len(runs) - len(whole)
-
-
-def _costs(run: RunRecord, item: Mapping[str, Any]) -> dict[str, float]:
-    return {key: item[key] for key in COSTS if key in item} | measured_costs(run).get(item.get("exits", 0), {})
-
-
-def _labels(groups: Sequence[Sequence[RunRecord]]) -> list[str]:
-    """The folder names of each group, behind those of their parents where that leaves two alike."""
-    short = [", ".join(run.path.name for run in group) for group in groups]
-    parents = [", ".join(dict.fromkeys(run.path.absolute().parent.name for run in group)) for group in groups]
+def _labels(groups: Sequence[Sequence[Run]]) -> list[str]:
+    """Name each group by its folders, and by their parents too where two groups would share a name."""
+    paths = [[run.record.path for run in group] for group in groups]
+    short = [", ".join(path.name for path in group) for group in paths]
+    parents = [", ".join(dict.fromkeys(path.absolute().parent.name for path in group)) for group in paths]
     return [name if short.count(name) == 1 else f"{parent}/{name}" for name, parent in zip(short, parents, strict=True)]

@@ -1,90 +1,40 @@
-"""All runs below a folder, whoever made them: what each is, how far it came, and its main numbers."""
+"""Lists of runs: all runs below a folder, filtered and sorted."""
 
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from sae.analysis.candidates import kind_of, summary
-from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, RecordError, did_you_mean
 from sae.core.objectives import COSTS, METRICS, Quantity
-from sae.records.run import STATES, RunRecord
-from sae.records.study import DAMAGED, UNFINISHED, state_of
+from sae.records.evaluation import Json
+from sae.records.run import STATES, Run, RunRecord, read_run
 
-RUNNING = "running"
-RUN_STATES = (*STATES, RUNNING, UNFINISHED, DAMAGED)
 TEXTS = ("run", "state", "data", "method", "kind", "settings")
+FACTS: dict[str, Quantity] = {
+    "seed": Quantity(),
+    "epochs": Quantity(maximise=True),
+    "seconds": Quantity(),
+    "ended": Quantity(maximise=True),
+}
+"""Numbers of a run beside metrics and costs; the newest run is the best."""
 
 
-def numbers() -> dict[str, Quantity]:
-    """Return the numbers that runs can be sorted by, with their directions; the newest run is the best."""
-    return {
-        **{entry.key: entry for entry in METRICS},
-        **COSTS,
-        "seed": Quantity(),
-        "epochs": Quantity(maximise=True),
-        "seconds": Quantity(),
-        "ended": Quantity(maximise=True),
-    }
+def sortable_numbers() -> dict[str, Quantity]:
+    """Return every number that runs can be sorted by."""
+    return {**{entry.key: entry for entry in METRICS}, **COSTS, **FACTS}
 
 
-@dataclass(frozen=True)
-class ListedRun:
-    """One run folder.
-
-    Attributes:
-        record: The folder.
-        state: How it ended, else `running`, `unfinished` or `damaged`.
-        config: Its settings; None if these are damaged.
-        epochs: How many are done.
-        values: Metrics on the test set at the trained number of exits, and costs.
-        seconds: Time spent training.
-        ended: When, in seconds since 1970.
-        error: Why it has no numbers, if that was recorded.
-    """
-
-    record: RunRecord
-    state: str
-    config: RunConfig | None = None
-    epochs: int = 0
-    values: dict[str, float] = field(default_factory=dict)
-    seconds: float | None = None
-    ended: float | None = None
-    error: str | None = None
-
-    def describe(self) -> dict[str, Any]:
-        """As JSON; the run by its path."""
-        config = self.config
-        return {
-            "run": str(self.record.path),
-            "state": self.state,
-            "data": config and config.data.name,
-            "method": config and config.method.name,
-            "kind": config and kind_of(config),
-            "settings": config and summary(config),
-            "seed": config and config.seed,
-            "epochs": self.epochs,
-            "planned_epochs": config and config.train.epochs,
-            "metrics": {key: value for key, value in self.values.items() if key not in COSTS},
-            **{key: self.values.get(key) for key in COSTS},
-            "seconds": self.seconds,
-            "ended": self.ended,
-            "error": self.error,
-        }
-
-
-def list_runs(folder: Path) -> list[ListedRun]:
-    """All runs below a folder, those of studies too, by their paths."""
+def list_runs(folder: Path) -> list[Run]:
+    """Read all runs below a folder, those of studies too, by their paths."""
     if not folder.is_dir():
-        raise RecordError(f"runs are looked for below a folder, however {folder} is none")
+        raise RecordError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}")
     return [look_at(record) for record in find_runs(folder)]
 
 
 def find_runs(folder: Path) -> Iterator[RunRecord]:
-    """Every run folder at or below a folder; hidden folders and links are passed over."""
+    """Yield every run folder at or below a folder; hidden folders and links are skipped."""
     for path, folders, files in os.walk(folder):
         if RunRecord.CONFIG in files and _is_run(Path(path) / RunRecord.CONFIG):
             folders.clear()
@@ -100,49 +50,60 @@ def _is_run(config: Path) -> bool:
         return False
 
 
-def look_at(record: RunRecord) -> ListedRun:
-    """What a run's files say; a damaged file is told, not raised."""
-    state, config, status = state_of(record), None, {}
-    try:
-        config, status = record.config, record.status or {}
-        values = _test_values(record) if state == "finished" else {}
-    except RecordError as error:
-        return ListedRun(record, DAMAGED, config, error=str(error))
-    if state == UNFINISHED and record.is_busy:
-        state = RUNNING
-    epochs = config.train.epochs if state == "finished" else _num_epochs(record)
-    times = status.get("seconds"), status.get("ended")
-    return ListedRun(record, state, config, epochs, values, *times, status.get("error"))
+def look_at(record: RunRecord) -> Run:
+    """Read a run; one that a process works on is `running`."""
+    run = read_run(record)
+    return replace(run, state="running") if run.state == "unfinished" and record.is_busy() else run
 
 
-def _test_values(record: RunRecord) -> dict[str, float]:
-    report = record.report("test")
-    try:
-        item = next(item for item in report["by_exits"] if item["exits"] == report["exits"])
-        return {**item["metrics"], **{key: item[key] for key in COSTS if key in item}}
-    except (KeyError, TypeError, StopIteration):
-        what = f"{record.path / record.METRICS} must hold what was measured at the trained number of exits"
-        raise RecordError(f"{what}, however it does not: {record.ADVICE}") from None
+def values_on_test(run: Run) -> dict[str, float]:
+    """Return the metrics on the test split at the trained K, and the costs; empty without a result."""
+    if run.evaluation is None:
+        return {}
+    reading = run.evaluation.test.chosen
+    return {**reading.metrics, **reading.costs}
 
 
-def _num_epochs(record: RunRecord) -> int:
-    """Rows of the history, which are only counted."""
-    path = record.path / record.HISTORY
-    return max(0, path.read_bytes().count(b"\n") - 1) if path.is_file() else 0
+def describe(run: Run) -> Json:
+    """Return a run as JSON, by its path."""
+    config, values = run.config, values_on_test(run)
+    return {
+        "run": str(run.record.path),
+        "state": run.state,
+        "data": config and config.data.name,
+        "method": config and config.method.name,
+        "kind": config and config.kind,
+        "settings": config and config.summary,
+        "seed": config and config.seed,
+        "epochs": num_epochs(run),
+        "planned_epochs": config and config.train.epochs,
+        "metrics": {key: value for key, value in values.items() if key not in COSTS},
+        **{key: values.get(key) for key in COSTS},
+        "seconds": run.seconds,
+        "ended": run.status and run.status.ended,
+        "error": run.error,
+    }
+
+
+def num_epochs(run: Run) -> int:
+    """Return how many epochs are done; 0 for a damaged run."""
+    if run.state == "damaged" or run.config is None:
+        return 0
+    return run.config.train.epochs if run.state == "finished" else run.record.count_epochs()
 
 
 def select_runs(
-    runs: Sequence[ListedRun], states: Sequence[str] | None = None, methods: Sequence[str] | None = None
-) -> list[ListedRun]:
-    """Those in one of the states and of one of the methods, which may be given by class, `EE`; None for all.
+    runs: Sequence[Run], states: Sequence[str] | None = None, methods: Sequence[str] | None = None
+) -> list[Run]:
+    """Return the runs in one of the states and of one of the methods or classes (`EE`); None for all.
 
     A method is known if any of the runs is of it.
     """
     names = sorted({name for run in runs for name in _names(run)})
     for name in states or ():
-        _check_known("a state", name, RUN_STATES)
+        _check_known("state", name, STATES)
     for name in (methods or ()) if names else ():
-        _check_known("a method of these runs", name, names)
+        _check_known("method", name, names)
     return [
         run
         for run in runs
@@ -150,32 +111,33 @@ def select_runs(
     ]
 
 
-def _names(run: ListedRun) -> set[str]:
-    return {run.config.method.name, kind_of(run.config)} if run.config else set()
+def _names(run: Run) -> set[str]:
+    return {run.config.method.name, run.config.kind} if run.config else set()
 
 
-def sort_runs(runs: Sequence[ListedRun], column: str) -> list[ListedRun]:
-    """By a text, or by a number with the best first; equals stay as they are.
+def sort_runs(runs: Sequence[Run], column: str) -> list[Run]:
+    """Sort by a text, or by a number with the best first; equals keep their order.
 
     Runs without a number, or with one that is not finite, come last.
     """
-    known = numbers()
-    _check_known("what runs are sorted by", column, (*TEXTS, *known))
-    sign = -1 if column in known and known[column].maximise else 1
-    keyed = [(run, _sortable(value_of(run, column))) for run in runs]
-    there = [(run, value) for run, value in keyed if value is not None]
-    there.sort(key=lambda pair: pair[1] if column in TEXTS else sign * pair[1])
-    return [run for run, _ in there] + [run for run, value in keyed if value is None]
+    numbers = sortable_numbers()
+    _check_known("the column to sort by", column, (*TEXTS, *numbers))
+    if column in TEXTS:
+        texts = [(run, text) for run in runs if isinstance(text := describe(run)[column], str)]
+        found = [run for run, _ in sorted(texts, key=lambda pair: pair[1])]
+    else:
+        sign = -1 if numbers[column].maximise else 1
+        values = [(run, value) for run in runs if (value := number_of(run, column)) is not None]
+        finite = [(run, sign * value) for run, value in values if math.isfinite(value)]
+        found = [run for run, _ in sorted(finite, key=lambda pair: pair[1])]
+    known = {id(run) for run in found}
+    return found + [run for run in runs if id(run) not in known]
 
 
-def _sortable(value: Any) -> Any:
-    """A value that has a place among others; None of a number that is not finite."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def value_of(run: ListedRun, column: str) -> Any:
-    """What a run has in a column; None where it has nothing."""
-    return run.values.get(column, run.describe().get(column))
+def number_of(run: Run, column: str) -> float | None:
+    """Return a metric, a cost or another number of a run; None if it has none."""
+    found = values_on_test(run).get(column, describe(run).get(column))
+    return found if isinstance(found, int | float) else None
 
 
 def _check_known(what: str, name: str, known: Sequence[str]) -> None:

@@ -1,72 +1,82 @@
-"""A study as somebody asks about it: with these objectives, within these limits, of these methods."""
+"""Selections from a study: Pareto front and pick for given objectives, limits and methods."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sae.analysis.candidates import Candidate, candidates, damages, front
-from sae.analysis.picking import pick
-from sae.analysis.progress import grid_counts, hypervolume_history, trial_counts
+from sae.analysis.candidates import Candidate, candidates, damages, front, losses_of
+from sae.analysis.pareto import knee
+from sae.analysis.progress import Milestone, grid_counts, hypervolume_history, trial_counts
 from sae.core.errors import ConfigError, NothingFoundError, did_you_mean
 from sae.core.objectives import Limit, Objective, limits, objective, objectives
-from sae.core.wording import count
-from sae.records.study import StudyRecord, Trial
+from sae.core.wording import count, listed
+from sae.records.evaluation import Json
+from sae.records.run import Run
+from sae.records.study import StudyRecord
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The recommended candidate, and why it was chosen, in a sentence."""
+
+    candidate: Candidate
+    why: str
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What a study has to offer of what was asked for; the front is never empty.
+    """What a study offers for a question; the front is never empty.
 
     Attributes:
-        objectives: What configurations are compared by.
-        limits: What those of the front keep.
-        trials: All trials of the methods asked for, whatever became of them.
+        objectives: What candidates are compared by.
+        limits: What the front keeps.
+        runs: All trials of the requested methods, however they ended.
         everything: Candidates of all methods.
-        candidates: Those of the methods asked for.
-        front: Those of them that keep all limits and that none beats, the best in the first objective first.
+        candidates: Candidates of the requested methods.
+        front: The Pareto-optimal candidates within the limits, the best in the first objective first.
     """
 
     objectives: tuple[Objective, ...]
     limits: tuple[Limit, ...]
-    trials: list[Trial]
+    runs: list[Run]
     everything: list[Candidate]
     candidates: list[Candidate]
     front: list[Candidate]
 
-    def history(self) -> list[dict[str, Any]]:
-        """The hypervolume after each trial; losses are scaled by all methods, so that these may be compared."""
-        return hypervolume_history(self.trials, self.candidates, self.objectives, self.limits, self.everything)
+    def history(self) -> list[Milestone]:
+        """Return the hypervolume after each trial, on a scale that all methods of the study share."""
+        return hypervolume_history(self.runs, self.candidates, self.objectives, self.limits, self.everything)
 
-    def describe(self) -> dict[str, Any]:
-        """As JSON."""
+    def describe(self) -> Json:
+        """Return it as JSON."""
         history = self.history()
         return {
             "objectives": [item.name for item in self.objectives],
             "max": {limit.objective.name: limit.bound for limit in self.limits if limit.is_maximum},
             "min": {limit.objective.name: limit.bound for limit in self.limits if not limit.is_maximum},
             "front": [item.describe() for item in self.front],
-            "hypervolume": history[-1]["hypervolume"],
-            "history": history,
-            "trials": trial_counts(self.trials),
-            "grid": grid_counts(self.trials),
-            "damaged": damages(self.trials, self.everything),
-            "failed": failures(self.trials),
+            "hypervolume": history[-1].hypervolume,
+            "history": [milestone.describe() for milestone in history],
+            "trials": trial_counts(self.runs),
+            "grid": [cell.describe() for cell in grid_counts(self.runs)],
+            "damaged": damages(self.runs),
+            "failed": failures(self.runs),
         }
 
-    def pick(self, prefer: Objective | None = None) -> tuple[Candidate, str]:
-        """The one to take, and why."""
+    def pick(self, prefer: Objective | None = None) -> Pick:
+        """Return the recommended candidate: the best in `prefer`, or by default the best compromise."""
         return pick(self.front, self.objectives, prefer)
 
     def best_of(self, method: str, chosen: Candidate) -> Candidate | None:
-        """A method's best by the first objective, to stand beside what was chosen; None if that is of it, or none is.
+        """Return a method's best candidate by the first objective, to compare the chosen one with.
 
-        Limits do not count here: who cannot afford an ensemble still wants to know what it would give.
+        Limits do not count: somebody who cannot afford an ensemble still wants to know its quality. None
+        if the chosen candidate is of this method, or if the method has no finished trial.
         """
         first = self.objectives[0]
-        of_method = [item for item in self.everything if item.trial.method == method]
+        of_method = [item for item in self.everything if item.method == method]
         found = [item for item in of_method if math.isfinite(item.values.get(first.name, math.nan))]
-        if not found or chosen.trial.method == method:
+        if not found or chosen.method == method:
             return None
         return min(found, key=lambda item: first.loss(item.values[first.name]))
 
@@ -79,84 +89,127 @@ def select(
     maximum: Mapping[str, float] | None = None,
     minimum: Mapping[str, float] | None = None,
     methods: Sequence[str] | None = None,
+    runs: Sequence[Run] | None = None,
 ) -> Selection:
-    """Choose from a study, by what validation says.
+    """Select from a study by its validation results.
 
     Args:
-        study: Where to choose from.
-        names: What to compare configurations by; by default the study's objectives.
+        study: The study.
+        names: Objectives to compare by; by default the study's.
         prefer: One more objective, unless it is among them already.
-        maximum: Limits in place of the study's, or beside them.
-        minimum: The same.
-        methods: Those to choose from; by default all.
+        maximum: Upper limits, which replace the study's of the same name.
+        minimum: Lower limits, likewise.
+        methods: The methods to select from; by default all.
+        runs: The study's trials, if they were read already.
     """
     config = study.config
     compared = objectives(dict.fromkeys([*(names or config.objectives), *([prefer] if prefer else [])]), config.task)
     kept = limits({**config.max, **(maximum or {})}, {**config.min, **(minimum or {})}, config.task)
-    trials = [trial for trial in study.trials() if trial.method in _known_methods(methods, config.spaces)]
-    everything = candidates(study)
-    found = [item for item in everything if item.trial.method in {trial.method for trial in trials}]
+    known = _known_methods(methods, config.spaces)
+    every = study.read_runs() if runs is None else list(runs)
+    asked = [run for run in every if run.method in known]
+    everything = candidates(every)
+    found = [item for item in everything if item.method in {run.method for run in asked}]
     if not found:
-        wrong = {**damages(trials, everything), **failures(trials)}
+        wrong = {**damages(asked), **failures(asked)}
         last = f"; {list(wrong)[-1]}: {list(wrong.values())[-1]}" if wrong else ""
-        raise NothingFoundError(f"nothing finished yet in {study.path}: {_states(trials)}{last}")
+        raise NothingFoundError(f"no trial of {study.path} has finished yet ({_states(asked)}){last}")
     for item in (*compared, *(limit.objective for limit in kept)):
         _check_recorded(item, found)
     best = front(found, compared, kept)
     if not best:
         raise NothingFoundError(_out_of_reach(found, kept))
     best.sort(key=lambda item: item.losses(compared))
-    return Selection(compared, kept, trials, everything, found, best)
+    return Selection(compared, kept, asked, everything, found, best)
 
 
 def preferred(study: StudyRecord, name: str | None) -> Objective | None:
-    """The objective of this name, of the study's task."""
+    """Return the objective of this name for the study's task."""
     return None if name is None else objective(name, study.config.task)
 
 
-def _known_methods(methods: Sequence[str] | None, known: Mapping[str, Any]) -> Sequence[str]:
+def failures(runs: Sequence[Run]) -> dict[str, str]:
+    """Return by trial why it failed."""
+    return {run.label: run.status.reason for run in runs if run.status and run.state == "failed"}
+
+
+def pick(front: Sequence[Candidate], objectives: Sequence[Objective], prefer: Objective | None = None) -> Pick:
+    """Pick one candidate from a front.
+
+    Args:
+        front: The Pareto-optimal candidates; at least one.
+        objectives: What the front is made of.
+        prefer: Take the best in this, the cheapest of equals; by default the best compromise (the knee).
+    """
+    assert front, "a pick needs a front"
+    if len(front) == 1:
+        return Pick(front[0], f"the only Pareto-optimal candidate: {_numbers(front[0], objectives, front)}")
+    size = f"among the {len(front)} Pareto-optimal candidates"
+    if prefer is None:
+        chosen = front[knee(losses_of(front, objectives))]
+        reason = f"best compromise of {listed([item.name for item in objectives])} {size}"
+        return Pick(chosen, f"{reason}: {_numbers(chosen, objectives, front)}")
+    chosen = min(front, key=lambda item: (prefer.loss(item.values[prefer.name]), item.values["flops"]))
+    best = chosen.values[prefer.name]
+    equals = sum(item.values[prefer.name] == best for item in front)
+    reason = f"{'highest' if prefer.quantity.maximise else 'lowest'} {prefer.name} {size}"
+    if equals > 1:
+        reason += f", and the cheapest of the {equals} with this value"
+    others = [item for item in objectives if item.name != prefer.name]
+    numbers = [f"{prefer.name} {prefer.show(best)}", *([_numbers(chosen, others, front)] if others else [])]
+    return Pick(chosen, f"{reason}: {', '.join(numbers)}")
+
+
+def _numbers(chosen: Candidate, objectives: Sequence[Objective], front: Sequence[Candidate]) -> str:
+    """List each objective's value, with the best of the front where that is another value."""
+    return ", ".join(_number(chosen.values[item.name], item, front) for item in objectives)
+
+
+def _number(value: float, objective: Objective, front: Sequence[Candidate]) -> str:
+    best = min((item.values[objective.name] for item in front), key=objective.loss)
+    beside = "" if len(front) == 1 else " (the best)" if value == best else f" (best {objective.show(best)})"
+    return f"{objective.name} {objective.show(value)}{beside}"
+
+
+def _known_methods(methods: Sequence[str] | None, known: Collection[str]) -> Collection[str]:
     for name in methods or ():
         if name not in known:
             near = did_you_mean(name, known)
-            raise ConfigError(f"a method must be one of this study's, {', '.join(known)}; got {name!r}{near}")
-    return methods or list(known)
+            raise ConfigError(f"method must be one that this study searched ({', '.join(known)}), got {name!r}{near}")
+    return methods or known
 
 
-def failures(trials: Sequence[Trial]) -> dict[str, str]:
-    """By trial, why it failed."""
-    failed = (trial for trial in trials if trial.state == "failed")
-    return {trial.name: str((trial.run.status or {}).get("error", "the reason was not recorded")) for trial in failed}
-
-
-def _states(trials: Sequence[Trial]) -> str:
-    """What became of the trials, `2 failed, 1 unfinished`."""
-    counts = trial_counts(trials).values()
+def _states(runs: Sequence[Run]) -> str:
+    """Count how the trials ended, `2 failed, 1 unfinished`."""
+    counts = trial_counts(runs).values()
     totals = {state: sum(count[state] for count in counts) for count in counts for state in count}
     return ", ".join(f"{number} {state}" for state, number in totals.items() if number) or "no trial has begun"
 
 
 def _check_recorded(wanted: Objective, found: Sequence[Candidate]) -> None:
     if not any(wanted.name in item.values for item in found):
-        advice = f"search with --objectives …,{wanted.name} in a new folder, or leave it out"
-        raise ConfigError(f"{wanted.name} must be recorded by the study, however no finished trial has it: {advice}")
+        raise ConfigError(
+            f"{wanted.name} must be recorded by the study, but no finished trial has it: "
+            f"search with --objectives …,{wanted.name} in a new folder, or leave it out"
+        )
 
 
 def _out_of_reach(found: Sequence[Candidate], kept: Sequence[Limit]) -> str:
-    """Which limits nothing keeps, or keeps together, and how near the study came."""
+    """Say which limits no candidate keeps, alone or together, and which candidate is nearest."""
     never = [limit for limit in kept if not any(item.keeps([limit]) for item in found)]
     if never:
-        return f"nothing is within the limits: {'; '.join(_nearest_to(limit, found) for limit in never)}"
+        return f"no candidate is within the limits: {'; '.join(_nearest_to(limit, found) for limit in never)}"
     if not kept:
-        return "nothing can be compared: no finished trial has all of the objectives"
+        return "candidates cannot be compared: no finished trial has all objectives"
     nearest = min(found, key=lambda item: sum(max(0.0, _violation(item, limit)) for limit in kept))
     values = ", ".join(_value(limit.objective, nearest) for limit in kept)
     together = " and ".join(map(str, kept))
-    return f"nothing is within the limits: no configuration keeps {together} at once; the nearest has {values}"
+    return f"no candidate is within the limits: none keeps {together} at once; the nearest has {values}"
 
 
 def _nearest_to(limit: Limit, found: Sequence[Candidate]) -> str:
     nearest = min(found, key=lambda item: _violation(item, limit))
-    return f"no configuration keeps {limit}; the nearest has {_value(limit.objective, nearest)}"
+    return f"none keeps {limit}; the nearest has {_value(limit.objective, nearest)}"
 
 
 def _violation(item: Candidate, limit: Limit) -> float:
@@ -164,5 +217,5 @@ def _violation(item: Candidate, limit: Limit) -> float:
 
 
 def _value(objective: Objective, item: Candidate) -> str:
-    where = f"{item.trial.name} at {count(item.eval_exits, 'exit')}"
+    where = f"{item.label} at {count(item.eval_exits, 'exit')}"
     return f"{objective.name} {objective.show(item.values[objective.name])} ({where})"

@@ -67,6 +67,22 @@ class NetworkConfig(Settings):
         self.method.check(self.backbone)
         return self
 
+    @property
+    def kind(self) -> str:
+        """The class of methods it belongs to: SE, EE, MIMO, … for an SAE, else the method's name."""
+        kind, known = self.method.kind(self.backbone.depth), [item.key for item in METHODS.get(self.method.name).kinds]
+        assert kind in known, f"{type(self.method).__name__}.kind must return one of {', '.join(known)}, got {kind!r}"
+        return kind
+
+    @property
+    def summary(self) -> str:
+        """The settings that distinguish it from other configurations, `N=2 K=3 W=4`.
+
+        A method that chooses among exits uses all stages of its backbone unless the summary says otherwise.
+        """
+        with_depth = not (self.method.has_exits and self.backbone.is_whole)
+        return " ".join([*self.method.summary(), *self.backbone.summary(with_depth=with_depth)])
+
 
 class RunConfig(NetworkConfig):
     """Everything that a run's numbers depend on."""

@@ -1,119 +1,119 @@
-"""The folders that runs and studies leave: YAML, JSON, CSV and safetensors, nothing that executes.
+"""Run folders: YAML, JSON, CSV and safetensors, nothing that executes.
 
-Every file is written under a temporary name and renamed, and a run's `status.json` comes
-last, so that a folder is either unfinished work, which is resumed, or a whole result.
+Every file is written under a temporary name and renamed, and `status.json` comes last, so that a
+folder is either unfinished work, which is resumed, or a whole result. `RunRecord` is the folder;
+`Run` is what it held when it was read.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self
+from typing import ClassVar, Generic, Literal, Self
 
 from sae.config.run import RunConfig
 from sae.config.settings import Model, differences, parse, read_yaml, to_yaml
 from sae.core.errors import ConfigError, NotRegisteredError, RecordError
+from sae.records.evaluation import (
+    AtExits,
+    Evaluation,
+    Interim,
+    Latency,
+    Part,
+    RunEvaluation,
+    ShiftEvaluation,
+    Split,
+    SplitCurves,
+    Where,
+    check_recorded,
+)
 from sae.records.folder import LOCK, Folder
 
-STATES = ("finished", "stopped", "failed")
-
-
-def at_exits(by_exits: Sequence[dict[str, Any]], exits: int) -> dict[str, Any]:
-    """What was recorded at K′ exits, among what was at every number of them.
-
-    Example:
-        >>> at_exits([{"exits": 1, "flops": 10}, {"exits": 2, "flops": 30}], 2)
-        {'exits': 2, 'flops': 30}
-    """
-    found = next((item for item in by_exits if item["exits"] == exits), None)
-    if found is None:
-        recorded = ", ".join(str(item["exits"]) for item in by_exits) or "none"
-        raise RecordError(f"the number of exits must be one that was recorded ({recorded}), got {exits}")
-    return found
+Ending = Literal["finished", "stopped", "failed"]
+State = Literal["finished", "stopped", "failed", "running", "unfinished", "damaged"]
+ENDINGS: tuple[Ending, ...] = ("finished", "stopped", "failed")
+STATES: tuple[State, ...] = (*ENDINGS, "running", "unfinished", "damaged")
 
 
 class Record(Folder, Generic[Model]):
-    """A folder that was made with a config, which it keeps."""
+    """A folder that was made with a config, and keeps it."""
 
     KIND: ClassVar[str]
     """What users call it."""
     MARK: ClassVar[str]
-    """First line of its config; a folder with another config is not ours to write to."""
+    """First line of its config; a folder with another first line is not ours to write to."""
     CONFIG: ClassVar[str]
-    """The name of the config's file."""
+    """Name of the config file."""
     FILES: ClassVar[tuple[str, ...]]
-    """All that it may hold."""
+    """Everything that the folder may hold."""
     MAKER: ClassVar[str]
     """The command that makes it."""
 
-    @classmethod
-    def create(cls, path: Path, config: Model, *, force: bool = False) -> Self:
-        """The record of this config at this path: a new one, or what an earlier command left there.
+    def make(self, config: Model, *, force: bool = False) -> None:
+        """Make the folder for this config, or check that it was made for it.
 
-        Another config in the folder is refused; `force` deletes what is ours first, and nothing else.
+        A folder with another config is refused; `force` first deletes our files in it, and nothing else.
         """
-        record = cls(path)
+        path = self.path
         try:
             if path.exists() and not path.is_dir():
-                raise RecordError(f"a {cls.KIND} folder must be a folder, however {path} is a file")
-            record._make_room(config, force)
+                raise RecordError(f"{path} is a file, but must be a {self.KIND} folder: choose another")
+            self._make_room(config, force)
         except OSError as error:
-            raise RecordError(
-                f"a {cls.KIND} folder must be writable, however {path} is not: {error.strerror}"
-            ) from None
-        if not (path / cls.CONFIG).exists():
-            with record.lock():  # of two processes that begin at once the second finds what the first has written
-                if (path / cls.CONFIG).exists():
-                    record._check_config(config)
+            raise RecordError(f"{path} must be a writable {self.KIND} folder ({error.strerror})") from None
+        if not self.has(self.CONFIG):
+            with self.lock():  # if two processes start at once, the second finds the first one's config
+                if self.has(self.CONFIG):
+                    self._check_config(config)
                 else:
-                    record.write_text(cls.CONFIG, f"{cls.MARK}\n{to_yaml(config)}")
-        return record
+                    self.write_text(self.CONFIG, f"{self.MARK}\n{to_yaml(config)}")
 
     def _make_room(self, config: Model, force: bool) -> None:
-        """Refuse a folder that holds something else; clear it if asked to; make it if it is not there."""
+        """Refuse a folder of other files; clear ours if asked to; make the folder if it is missing."""
         self.path.mkdir(parents=True, exist_ok=True)
         strange = [entry.name for entry in self.path.iterdir() if entry.name != LOCK and entry.suffix != ".tmp"]
         config_file = self.path / self.CONFIG
         if not config_file.exists():
             if strange:
                 raise RecordError(
-                    f"a {self.KIND} folder must be new or hold a {self.KIND}, however {self.path} holds {strange[0]}: "
-                    f"name another"
+                    f"{self.path} must be empty or hold a {self.KIND}, but it holds {strange[0]}: choose another folder"
                 )
         elif not config_file.is_file() or not config_file.read_text(encoding="utf-8", errors="replace").startswith(
             self.MARK
         ):
-            raise RecordError(f"{config_file} was not written by a {self.KIND}, and is left alone: name another folder")
+            raise RecordError(
+                f"{config_file} was not written by `{self.MAKER}` and is left alone: choose another folder"
+            )
         elif force:
-            with self.lock():  # not under the hands of a process that works in it
+            with self.lock():  # never while another process works in it
                 self.clear()
         else:
             self._check_config(config)
 
     def _check_config(self, config: Model) -> None:
-        changed = differences(self.config, config)
+        changed = differences(self.read_config(), config)
         if changed:
             raise RecordError(
                 f"{self.path} holds a {self.KIND} with another config ({'; '.join(changed[:5])}): "
-                f"name another folder, or start over with --force"
+                f"choose another folder, or start over with --force"
             )
 
-    @property
-    def config(self) -> Model:
-        """The resolved config that it was made with."""
+    def read_config(self) -> Model:
+        """Read the resolved config that the folder was made with."""
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Delete what is ours."""
+        """Delete our files."""
         raise NotImplementedError
 
-    def _check_made(self) -> None:
-        if not (self.path / self.CONFIG).exists():
-            what = f"a {self.KIND} folder has a {self.CONFIG}, however {self.path} has none"
-            raise RecordError(f"{what}: was it made by `{self.MAKER}`?")
+    def check_made(self) -> None:
+        """Refuse a folder without a config."""
+        if not self.has(self.CONFIG):
+            raise RecordError(f"{self.path} is not a {self.KIND} folder: it has no {self.CONFIG} from `{self.MAKER}`")
 
-    def _read_config(self, model: type[Model]) -> Model:
-        self._check_made()
+    def _parse_config(self, model: type[Model]) -> Model:
+        self.check_made()
         try:
             return parse(model, read_yaml(self.path / self.CONFIG))
         except NotRegisteredError as error:
@@ -123,71 +123,189 @@ class Record(Folder, Generic[Model]):
 
 
 def not_installed(error: NotRegisteredError) -> str:
-    """Return what a folder needs that no installed package has registered, for the end of a message."""
+    """Return what a folder needs that no installed package has registered, as the end of a message."""
     return f"{error.noun} {error.name!r}, which is not installed; known: {', '.join(error.known)}"
 
 
+class Status(Part):
+    """How a run ended.
+
+    Attributes:
+        state: `finished`, `stopped` early, or `failed`.
+        ended: When, in seconds since 1970.
+        seconds: Time spent training.
+        error: Why it has no result.
+        epochs: Epochs done, if it was stopped early.
+        derived_from: The run whose members it took instead of training its own.
+        versions: Of the packages that made it.
+    """
+
+    state: Ending
+    ended: float = 0.0
+    seconds: float | None = None
+    error: str | None = None
+    epochs: int | None = None
+    derived_from: str | None = None
+    versions: Mapping[str, str] | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the run has no result."""
+        return self.error or "the reason was not recorded"
+
+
+class _MetricsFile(Part):
+    val: Evaluation
+    test: Evaluation
+
+
+class _CurvesFile(Part):
+    val: SplitCurves
+    test: SplitCurves
+
+
 class RunRecord(Record[RunConfig]):
-    """One run folder."""
+    """One run folder; the only place that knows its file names.
+
+    Attributes:
+        label: What the run is called: `sae/12` for a trial of a study, else the folder's name.
+    """
 
     KIND, MAKER = "run", "sae train"
     MARK = "# The resolved settings of a run of sae."
-    ADVICE = "train again with --force"
     CONFIG, METRICS, CURVES = "config.yaml", "metrics.json", "curves.json"
-    HISTORY, MODEL, CHECKPOINT, STATUS = (
-        "history.csv",
-        "model.safetensors",
-        "checkpoint.safetensors",
-        "status.json",
-    )
+    HISTORY, MODEL, CHECKPOINT, STATUS = "history.csv", "model.safetensors", "checkpoint.safetensors", "status.json"
     INTERIM, LATENCY = "interim.json", "latency.json"
+    SHIFT: ClassVar[Mapping[Split, str]] = {"val": "shift-val.json", "test": "shift-test.json"}
+    """Corrupted sets: of validation those that objectives use, of test all 95."""
     TENSORBOARD, EVENTS = "tensorboard", "events.out.tfevents.*"
     FILES = (STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY)
+    RETRAIN: ClassVar[str] = "train again with --force"
+
+    def __init__(self, path: Path, advice: str = RETRAIN, label: str | None = None) -> None:
+        super().__init__(path, advice)
+        self.label = path.name if label is None else label
 
     @classmethod
-    def open(cls, path: Path) -> "RunRecord":
-        """The record of a finished run."""
+    def create(cls, path: Path, config: RunConfig, *, force: bool = False) -> Self:
+        """Return the record of this config at this path: a new one, or what an earlier command left there."""
         record = cls(path)
-        record._check_made()
-        status = record.status
-        if status is None:
-            raise RecordError(f"{path} is unfinished: run the command that made it again to continue it")
-        if status["state"] != "finished":
-            reason = status.get("error", "the reason was not recorded")
-            raise RecordError(f"{path} holds a {status['state']} run: {reason}")
+        record.make(config, force=force)
         return record
 
-    @property
-    def config(self) -> RunConfig:
-        """The resolved config that the run was made with."""
-        return self._read_config(RunConfig)
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Return the record of a finished run."""
+        record = cls(path)
+        record.check_made()
+        status = record.read_status()
+        if status is None:
+            raise RecordError(f"{path} is unfinished: run the command that made it again to continue it")
+        if status.state != "finished":
+            raise RecordError(f"{path} holds a {status.state} run: {status.reason}")
+        return record
 
-    @property
-    def status(self) -> dict[str, Any] | None:
-        """How the run ended, or None while it is unfinished."""
-        if not (self.path / self.STATUS).exists():
-            return None
-        status = self.read_json(self.STATUS)
-        if status.get("state") not in STATES:
+    def read_config(self) -> RunConfig:
+        """Read the resolved config that the run was made with."""
+        return self._parse_config(RunConfig)
+
+    def read_status(self) -> Status | None:
+        """Read how the run ended; None while it is unfinished."""
+        return self.read_model(self.STATUS, Status) if self.has(self.STATUS) else None
+
+    def has_finished(self) -> bool:
+        """Return whether the run ended with a result."""
+        status = self.read_status()
+        return status is not None and status.state == "finished"
+
+    def read_evaluation(self) -> RunEvaluation:
+        """Read metrics and costs on both splits, and what a search measured for its objectives."""
+        metrics = self.read_model(self.METRICS, _MetricsFile)
+        latency = self.read_model(self.LATENCY, Latency) if self.has(self.LATENCY) else None
+        found = RunEvaluation(val=metrics.val, test=metrics.test, shifted_val=self.read_shift("val"), latency=latency)
+        parts = {self.METRICS: found.test, self.SHIFT["val"]: found.shifted_val, self.LATENCY: found.latency}
+        for name, part in parts.items():
+            if part is not None:
+                self._check_exits(name, part.readings, found)
+        return found
+
+    def add_shift(self, evaluation: RunEvaluation) -> RunEvaluation:
+        """Read the results on corrupted test sets, too, if they were measured."""
+        shifted = self.read_shift("test")
+        if shifted is not None:
+            self._check_exits(self.SHIFT["test"], shifted.readings, evaluation)
+        return evaluation.model_copy(update={"shifted_test": shifted, "has_shift": True})
+
+    def _check_exits(self, name: str, readings: Sequence[AtExits], evaluation: RunEvaluation) -> None:
+        """Refuse a file that lacks a number of exits at which the validation split was evaluated."""
+        try:
+            check_recorded(readings, evaluation.eval_exits)
+        except ValueError as error:
+            raise RecordError(f"{self.path / name} is damaged ({error}): {self.advice}") from None
+
+    def read_shift(self, split: Split) -> ShiftEvaluation | None:
+        """Read the results on corrupted versions of a split; None if they were not measured."""
+        name = self.SHIFT[split]
+        return self.read_model(name, ShiftEvaluation) if self.has(name) else None
+
+    def read_curves(self, split: Split) -> SplitCurves:
+        """Read the curves of a split."""
+        curves = self.read_model(self.CURVES, _CurvesFile)
+        return curves.val if split == "val" else curves.test
+
+    def read_interim(self) -> Interim:
+        """Read the validation results of a paused run."""
+        return self.read_model(self.INTERIM, Interim)
+
+    def read_history(self) -> list[dict[str, float]]:
+        """Read one row per finished epoch; an empty list if none was recorded."""
+        if not self.has(self.HISTORY):
+            return []
+        rows = self.read_rows(self.HISTORY)
+        try:
+            return [{"epoch": float(row["epoch"]), **{key: float(row[key]) for key in row}} for row in rows]
+        except (KeyError, TypeError, ValueError):
             raise RecordError(
-                f"{self.path / self.STATUS} is damaged, its state must be one of {', '.join(STATES)}, "
-                f"got {status.get('state')!r}: {self.ADVICE}"
-            )
-        return status
+                f"{self.path / self.HISTORY} must hold a row of numbers for each epoch: {self.advice}"
+            ) from None
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run ended well."""
-        status = self.status
-        return status is not None and status["state"] == "finished"
+    def count_epochs(self) -> int:
+        """Count the finished epochs of a run that may still be training."""
+        try:
+            return max(0, (self.path / self.HISTORY).read_bytes().count(b"\n") - 1)
+        except OSError:
+            return 0
 
-    def end(self, state: str, **facts: Any) -> None:
-        """Say how the run ended, and when; from then on it stays so."""
-        self.write_json(self.STATUS, {"state": state, "ended": round(time.time(), 3), **facts})
+    def shift_files(self, split: Split, eval_exits: int) -> tuple[Path, Path]:
+        """Return the table and the picture that `sae evaluate --shift` leaves beside the run."""
+        stem = self.path / f"shift-{split}-{eval_exits}-exits"
+        return stem.with_suffix(".csv"), stem.with_suffix(".png")
+
+    def end(
+        self,
+        state: Ending,
+        *,
+        seconds: float | None = None,
+        error: str | None = None,
+        epochs: int | None = None,
+        derived_from: str | None = None,
+        versions: Mapping[str, str] | None = None,
+    ) -> None:
+        """Record how the run ended, and when; from then on it stays so."""
+        status = Status(
+            state=state,
+            ended=round(time.time(), 3),
+            seconds=None if seconds is None else round(seconds, 3),
+            error=error,
+            epochs=epochs,
+            derived_from=derived_from,
+            versions=versions,
+        )
+        self.write_json(self.STATUS, status.model_dump(mode="json", exclude_none=True))
         self.tidy()
 
     def tidy(self) -> None:
-        """Delete what only an unfinished run needs; whoever ended it may have been killed before."""
+        """Delete the files that only an unfinished run needs; a kill may have left them."""
         for name in (self.CHECKPOINT, self.INTERIM):
             (self.path / name).unlink(missing_ok=True)
 
@@ -202,28 +320,90 @@ class RunRecord(Record[RunConfig]):
         (self.path / self.CONFIG).unlink(missing_ok=True)
 
     def clear_events(self) -> None:
-        """Delete the event files of TensorBoard, and their folder if nothing else is in it."""
+        """Delete TensorBoard's event files, and their folder if nothing else is in it."""
         folder = self.path / self.TENSORBOARD
         for path in folder.glob(self.EVENTS):
             path.unlink()
-        with suppress(OSError):  # it is not there, or holds what is not ours
+        with suppress(OSError):  # it is missing, or holds files that are not ours
             folder.rmdir()
 
-    def history(self) -> list[dict[str, float]]:
-        """A row for each epoch that is done; empty where none was recorded."""
-        if not (self.path / self.HISTORY).exists():
-            return []
-        rows = self.read_rows(self.HISTORY)
-        try:
-            return [{"epoch": float(row["epoch"]), **{key: float(row[key]) for key in row}} for row in rows]
-        except (KeyError, TypeError, ValueError):
-            what = f"{self.path / self.HISTORY} must hold a row of numbers for each epoch, however it does not"
-            raise RecordError(f"{what}: {self.ADVICE}") from None
 
-    def report(self, split: str) -> dict[str, Any]:
-        """What was measured of a split: `exits, metrics, by_exits`."""
-        metrics = self.read_json(self.METRICS)
-        if split not in metrics:
-            raise RecordError(f"{self.path / self.METRICS} must hold {split}, however it does not: {self.ADVICE}")
-        found: dict[str, Any] = metrics[split]
-        return found
+@dataclass(frozen=True)
+class Run:
+    """What a run folder held when it was read.
+
+    Attributes:
+        record: The folder.
+        state: How the run ended; else `unfinished`, `running`, or `damaged` if a file could not be read.
+        config: Its settings; None if they could not be read.
+        status: How it ended; None while it is unfinished or if that could not be read.
+        evaluation: What was measured; only finished runs have it.
+        damage: Which file could not be read, and what to do. A finished run whose results on corrupted
+            test sets are damaged is still finished, without them.
+    """
+
+    record: RunRecord
+    state: State
+    config: RunConfig | None = None
+    status: Status | None = None
+    evaluation: RunEvaluation | None = None
+    damage: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What the run is called."""
+        return self.record.label
+
+    @property
+    def method(self) -> str:
+        """The name of the method; for a trial with damaged settings, the folder that holds its trials."""
+        return self.config.method.name if self.config else self.record.path.parent.name
+
+    @property
+    def ended(self) -> float:
+        """When the run ended, in seconds since 1970; 0 if that is unknown."""
+        return self.status.ended if self.status else 0.0
+
+    @property
+    def seconds(self) -> float | None:
+        """Time spent training, where it is known."""
+        return self.status.seconds if self.status else None
+
+    @property
+    def error(self) -> str | None:
+        """Why there is no result, if there is none."""
+        return self.damage or (self.status.error if self.status else None)
+
+    def value(self, name: str, where: Where = "val") -> float | None:
+        """Return a metric on a split or under shift, or a cost, at the trained K; None if it was not measured."""
+        if self.evaluation is None:
+            return None
+        exits = self.evaluation.exits
+        costs = self.evaluation.costs(exits)
+        return costs[name] if name in costs else self.evaluation.metrics(where, exits).get(name)
+
+
+def read_run(record: RunRecord, *, with_shift: bool = False) -> Run:
+    """Read a run folder once; damage becomes part of the result and is never raised.
+
+    Args:
+        record: The folder.
+        with_shift: Whether to read the results on corrupted test sets, too.
+    """
+    config: RunConfig | None = None
+    status: Status | None = None
+    try:
+        config = record.read_config()
+        status = record.read_status()
+        if status is None:
+            return Run(record, "unfinished", config)
+        evaluation = record.read_evaluation() if status.state == "finished" else None
+    except RecordError as error:
+        return Run(record, "damaged", config, status, damage=str(error))
+    damage = None
+    if with_shift and evaluation is not None:
+        try:
+            evaluation = record.add_shift(evaluation)
+        except RecordError as error:
+            evaluation, damage = evaluation.model_copy(update={"has_shift": True}), str(error)
+    return Run(record, status.state, config, status, evaluation, damage)

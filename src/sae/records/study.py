@@ -1,11 +1,11 @@
-"""The folder a study leaves: its settings, Optuna's storage, and a run folder for every trial."""
+"""Study folders: the settings of a search, Optuna's storage, and a run folder for every trial."""
 
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar, Self
 
 from sae.config.backbones import BACKBONES
 from sae.config.methods import METHODS
@@ -14,51 +14,86 @@ from sae.config.settings import section_name
 from sae.config.study import StudyConfig
 from sae.core.errors import NotRegisteredError, RecordError
 from sae.core.objectives import Limit, Objective, limits, objectives
+from sae.records.evaluation import Part
 from sae.records.folder import Folder
-from sae.records.run import Record, RunRecord, not_installed
-
-UNFINISHED, DAMAGED = "unfinished", "damaged"
+from sae.records.run import Record, Run, RunRecord, not_installed, read_run
 
 
-class TrialRun(RunRecord):
-    """The run folder of a trial."""
+class MeanAndStd(Part):
+    """Mean and standard deviation over seeds; one seed has no deviation."""
 
-    ADVICE = "delete this run folder, and the same search trains it again"
-
-
-class Derived(Folder):
-    """A folder with files that were made from a study's runs, and can be again."""
-
-    ADVICE = "delete it, and the command that made it makes it again"
+    mean: float
+    std: float | None
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One trial that has begun.
+class ConfirmedItem(Part):
+    """A configuration that was trained again on other seeds, at K′ exits.
 
     Attributes:
+        trial: The trial it comes from, `sae/12`.
+        run: The trial's run folder, as it was written when the study was confirmed.
         method: What was trained.
-        number: Of the trial, among those of its method.
-        run: Its run folder.
+        kind: The class of methods it belongs to.
+        exits: K.
+        eval_exits: K′.
+        active: Number of inputs that use each exit, in the trial.
+        settings: The settings that distinguish it, `N=2 K=3 W=4`.
+        values: Validation metrics and costs of the trial; counted costs stay whole numbers.
+        confirmed_in: The run folders of the other seeds.
+        seeds: Seeds that finished.
+        failed: Seeds that did not.
+        test: Metrics on the test split.
+        costs: Counted and measured costs.
+        shift: Means over the corrupted test sets, if they were measured.
+        shift_std_over_sets: Standard deviations over these sets.
+        seconds: Training time.
     """
 
+    trial: str
+    run: str
     method: str
-    number: int
-    run: RunRecord
+    kind: str
+    exits: int
+    eval_exits: int
+    active: tuple[int, ...]
+    settings: str
+    values: Mapping[str, int | float]
+    confirmed_in: tuple[str, ...]
+    seeds: int
+    failed: int
+    test: Mapping[str, MeanAndStd]
+    costs: Mapping[str, MeanAndStd]
+    shift: Mapping[str, MeanAndStd] | None
+    shift_std_over_sets: Mapping[str, MeanAndStd] | None
+    seconds: MeanAndStd | None
 
-    @property
-    def name(self) -> str:
-        """As users see it, `sae/12`."""
-        return f"{self.method}/{self.number}"
 
-    @property
-    def state(self) -> str:
-        """How it ended, `finished`, `stopped` or `failed`; else `unfinished`, or `damaged` where nobody can tell."""
-        return state_of(self.run)
+class Confirmed(Part):
+    """The configurations of a study that were trained again: `confirmed.json`.
+
+    Attributes:
+        objectives: What the study optimises.
+        seeds: The other seeds.
+        front: One item per configuration and K′.
+    """
+
+    objectives: tuple[str, ...]
+    seeds: tuple[int, ...]
+    front: tuple[ConfirmedItem, ...]
+
+
+class _Clock(Part):
+    seconds: float
 
 
 class StudyRecord(Record[StudyConfig]):
-    """One study folder."""
+    """One study folder.
+
+    Attributes:
+        config: The settings that the study was begun with.
+        objectives: What is optimised.
+        limits: What a configuration has to keep.
+    """
 
     KIND, MAKER = "study", "sae search"
     MARK = "# The resolved settings of a study of sae."
@@ -66,71 +101,92 @@ class StudyRecord(Record[StudyConfig]):
     TRIALS, CONFIRM, SHIPPED, REPORT = "trials", "confirm", "shipped", "report.html"
     FILES = (CONFIG, STORAGE, f"{STORAGE}-journal", CLOCK, CONFIRMED, TRIALS, CONFIRM, SHIPPED, REPORT)
     MODEL, RECEIPT = "model.onnx", "receipt.json"
-    """Of what is shipped."""
+    """Files of the shipped model."""
+    RETRAIN: ClassVar[str] = "delete this run folder, and the same search trains it again"
+    REMAKE: ClassVar[str] = "delete it, and the command that made it makes it again"
+
+    config: StudyConfig
+    objectives: tuple[Objective, ...]
+    limits: tuple[Limit, ...]
 
     @classmethod
-    def open(cls, path: Path) -> "StudyRecord":
-        """The record of a study that was begun."""
+    def create(cls, path: Path, config: StudyConfig, *, force: bool = False) -> Self:
+        """Return the record of this config at this path: a new one, or what an earlier command left there."""
         record = cls(path)
+        record.make(config, force=force)
+        return record._with(config)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Return the record of a study that was begun."""
+        record = cls(path)
+        return record._with(record.read_config())
+
+    def _with(self, config: StudyConfig) -> Self:
+        self.config = config
+        self.objectives = objectives(config.objectives, config.task)
+        self.limits = limits(config.max, config.min, config.task)
+        return self
+
+    def read_config(self) -> StudyConfig:
+        """Read the settings that the study was begun with; its methods and backbones must be installed."""
+        config = self._parse_config(StudyConfig)
         try:
-            for method, space in record.config.spaces.items():
+            for method, space in config.spaces.items():
                 METHODS.get(method)
                 BACKBONES.get(section_name(space.get("backbone")))
         except NotRegisteredError as error:
-            raise RecordError(f"{path} was made with {not_installed(error)}") from None
-        return record
+            raise RecordError(f"{self.path} was made with {not_installed(error)}") from None
+        return config
 
-    @property
-    def config(self) -> StudyConfig:
-        """The settings that the study was begun with."""
-        return self._read_config(StudyConfig)
+    def read_seconds(self) -> float:
+        """Read the time spent on the study so far, over all sessions."""
+        return self.read_model(self.CLOCK, _Clock).seconds if self.has(self.CLOCK) else 0.0
 
-    @property
-    def objectives(self) -> tuple[Objective, ...]:
-        """What is optimised."""
-        return objectives(self.config.objectives, self.config.task)
+    def read_confirmed(self) -> Confirmed | None:
+        """Read what was trained again on other seeds; None if nothing was."""
+        if not self.has(self.CONFIRMED):
+            return None
+        return self.derived().read_model(self.CONFIRMED, Confirmed)
 
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        """What a configuration has to keep."""
-        return limits(self.config.max, self.config.min, self.config.task)
+    def derived(self, *parts: str) -> Folder:
+        """Return this folder, or one in it, with advice for files that can be made again."""
+        return Folder(self.path.joinpath(*parts), self.REMAKE)
 
-    @property
-    def seconds(self) -> float:
-        """Time spent on it so far, over all sessions."""
-        if not (self.path / self.CLOCK).exists():
-            return 0.0
-        with self.expecting(self.CLOCK):
-            return float(self.read_json(self.CLOCK)["seconds"])
-
-    def trial(self, method: str, number: int, config: RunConfig) -> Trial:
-        """The trial of this number and config; the same ones always have the same folder."""
+    def trial(self, method: str, number: int, config: RunConfig) -> RunRecord:
+        """Return the run folder of a trial; the same number and config always have the same folder."""
         folder = self.path / self.TRIALS / method / f"{number:05d}-{config_hash(config)}"
-        return Trial(method, number, TrialRun(folder))
+        return RunRecord(folder, self.RETRAIN, f"{method}/{number}")
 
-    def trials(self) -> Iterator[Trial]:
-        """All trials that have begun, whatever became of them, by method and number."""
+    def trials(self) -> Iterator[RunRecord]:
+        """Yield the run folders of all trials that have begun, by method and number."""
         for folder in sorted((self.path / self.TRIALS).glob("*/[0-9]*-*")):
-            if (folder / RunRecord.CONFIG).exists():
-                yield Trial(folder.parent.name, int(folder.name.split("-")[0]), TrialRun(folder))
+            number = folder.name.partition("-")[0]
+            if number.isdecimal() and (folder / RunRecord.CONFIG).exists():
+                yield RunRecord(folder, self.RETRAIN, f"{folder.parent.name}/{int(number)}")
+
+    def read_runs(self, *, with_shift: bool = False) -> list[Run]:
+        """Read every trial once, by method and number; with results on corrupted test sets if asked to."""
+        return [read_run(record, with_shift=with_shift) for record in self.trials()]
+
+    def confirmed_run(self, trial: Path, seed: int) -> RunRecord:
+        """Return the run folder that confirms a trial on another seed, wherever the study is now.
+
+        Args:
+            trial: The trial's run folder; only its last two parts count.
+            seed: The other seed.
+        """
+        method, folder = trial.parts[-2:]
+        return RunRecord(self.path / self.CONFIRM / method / folder / f"seed-{seed}")
 
     def clear(self) -> None:
-        """Delete the study: what was told of trials before the trials, its settings last."""
+        """Delete the study: what was derived from its trials before the trials, its settings last."""
         for name in (*(name for name in self.FILES if name != self.CONFIG), self.CONFIG):
             path = self.path / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def state_of(run: RunRecord) -> str:
-    """How a run ended, `finished`, `stopped` or `failed`; else `unfinished`, or `damaged` where nobody can tell."""
-    try:
-        status = run.status
-    except RecordError:
-        return DAMAGED
-    return str(status["state"]) if status else UNFINISHED
-
-
 def config_hash(config: RunConfig) -> str:
-    """Eight digits that tell one config from another."""
+    """Return eight digits that distinguish one config from another."""
     text = json.dumps(config.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,11 +1,13 @@
 import math
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_ind
 
-from sae.analysis.spread import Spread, spread_of, spreads_of
+from sae.analysis.statistics import Sample, Spread, spread_of, spreads_of, welch_p_value
 
 NUMBERS = st.floats(-1e6, 1e6)
 ANY = st.one_of(NUMBERS, st.sampled_from([math.nan, math.inf, -math.inf]))
@@ -41,3 +43,19 @@ def test_a_number_that_a_row_lacks_has_no_spread() -> None:
 
 def test_the_json_of_a_spread_is_its_mean_and_deviation() -> None:
     assert Spread(1.0, None, 2).describe() == {"mean": 1.0, "std": None}
+
+
+SAMPLES = st.lists(st.integers(0, 64).map(lambda number: number / 64), min_size=2, max_size=6)
+
+
+@given(SAMPLES, SAMPLES)
+def test_the_p_value_is_that_of_the_samples_themselves(one: list[float], other: list[float]) -> None:
+    sides = [Sample(statistics.mean(side), float(np.std(side, ddof=1)), len(side)) for side in (one, other)]
+    if min(side.std for side in sides) > 1e-6:
+        expected = ttest_ind(one, other, equal_var=False).pvalue
+        assert welch_p_value(*sides) == pytest.approx(expected, abs=1e-6)
+
+
+def test_samples_without_deviation_differ_surely_or_not_at_all() -> None:
+    assert welch_p_value(Sample(0.1, 0.0, 2), Sample(0.2, 0.0, 2)) == 0.0
+    assert welch_p_value(Sample(0.1, 0.0, 2), Sample(0.1, 0.0, 2)) == 1.0

@@ -1,0 +1,79 @@
+"""Means, standard deviations and significance over seeds."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation of one number over several runs.
+
+    Attributes:
+        mean: Over the finite numbers.
+        std: Sample standard deviation (n − 1) of the finite numbers; None for a single one.
+        left_out: How many numbers were not finite.
+    """
+
+    mean: float
+    std: float | None
+    left_out: int = 0
+
+    def describe(self) -> dict[str, float | None]:
+        """Return mean and standard deviation as JSON."""
+        return {"mean": self.mean, "std": self.std}
+
+
+def spread_of(values: Iterable[float]) -> Spread | None:
+    """Return mean and standard deviation of the finite numbers; None if there are none.
+
+    Example:
+        >>> spread_of([1.0, 3.0, float("nan")])
+        Spread(mean=2.0, std=1.4142135623730951, left_out=1)
+    """
+    listed = list(values)
+    kept = np.array([value for value in listed if math.isfinite(value)], dtype=np.float64)
+    if not len(kept):
+        return None
+    std = float(kept.std(ddof=1)) if len(kept) > 1 else None
+    return Spread(float(kept.mean()), std, len(listed) - len(kept))
+
+
+def spreads_of(rows: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
+    """Return the spread of every number that all rows have, leaving out those without a finite value.
+
+    Example:
+        >>> spreads_of([{"nll": 1.0, "f1": 0.5}, {"nll": 3.0}])["nll"].mean
+        2.0
+    """
+    listed = list(rows)
+    keys = [key for key in (listed[0] if listed else {}) if all(key in row for row in listed)]
+    spreads = {key: spread_of(row[key] for row in listed) for key in keys}
+    return {key: spread for key, spread in spreads.items() if spread is not None}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Mean, standard deviation and number of seeds."""
+
+    mean: float
+    std: float
+    count: int
+
+
+def welch_p_value(one: Sample, other: Sample) -> float:
+    """Return the p-value of Welch's t-test that two means are equal.
+
+    Example:
+        >>> round(welch_p_value(Sample(0.84, 0.02, 4), Sample(0.80, 0.01, 4)), 2)
+        0.02
+    """
+    from scipy.stats import ttest_ind_from_stats
+
+    if one.std == other.std == 0:
+        return 1.0 if one.mean == other.mean else 0.0
+    sides = (one.mean, one.std, one.count), (other.mean, other.std, other.count)
+    p = float(ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
+    return p if math.isfinite(p) else 1.0

@@ -1,0 +1,113 @@
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sae.core.errors import RecordError
+from sae.records.evaluation import Part
+from sae.records.folder import Folder
+
+
+class Numbers(Part):
+    count: int
+    share: float
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path, "ask for help")
+
+
+def test_json_is_read_into_its_type(folder: Folder) -> None:
+    folder.write_json("x.json", {"count": 3, "share": 1})
+    assert folder.read_model("x.json", Numbers) == Numbers(count=3, share=1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"count": ', "EOF"),
+        ("", "EOF"),
+        ("\udcff", "JSON"),
+        ("[]", "object"),
+        ('{"count": 1}', "share: Field required"),
+        ('{"count": 1, "share": "0.5"}', "share: Input should be a valid number"),
+        ('{"count": 1.5, "share": 0.5}', "count: Input should be a valid integer"),
+        ('{"count": null, "share": 0.5}', "count: Input should be a valid integer"),
+    ],
+)
+def test_damaged_json_is_named_with_its_first_problem_and_advice(folder: Folder, text: str, problem: str) -> None:
+    (folder.path / "x.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(RecordError, match=rf"x\.json is damaged \(.*{problem}.*\): ask for help"):
+        folder.read_model("x.json", Numbers)
+
+
+def test_missing_files_are_named(folder: Folder) -> None:
+    with pytest.raises(RecordError, match=r"x\.json is missing: ask for help"):
+        folder.read_model("x.json", Numbers)
+    with pytest.raises(RecordError, match=r"rows\.csv is missing: ask for help"):
+        folder.read_rows("rows.csv")
+    with pytest.raises(RecordError, match=r"x\.safetensors is missing: ask for help"):
+        folder.read_arrays("x.safetensors")
+
+
+def test_a_folder_in_place_of_a_file_is_named(folder: Folder) -> None:
+    for name in ("x.json", "x.csv", "x.safetensors"):
+        (folder.path / name).mkdir()
+    with pytest.raises(RecordError, match=r"x\.json cannot be read \(Is a directory\): ask for help"):
+        folder.read_model("x.json", Numbers)
+    with pytest.raises(RecordError, match=r"x\.csv cannot be read \(Is a directory\): ask for help"):
+        folder.read_rows("x.csv")
+    with pytest.raises(RecordError, match=r"x\.safetensors .*: ask for help"):
+        folder.read_arrays("x.safetensors")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_nan_and_infinity_are_never_written_as_json(folder: Folder, number: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        folder.write_json("x.json", {"nll": number})
+    assert list(folder.path.iterdir()) == []
+
+
+def test_arrays_are_read_back_with_their_metadata(folder: Folder) -> None:
+    weight = np.arange(6, dtype=np.float32).reshape(2, 3)
+    folder.write_arrays("x.safetensors", {"weight": weight}, {"epoch": "3"})
+    arrays, metadata = folder.read_arrays("x.safetensors")
+    np.testing.assert_array_equal(arrays["weight"], weight)
+    assert metadata == {"epoch": "3"}
+
+
+def test_a_truncated_array_file_is_named(folder: Folder) -> None:
+    folder.write_arrays("x.safetensors", {"weight": np.ones(1000, np.float32)})
+    path = folder.path / "x.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(RecordError, match=r"x\.safetensors is damaged or cut short"):
+        folder.read_arrays("x.safetensors")
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_debris(folder: Folder) -> None:
+    folder.write_arrays("x.safetensors", {"weight": np.zeros(10, np.float32)})
+    before = (folder.path / "x.safetensors").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # like a full disk: writes past it fail
+    try:
+        with pytest.raises(RecordError, match="the file that was there before is unchanged"):
+            folder.write_arrays("x.safetensors", {"weight": np.ones(100_000, np.float32)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (folder.path / "x.safetensors").read_bytes() == before
+    assert [path.name for path in folder.path.iterdir()] == ["x.safetensors"]
+
+
+def test_rows_are_read_back_as_texts(folder: Folder) -> None:
+    folder.write_rows("rows.csv", [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}])
+    assert (folder.path / "rows.csv").read_text().split() == ["epoch,loss", "1,0.5", "2,0.25"]
+    assert folder.read_rows("rows.csv") == [{"epoch": "1", "loss": "0.5"}, {"epoch": "2", "loss": "0.25"}]
+
+
+@pytest.mark.parametrize("text", ["a,b\n1\n", "a,b\n1,2,3\n", 'a,b\n1,"2\n', "a,b\n1,\udcff\n"])
+def test_damaged_rows_are_refused(folder: Folder, text: str) -> None:
+    (folder.path / "rows.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(RecordError, match=r"rows\.csv is damaged .*: ask for help"):
+        folder.read_rows("rows.csv")
