@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from sae.core.errors import DataError
-from sae.data import corrupted as module
-from sae.data.corrupted import SHIFT_SEED, CorruptedImages
-from sae.data.corruptions import corrupt
+from sae.data.corruptions import SHIFT_SEED, CorruptedImages, corrupt
+from sae.data.corruptions import apply as module
 
 
 def images(count: int = 30) -> np.ndarray:

@@ -10,13 +10,11 @@ from scipy import ndimage
 
 from sae.core.errors import DataError
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from sae.data.corruptions.blur import swap_neighbours, zoom_blur
-from sae.data.corruptions.constants import LARGE, SMALL, constants_of
-from sae.data.corruptions.digital import affine_from_corners, brightness, saturate
-from sae.data.corruptions.filters import convolve, disk_kernel, gaussian_filter, smear
-from sae.data.corruptions.generators import Floats, ImageGenerators
-from sae.data.corruptions.textures import frost_crystals, plasma
-from sae.data.corruptions.warps import warp, zoom
+from sae.data.corruptions.benchmark import LARGE, SMALL, constants_of
+from sae.data.corruptions.blur import convolve, disk_kernel, swap_neighbours, zoom_blur
+from sae.data.corruptions.digital import affine_from_corners, saturate
+from sae.data.corruptions.operations import Floats, ImageGenerators, gaussian_filter, smear, warp, zoom
+from sae.data.corruptions.weather import brightness, frost_crystals, plasma
 
 Bytes = NDArray[np.uint8]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sae.core.errors import DataError
-from sae.data.entry import PublishedFile
 from sae.data.fetch import fetch
+from sae.data.locations import PublishedFile
 from tests.data.samples import md5_of
 
 CONTENT = bytes(range(256)) * 4000

@@ -8,8 +8,7 @@ from sae.core.errors import ConfigError, DataError, MissingExtraError
 from sae.core.task import Classification, Regression
 from sae.data.catalogue import load, suggestions
 from sae.data.dataset import Array, Dataset
-from sae.data.table import encoded, learn_encoding
-from sae.data.table_file import Column
+from sae.data.table import Column, encoded, learn_encoding
 from tests.data.samples import data_config, table_rows, write_csv
 
 EVERY_ROW = np.arange(4)

@@ -5,7 +5,7 @@ import pytest
 
 from sae.core.errors import DataError
 from sae.core.task import Classification
-from sae.data import tinyimagenet
+from sae.data import image_tree
 from sae.data.catalogue import load, suggestions
 from tests.data.samples import data_config, image_bytes, tiny_files, write_folder, write_zip
 
@@ -95,7 +95,7 @@ def test_a_list_of_classes_that_is_no_text_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_all_classes_is_the_catalogues_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinyimagenet, "NUM_CLASSES", 3)
+    monkeypatch.setattr(image_tree, "NUM_CLASSES", 3)
     write_folder(tmp_path / "root" / "tiny-imagenet-200", tiny_files())
     assert load(data_config("tinyimagenet")).spec.task == Classification(3)
 

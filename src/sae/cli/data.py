@@ -47,12 +47,12 @@ def info(
     from sae.config.settings import parse
     from sae.data.catalogue import load
     from sae.data.locations import choose_data_root
-    from sae.data.summary import first_of_each_class, summarise
+    from sae.data.overview import first_of_each_class, summarise
 
     choose_data_root(data_root)
     settings = options.section(name=name, task=task, target=target, size=size)
     if picture:
-        from sae.data.picture import sample_grid
+        from sae.data.overview import sample_grid
 
         save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
     dataset = load(parse(DataConfig, settings))
@@ -71,9 +71,9 @@ def corrupt(
     """Draw one image under all 19 corruptions at 5 severities."""
     from sae.cli.output import print_message
     from sae.core.errors import ConfigError
-    from sae.data.corrupted import SHIFT_SEED
+    from sae.data.corruptions import SHIFT_SEED
     from sae.data.locations import choose_data_root
-    from sae.data.picture import corruption_grid
+    from sae.data.overview import corruption_grid
 
     choose_data_root(data_root)
     images = load_images(options.section(name=name, task=task, size=size)).test.inputs

@@ -3,20 +3,25 @@
 Light to import: the readers are loaded only when a set is.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sae.config.run import DataConfig, RunConfig, resolve, suit_method
 from sae.config.settings import Layer, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
-from sae.data.entry import Entry, PublishedFile
-from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
+from sae.data.locations import PublishedFile, find_own
+from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Samples
 
 OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 """Files that may be the user's own data; a folder may be too."""
+SMALLEST_FOR_VGG = 16
+"""Pixels: VGG halves an image four times."""
 
 LEFT_OUT = {"chestmnist": "its samples have several labels at once, which no task here can express"}
 
@@ -29,10 +34,59 @@ TINY_SUGGESTS = {
 EMBEDDED_SUGGESTS = {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}}
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A data set that can be read.
+
+    Attributes:
+        summary: One line for people.
+        reader: `module:function` from a `DataConfig` and the run's seed to a `Dataset`.
+        suggests: Settings for a run on it, under those that the user gives.
+        kind: What a sample is; only images can be cropped and flipped.
+        task: What is predicted, where that is fixed.
+        takes: Settings beyond the common ones that mean something here: task, target, size.
+        files: The published file of each size; None is the only size. Empty if there is nothing to fetch.
+    """
+
+    summary: str
+    reader: str
+    suggests: Mapping[str, Any] = field(default_factory=dict)
+    kind: Literal["images", "table"] = "images"
+    task: Literal["classification", "regression"] | None = "classification"
+    takes: frozenset[str] = frozenset()
+    files: Mapping[int | None, PublishedFile] = field(default_factory=dict)
+
+    def read(self, config: DataConfig, seed: int) -> "Dataset":
+        """Check the settings, then read."""
+        self.check_settings(config)
+        module, function = self.reader.split(":")
+        dataset: Dataset = getattr(import_module(module), function)(config, seed)
+        return dataset
+
+    def check_settings(self, config: DataConfig) -> None:
+        """Refuse settings that would be ignored, and ask for those that are needed."""
+        for key in ("target", "size"):
+            if getattr(config, key) is not None and key not in self.takes:
+                raise ConfigError(
+                    f"data.{key} means nothing for {config.name}, got {getattr(config, key)}: leave it out"
+                )
+        if "task" in self.takes and config.task is None:
+            raise ConfigError(f"data.task must be said for {config.name}: --task classification or --task regression")
+        if self.task is not None and config.task not in (None, self.task):
+            raise ConfigError(f"data.task must be {self.task} for {config.name}, got {config.task}: leave it out")
+        if self.kind == "table":
+            for key in ("crop", "flip"):
+                if getattr(config, key):
+                    raise ConfigError(
+                        f"data.{key} must be off for {config.name}, got {getattr(config, key)}: "
+                        f"only images can be varied, and this is a table"
+                    )
+
+
 def _medmnist(name: str, facts: MedMnistSet) -> Entry:
     return Entry(
         facts.summary,
-        "sae.data.medmnist:read_medmnist",
+        "sae.data.npz:read_medmnist",
         {
             "backbone": {"name": facts.backbone},
             "data": {"size": PADDED_SIZE, "crop": 4, "flip": facts.flip},
@@ -59,7 +113,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "tinyimagenet": Entry(
         "TinyImageNet: 100,000/10,000 images for training and test, 64² RGB, 200 classes",
-        "sae.data.tinyimagenet:read_published",
+        "sae.data.image_tree:read_tiny_published",
         TINY_SUGGESTS,
         files={
             None: PublishedFile(
@@ -111,7 +165,6 @@ def load(config: DataConfig, seed: int = 0) -> "Dataset":
 def load_others(name: str) -> "Samples":
     """The samples alone of another set, to tell from a run's own: a test split, or images in an `.npz` file."""
     if Path(name).suffix.lower() == ".npz":
-        from sae.data.locations import find_own
         from sae.data.npz import read_images
 
         return read_images(find_own(name))
@@ -134,8 +187,6 @@ def find_entry(name: str) -> Entry:
     if name in CATALOGUE:
         return CATALOGUE[name]
     if Path(name).suffix.lower() in OWN_SUFFIXES or "/" in name or Path(name).is_dir():
-        from sae.data.own import own_entry
-
         return own_entry(name)
     if name in LEFT_OUT:
         raise DataError(f"{name} cannot be used: {LEFT_OUT[name]}")
@@ -144,3 +195,35 @@ def find_entry(name: str) -> Entry:
         f"data must be one of {', '.join(CATALOGUE)}, or the path of a folder of images or of a "
         f"{', '.join(OWN_SUFFIXES)} file; got {name!r}{hint}"
     )
+
+
+def own_entry(name: str) -> Entry:
+    """What is known of a file or folder before it is read as a whole."""
+    from sae.data.image_tree import layout_of
+    from sae.data.npz import image_side
+
+    path = find_own(name)
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix == ".zip":
+        layout = layout_of(path)
+        if layout.is_tiny:
+            return Entry("images laid out like TinyImageNet", "sae.data.image_tree:read_tiny_own", TINY_SUGGESTS)
+        suggests = _backbone_for(layout.side)
+        return Entry("images in a folder for each class", "sae.data.image_tree:read_folder", suggests)
+    if suffix == ".npz":
+        suggests = _backbone_for(image_side(path))
+        return Entry("images in an .npz file", "sae.data.npz:read_own", suggests, task=None, takes=frozenset({"task"}))
+    if suffix in (".csv", ".parquet"):
+        return Entry(
+            "a table",
+            "sae.data.table:read_own",
+            {"backbone": {"name": "fc"}},
+            kind="table",
+            task=None,
+            takes=frozenset({"task", "target"}),
+        )
+    raise DataError(f"data must be a folder, .npz, .zip, .csv or .parquet, got {Path(name)}")
+
+
+def _backbone_for(side: int) -> dict[str, Any]:
+    return {"backbone": {"name": "vgg" if side >= SMALLEST_FOR_VGG else "fc"}}

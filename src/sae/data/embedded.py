@@ -4,9 +4,15 @@ import numpy as np
 
 from sae.config.run import DataConfig
 from sae.core.task import Classification
-from sae.data.column_encoding import ColumnEncoding
-from sae.data.dataset import Dataset, Normalisation, standardisation, standardised_regression
-from sae.data.splitting import split_indices, split_up
+from sae.data.dataset import (
+    ColumnEncoding,
+    Dataset,
+    Normalisation,
+    split_indices,
+    split_up,
+    standardisation,
+    standardised_regression,
+)
 
 DIGITS_NORMALISATION = Normalisation(mean=(77.8,), std=(95.9,))
 """Of all pixels of the digits, in [0, 255]."""

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sae.core.errors import DataError
-from sae.data.entry import PublishedFile
-from sae.data.locations import data_roots
+from sae.data.locations import PublishedFile, data_roots
 
 CHUNK = 1 << 18
 TIMEOUT = 30.0

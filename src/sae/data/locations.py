@@ -4,14 +4,32 @@ None of it is part of a run's config: a run is the same whatever folder its data
 command line hands its `--data-root` on as an environment variable, which workers inherit.
 """
 
+import hashlib
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from sae.core.errors import DataError
-from sae.data.entry import PublishedFile
 
 DATA_ROOT_VARIABLE = "SAE_DATA_ROOT"
 CACHE_VARIABLE = "SAE_CACHE"
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file that can be downloaded.
+
+    Attributes:
+        name: What the file is called on disk.
+        url: Where it is published.
+        md5: Checksum of the published file.
+        unpacked: Folder that is as good as the file, if there is such a thing.
+    """
+
+    name: str
+    url: str
+    md5: str
+    unpacked: str | None = None
 
 
 def choose_data_root(folder: Path | None) -> None:
@@ -60,6 +78,17 @@ def find_own(name: str) -> Path:
         if candidate.exists():
             return candidate
     raise DataError(f"data must name a set of the catalogue or a file or folder that exists, got {name!r}")
+
+
+def check_md5(path: Path, md5: str) -> None:
+    """Refuse a file under a published name that is not the published file."""
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != md5:
+        raise DataError(
+            f"{path} must be the published file (MD5 {md5}), however its MD5 is {found}: fetch it again, "
+            f"or train on it as your own data by its path"
+        )
 
 
 def _first_present(file: PublishedFile) -> Path | None:

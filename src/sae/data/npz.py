@@ -1,24 +1,100 @@
 """`.npz` files in the layout of MedMNIST: `{train,val,test}_{images,labels}`."""
 
-import hashlib
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
-from sae.core.task import Classification, DataSpec, Task
+from sae.core.task import Classification, DataSpec, Regression, Task
 from sae.data.archive import open_zip
 from sae.data.cache import cached, file_identity
-from sae.data.dataset import Array, Dataset, Split, standardised_regression
+from sae.data.dataset import Array, Dataset, Normalisation, Split, hold_out_validation, rows_of, standardised_regression
 from sae.data.images import DecodedImages, keep_images, keep_labels, kept_splits, normalisation_of
-from sae.data.locations import find_own
-from sae.data.medmnist_table import PADDED_SIZE
-from sae.data.npz_member import Member, open_member
-from sae.data.splitting import hold_out_validation, rows_of
+from sae.data.locations import check_md5, find_own, find_published
+from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
 VERSION = 1
 """Of what is kept in the cache."""
+DAMAGES = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError)
+"""What numpy and zipfile raise when a file is not what it should be."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """An array that has not been read yet."""
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_column_major: bool
+
+    def read(self) -> Array:
+        """The whole array; objects, which could execute code, are refused."""
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                array: Array = file[self.name]
+        except DAMAGES as error:
+            raise _refusal(self.path, self.name, error) from None
+        return array
+
+    def rows(self) -> Iterator[Array]:
+        """The array along its first dimension."""
+        if self.is_column_major:
+            yield from self.read()
+            return
+        size = self.dtype.itemsize * int(np.prod(self.shape[1:]))
+        try:
+            with open_zip(self.path) as archive, archive.open(f"{self.name}.npy") as file:
+                _read_header(file)
+                for _ in range(self.shape[0]):
+                    yield np.frombuffer(file.read(size), self.dtype).reshape(self.shape[1:])
+        except DAMAGES as error:
+            raise _refusal(self.path, self.name, error) from None
+
+
+def open_member(path: Path, name: str) -> Member:
+    """Look at the header of an array."""
+    try:
+        with open_zip(path) as archive, archive.open(f"{name}.npy") as file:
+            shape, is_column_major, dtype = _read_header(file)
+    except DAMAGES as error:
+        raise _refusal(path, name, error) from None
+    return Member(path, name, shape, dtype, is_column_major and len(shape) > 1)
+
+
+def read_medmnist(config: DataConfig, _seed: int) -> Dataset:
+    """A set with its official splits; images of 28² get a black frame to 32²."""
+    facts = MEDMNIST[config.name]
+    size = config.size or PADDED_SIZE
+    file = facts.files(config.name)[size]
+    splits = decoded_npz(find_published(file, config.name), file.md5)
+    num_classes = len(facts.class_names)
+    is_regression = facts.task == "regression"
+    task: Task = Regression() if is_regression else Classification(num_classes)
+    train, val, test = (
+        Split(
+            split.images, _levels(split.labels, num_classes) if is_regression else split.labels[:, 0].astype(np.int64)
+        )
+        for split in (splits["train"], splits["val"], splits["test"])
+    )
+    return Dataset(
+        config.name,
+        DataSpec(train.inputs.shape[1:], task),
+        _published_normalisation(facts, size) or normalisation_of(splits["train"].moments),
+        train,
+        val,
+        test,
+        None if is_regression else facts.class_names,
+        frame=frame_of(size, size),
+        label_scale=num_classes - 1 if is_regression else 1,
+    )
 
 
 def read_own(config: DataConfig, _seed: int) -> Dataset:
@@ -69,17 +145,6 @@ def image_side(path: Path) -> int:
     except DataError:
         return 0
     return min(shape[1:3]) if len(shape) >= 3 else 0
-
-
-def check_md5(path: Path, md5: str) -> None:
-    """Refuse a file under a published name that is not the published file."""
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found != md5:
-        raise DataError(
-            f"{path} must be the published file (MD5 {md5}), however its MD5 is {found}: fetch it again, "
-            f"or train on it as your own data by its path"
-        )
 
 
 def _decode(path: Path, md5: str | None, folder: Path) -> None:
@@ -158,3 +223,26 @@ def _targets(labels: Array, task: str | None, where: str) -> Array:
     if not is_integer and not np.issubdtype(labels.dtype, np.floating):
         raise DataError(f"targets must be numbers, got {labels.dtype} in {where}")
     return labels.astype(np.int64 if task == "classification" else np.float32)
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_column_major, dtype = read(file)
+    return shape, is_column_major, dtype
+
+
+def _refusal(path: Path, name: str, error: Exception) -> DataError:
+    return DataError(f"{name} of {path} must be an array of numbers, however it cannot be read: {error}")
+
+
+def _levels(labels: Array, num_levels: int) -> Array:
+    """Grades 0, 1, … as values in [0, 1]."""
+    return (labels[:, 0] / (num_levels - 1)).astype(np.float32)
+
+
+def _published_normalisation(facts: MedMnistSet, size: int) -> Normalisation | None:
+    """The paper's constants, from [0, 1] to the units of pixels; it fixes them for 28² only."""
+    if facts.mean is None or facts.std is None or size != PADDED_SIZE:
+        return None
+    return Normalisation(tuple(255 * value for value in facts.mean), tuple(255 * value for value in facts.std))

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from sae.core.errors import ConfigError
 from sae.data.batches import Preparation, evaluation_batches
-from sae.data.corrupted import CorruptedImages
-from sae.data.corruptions import CORRUPTIONS, SEVERITIES
+from sae.data.corruptions import CORRUPTIONS, SEVERITIES, CorruptedImages
 from sae.data.dataset import Dataset, Samples
 from sae.measure.metrics import measure_all
 from sae.measure.uncertainty import auroc, disagreement, entropy, fpr95

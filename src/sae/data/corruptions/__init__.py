@@ -4,8 +4,7 @@ An image's pixels follow from the seed and its index in the data set, never from
 The textures of frost are generated, where the benchmark crops photographs.
 """
 
-from sae.data.corruptions.apply import corrupt
-from sae.data.corruptions.catalogue import CORRUPTIONS, Corruption
-from sae.data.corruptions.constants import SEVERITIES
+from sae.data.corruptions.apply import SHIFT_SEED, CorruptedImages, corrupt
+from sae.data.corruptions.benchmark import CORRUPTIONS, SEVERITIES, Corruption
 
-__all__ = ["CORRUPTIONS", "SEVERITIES", "Corruption", "corrupt"]
+__all__ = ["CORRUPTIONS", "SEVERITIES", "SHIFT_SEED", "CorruptedImages", "Corruption", "corrupt"]

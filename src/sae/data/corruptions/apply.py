@@ -1,20 +1,27 @@
 """Corrupt images of a data set, the same way whatever the batch."""
 
 import difflib
+import hashlib
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import DataError
 from sae.core.seeds import derive_seed
-from sae.data.corruptions.catalogue import CORRUPTIONS, Corruption
-from sae.data.corruptions.colour import luma, to_bytes, to_colours
-from sae.data.corruptions.constants import SEVERITIES
-from sae.data.corruptions.generators import ImageGenerators
-from sae.data.dataset import Array
+from sae.data.cache import cached, read_array, write_rows
+from sae.data.corruptions.benchmark import CORRUPTIONS, SEVERITIES, Corruption
+from sae.data.corruptions.operations import ImageGenerators, luma, to_bytes, to_colours
+from sae.data.dataset import Array, Samples
 
 PIXELS_AT_ONCE = 1 << 17
 """Images are corrupted in groups of about so many pixels: large enough to hide Python, small enough for the cache."""
+SHIFT_SEED = 0
+"""Of every corrupted set, so that all methods and runs see the same pixels."""
+VERSION = 1
+"""To be raised whenever a corruption draws other pixels."""
+CHUNK = 1024
+"""Images corrupted at once, so that memory stays bounded."""
 
 
 def corrupt(images: Array, name: str, severity: int, seed: int, indices: Array | None = None) -> NDArray[np.uint8]:
@@ -51,6 +58,45 @@ def corrupt(images: Array, name: str, severity: int, seed: int, indices: Array |
         colours = corruption.apply(to_colours(images[part]), severity, ImageGenerators(stream, numbers[part]))
         corrupted[part] = to_bytes(colours if images.shape[1] == 3 else luma(colours.clip(0, 1)))
     return corrupted
+
+
+class CorruptedImages:
+    """The corrupted versions of some images; each is made when first asked for.
+
+    Args:
+        images: uint8, (sample, channel, height, width), as they are before normalisation.
+    """
+
+    def __init__(self, images: Samples) -> None:
+        if len(images.shape) != 4 or images.dtype != np.uint8:
+            raise DataError(f"only images of bytes can be corrupted, got {images.dtype} samples of {images.shape[1:]}")
+        self.images = images
+        self.digest = _digest(images)
+
+    def get(self, name: str, severity: int) -> Array:
+        """One corrupted set, shaped like the images; mapped from disk, where processes share it."""
+
+        def write(folder: Path) -> None:
+            starts = range(0, len(self.images), CHUNK)
+            rows = (
+                corrupt(self.images[start : start + CHUNK], name, severity, SHIFT_SEED, self._indices(start))
+                for start in starts
+            )
+            write_rows(folder / "images.npy", self.images.shape, np.uint8, rows)
+
+        source = [self.digest, name, severity, SHIFT_SEED]
+        return read_array(cached("corrupted", VERSION, source, write), "images")
+
+    def _indices(self, start: int) -> Array:
+        return np.arange(start, min(start + CHUNK, len(self.images)))
+
+
+def _digest(images: Samples) -> str:
+    """A hash of all pixels and their shape."""
+    digest = hashlib.sha256(str(images.shape).encode())
+    for start in range(0, len(images), CHUNK):
+        digest.update(images[start : start + CHUNK].tobytes())
+    return digest.hexdigest()
 
 
 def _known(name: str) -> Corruption:

@@ -3,9 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.data.corruptions.filters import convolve, disk_kernel, gaussian_filter, smear
-from sae.data.corruptions.generators import Floats, ImageGenerators
-from sae.data.corruptions.warps import zoom
+from sae.data.corruptions.operations import Floats, ImageGenerators, gaussian_filter, smear, zoom
 
 ZOOM_STEP = 0.01
 
@@ -74,3 +72,34 @@ def zoom_blur(images: Floats, limit: float) -> Floats:
     for step in range(num_zooms):
         total += zoom(images, 1 + step * ZOOM_STEP)
     return total / np.float32(num_zooms + 1)
+
+
+def disk_kernel(radius: float, alias_std: float) -> NDArray[np.float64]:
+    """A disk of this radius, its rim softened by a 3×3 Gaussian; a square with odd side, summing to 1."""
+    reach = int(radius) + 1
+    offsets = np.arange(-reach, reach + 1)
+    disk = (offsets[:, None] ** 2 + offsets**2 <= radius**2).astype(np.float64)
+    tap = np.exp(-0.5 / alias_std**2)
+    for axis in (0, 1):  # the disk does not reach the rim of its square, so that rolling loses nothing
+        disk = disk + tap * (np.roll(disk, 1, axis) + np.roll(disk, -1, axis))
+    kernel: NDArray[np.float64] = disk / disk.sum()
+    return kernel
+
+
+def convolve(images: Floats, kernel: NDArray[np.float64]) -> Floats:
+    """Convolve the last two axes with one kernel that is its own mirror image.
+
+    Adds up shifted copies of the whole batch; outside lies the mirror image.
+
+    Args:
+        images: (..., height, width).
+        kernel: (side, side) with an odd side.
+    """
+    height, width = images.shape[-2:]
+    reach = len(kernel) // 2
+    padding = [(0, 0)] * (images.ndim - 2) + [(reach, reach)] * 2
+    padded = np.pad(images, padding, mode="reflect")
+    total = np.zeros_like(images)
+    for top, left in np.argwhere(kernel):
+        total += np.float32(kernel[top, left]) * padded[..., top : top + height, left : left + width]
+    return total

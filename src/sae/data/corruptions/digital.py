@@ -6,19 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from sae.data.corruptions.colour import to_bytes, to_colours
-from sae.data.corruptions.filters import gaussian_filter
-from sae.data.corruptions.generators import Floats, ImageGenerators
-from sae.data.corruptions.warps import warp
-
-
-def brightness(images: Floats, shift: float) -> Floats:
-    """Raise HSV's value, the largest of the three colours, and keep hue and saturation."""
-    value = images.max(axis=1, keepdims=True)
-    raised = (value + np.float32(shift)).clip(0, 1)
-    is_black = value == 0
-    brighter: Floats = np.where(is_black, raised, images * (raised / np.where(is_black, 1, value)))
-    return brighter
+from sae.data.corruptions.operations import Floats, ImageGenerators, gaussian_filter, to_bytes, to_colours, warp
 
 
 def contrast(images: Floats, factor: float) -> Floats:

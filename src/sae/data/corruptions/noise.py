@@ -7,7 +7,7 @@ clipped later.
 
 import numpy as np
 
-from sae.data.corruptions.generators import Floats, ImageGenerators
+from sae.data.corruptions.operations import Floats, ImageGenerators
 
 
 def gaussian_noise(images: Floats, generators: ImageGenerators, std: float) -> Floats:
