@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from sae.core.errors import DataError
-from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from sae.data.corruptions import ALL_SETS, CORRUPTIONS, FAMILIES, OBJECTIVE_SETS, SEVERITIES, corrupt
 from sae.data.corruptions.benchmark import LARGE, SMALL, constants_of
 from sae.data.corruptions.blur import convolve, disk_kernel, swap_neighbours, zoom_blur
 from sae.data.corruptions.digital import affine_from_corners, saturate
@@ -340,6 +340,28 @@ def test_contrast_keeps_the_mean() -> None:
 def test_frost_is_bluish_white() -> None:
     red, green, blue = frost_crystals(generators_of(*range(8)), 32, 32).mean(axis=(0, 2, 3))
     assert 0.4 < red < green < blue < 0.8
+
+
+# Families and sets
+
+
+def test_every_corruption_is_in_one_family() -> None:
+    listed = [name for names in FAMILIES.values() for name in names]
+    assert sorted(listed) == sorted(CORRUPTIONS)
+
+
+def test_the_families_are_those_of_the_benchmark() -> None:
+    assert list(FAMILIES) == ["Noise", "Blur", "Weather", "Digital"]
+    assert FAMILIES["Weather"] == ("snow", "frost", "fog", "brightness", "spatter")
+
+
+def test_shift_objectives_use_one_corruption_of_each_family() -> None:
+    assert {CORRUPTIONS[name].family for name, _ in OBJECTIVE_SETS} == set(FAMILIES)
+    assert len({name for name, _ in OBJECTIVE_SETS}) == len(FAMILIES)
+
+
+def test_there_are_95_sets() -> None:
+    assert len(set(ALL_SETS)) == len(ALL_SETS) == 95
 
 
 # Constants

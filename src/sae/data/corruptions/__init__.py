@@ -5,6 +5,25 @@ The textures of frost are generated, where the benchmark crops photographs.
 """
 
 from sae.data.corruptions.apply import SHIFT_SEED, CorruptedImages, corrupt
-from sae.data.corruptions.benchmark import CORRUPTIONS, SEVERITIES, Corruption
+from sae.data.corruptions.benchmark import (
+    ALL_SETS,
+    CORRUPTIONS,
+    FAMILIES,
+    OBJECTIVE_SETS,
+    SEVERITIES,
+    CorruptedSet,
+    Corruption,
+)
 
-__all__ = ["CORRUPTIONS", "SEVERITIES", "SHIFT_SEED", "CorruptedImages", "Corruption", "corrupt"]
+__all__ = [
+    "ALL_SETS",
+    "CORRUPTIONS",
+    "FAMILIES",
+    "OBJECTIVE_SETS",
+    "SEVERITIES",
+    "SHIFT_SEED",
+    "CorruptedImages",
+    "CorruptedSet",
+    "Corruption",
+    "corrupt",
+]

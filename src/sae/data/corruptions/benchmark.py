@@ -93,12 +93,14 @@ class Corruption:
 
     Attributes:
         name: As the benchmark spells it.
+        family: The kind of damage: Noise, Blur, Weather or Digital.
         function: From images in [0, 1], (sample, 3, height, width), their generators if it is
             random, and the constants of a severity, to images of the same shape, not yet clipped.
         is_random: Whether it draws anything, so that the seed matters.
     """
 
     name: str
+    family: str
     function: Callable[..., Floats]
     is_random: bool
 
@@ -114,28 +116,42 @@ class Corruption:
 CORRUPTIONS: dict[str, Corruption] = {
     corruption.name: corruption
     for corruption in (
-        Corruption("gaussian_noise", noise.gaussian_noise, is_random=True),
-        Corruption("shot_noise", noise.shot_noise, is_random=True),
-        Corruption("impulse_noise", noise.impulse_noise, is_random=True),
-        Corruption("defocus_blur", blur.defocus_blur, is_random=False),
-        Corruption("glass_blur", blur.glass_blur, is_random=True),
-        Corruption("motion_blur", blur.motion_blur, is_random=True),
-        Corruption("zoom_blur", blur.zoom_blur, is_random=False),
-        Corruption("snow", weather.snow, is_random=True),
-        Corruption("frost", weather.frost, is_random=True),
-        Corruption("fog", weather.fog, is_random=True),
-        Corruption("brightness", weather.brightness, is_random=False),
-        Corruption("contrast", digital.contrast, is_random=False),
-        Corruption("elastic_transform", digital.elastic_transform, is_random=True),
-        Corruption("pixelate", digital.pixelate, is_random=False),
-        Corruption("jpeg_compression", digital.jpeg_compression, is_random=False),
-        Corruption("speckle_noise", noise.speckle_noise, is_random=True),
-        Corruption("gaussian_blur", blur.gaussian_blur, is_random=False),
-        Corruption("spatter", weather.spatter, is_random=True),
-        Corruption("saturate", digital.saturate, is_random=False),
+        Corruption("gaussian_noise", "Noise", noise.gaussian_noise, is_random=True),
+        Corruption("shot_noise", "Noise", noise.shot_noise, is_random=True),
+        Corruption("impulse_noise", "Noise", noise.impulse_noise, is_random=True),
+        Corruption("defocus_blur", "Blur", blur.defocus_blur, is_random=False),
+        Corruption("glass_blur", "Blur", blur.glass_blur, is_random=True),
+        Corruption("motion_blur", "Blur", blur.motion_blur, is_random=True),
+        Corruption("zoom_blur", "Blur", blur.zoom_blur, is_random=False),
+        Corruption("snow", "Weather", weather.snow, is_random=True),
+        Corruption("frost", "Weather", weather.frost, is_random=True),
+        Corruption("fog", "Weather", weather.fog, is_random=True),
+        Corruption("brightness", "Weather", weather.brightness, is_random=False),
+        Corruption("contrast", "Digital", digital.contrast, is_random=False),
+        Corruption("elastic_transform", "Digital", digital.elastic_transform, is_random=True),
+        Corruption("pixelate", "Digital", digital.pixelate, is_random=False),
+        Corruption("jpeg_compression", "Digital", digital.jpeg_compression, is_random=False),
+        Corruption("speckle_noise", "Noise", noise.speckle_noise, is_random=True),
+        Corruption("gaussian_blur", "Blur", blur.gaussian_blur, is_random=False),
+        Corruption("spatter", "Weather", weather.spatter, is_random=True),
+        Corruption("saturate", "Digital", digital.saturate, is_random=False),
     )
 }
 """In the benchmark's order: its fifteen, then the four that it keeps for validation."""
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    family: tuple(name for name, corruption in CORRUPTIONS.items() if corruption.family == family)
+    for family in dict.fromkeys(corruption.family for corruption in CORRUPTIONS.values())
+}
+"""The names of the corruptions of each family, in the benchmark's order."""
+
+CorruptedSet = tuple[str, int]
+"""The name of a corruption and a severity."""
+ALL_SETS: tuple[CorruptedSet, ...] = tuple((name, severity) for name in CORRUPTIONS for severity in SEVERITIES)
+OBJECTIVE_SETS: tuple[CorruptedSet, ...] = tuple(
+    (name, severity) for name in ("gaussian_noise", "defocus_blur", "fog", "jpeg_compression") for severity in (2, 4)
+)
+"""One corruption of each family, once mild and once harsh: objectives such as `nll@shift` are measured on these."""
 
 
 def constants_of(name: str, severity: int, height: int, width: int) -> Constants:
