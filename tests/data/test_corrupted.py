@@ -37,7 +37,7 @@ def test_a_set_is_mapped_from_disk() -> None:
 
 
 def test_tables_cannot_be_corrupted() -> None:
-    with pytest.raises(DataError, match="only images of bytes can be corrupted"):
+    with pytest.raises(DataError, match="only uint8 images can be corrupted"):
         CorruptedImages(np.zeros((4, 10), np.float32))
 
 

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import ndimage
 
 from sae.core.errors import DataError
@@ -13,10 +12,9 @@ from sae.data.corruptions import ALL_SETS, CORRUPTIONS, FAMILIES, OBJECTIVE_SETS
 from sae.data.corruptions.benchmark import LARGE, SMALL, constants_of
 from sae.data.corruptions.blur import convolve, disk_kernel, swap_neighbours, zoom_blur
 from sae.data.corruptions.digital import affine_from_corners, saturate
-from sae.data.corruptions.operations import Floats, ImageGenerators, gaussian_filter, smear, warp, zoom
+from sae.data.corruptions.operations import ImageGenerators, gaussian_filter, smear, warp, zoom
 from sae.data.corruptions.weather import brightness, frost_crystals, plasma
-
-Bytes = NDArray[np.uint8]
+from sae.data.dataset import Floats, Pixels
 
 # Severity 4 of motion blur changes only a radius that its Gaussian does not reach; glass blur, frost,
 # spatter and saturate change their kind between severities; elastic transform shrinks.
@@ -28,10 +26,10 @@ WORST_AT_THE_END = ("motion_blur", "snow", "glass_blur")
 WITHOUT_EFFECT = [("saturate", 1), ("saturate", 2), ("saturate", 3)]  # on gray images
 
 
-def smooth_images(num_samples: int = 5, channels: int = 3, height: int = 32, width: int = 32, seed: int = 0) -> Bytes:
+def smooth_images(num_samples: int = 5, channels: int = 3, height: int = 32, width: int = 32, seed: int = 0) -> Pixels:
     noise = np.random.default_rng(seed).normal(size=(num_samples, channels, height, width))
     smooth = ndimage.gaussian_filter(noise, (0, 0, 2, 2))
-    images: Bytes = (127 + 110 * np.tanh(smooth / smooth.std())).astype(np.uint8)
+    images: Pixels = (127 + 110 * np.tanh(smooth / smooth.std())).astype(np.uint8)
     return images
 
 
@@ -43,7 +41,7 @@ def generators_of(*indices: int, seed: int = 0) -> ImageGenerators:
     return ImageGenerators(seed, np.array(indices, np.uint64))
 
 
-def mean_change(images: Bytes, name: str, severity: int) -> float:
+def mean_change(images: Pixels, name: str, severity: int) -> float:
     return float(np.abs(corrupt(images, name, severity, seed=0).astype(float) - images).mean())
 
 
@@ -422,7 +420,7 @@ def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("indices", "message"),
     [
-        ([0], r"2 whole numbers, one per image, got int64 of shape \(1,\)"),
+        ([0], r"2 integers, one per image, got int64 of shape \(1,\)"),
         ([0.0, 1.0], "got float64"),
         ([0, -1], "got -1"),
     ],

@@ -68,7 +68,7 @@ def dataset(train: Split, test: Split) -> Dataset:
 
 
 def test_an_empty_split_is_named() -> None:
-    with pytest.raises(DataError, match="however the test split of some is empty"):
+    with pytest.raises(DataError, match="but the test split of some is empty"):
         dataset(split(4), split(0))
 
 

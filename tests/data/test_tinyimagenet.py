@@ -64,7 +64,7 @@ def test_a_set_in_this_layout_suggests_the_papers_settings(archive: Path) -> Non
 
 def test_the_catalogues_set_must_have_all_classes(tmp_path: Path) -> None:
     write_folder(tmp_path / "root" / "tiny-imagenet-200", tiny_files())
-    with pytest.raises(DataError, match="must hold the 200 classes of tinyimagenet, got 3: give it by its path"):
+    with pytest.raises(DataError, match="must hold the 200 classes of tinyimagenet, got 3: give its path"):
         load(data_config("tinyimagenet"))
 
 
@@ -84,7 +84,7 @@ def test_an_annotation_of_an_image_that_is_not_there_is_named(tmp_path: Path) ->
 
 def test_an_image_of_another_size_is_named(tmp_path: Path) -> None:
     files = tiny_files() | {"train/n01/images/n01_3.JPEG": image_bytes(0, (9, 8), suffix="jpeg")}
-    with pytest.raises(DataError, match=r"all images must be 8×8, however .*n01_3\.JPEG is 9×8"):
+    with pytest.raises(DataError, match=r"all images must be 8×8, but .*n01_3\.JPEG is 9×8"):
         load(data_config(write_zip(tmp_path / "some.zip", files)))
 
 
@@ -102,5 +102,5 @@ def test_a_folder_of_all_classes_is_the_catalogues_set(tmp_path: Path, monkeypat
 
 def test_a_class_that_is_not_listed_is_named(tmp_path: Path) -> None:
     files = tiny_files() | {"train/n77/images/a.JPEG": image_bytes(0, suffix="jpeg")}
-    with pytest.raises(DataError, match=r"wnids\.txt must list every class, however .*train/n77/images/a\.JPEG"):
+    with pytest.raises(DataError, match=r"wnids\.txt must list every class, but .*train/n77/images/a\.JPEG"):
         load(data_config(write_zip(tmp_path / "some.zip", files)))

@@ -15,11 +15,11 @@ from sae.data.dataset import (
 )
 
 DIGITS_NORMALISATION = Normalisation(mean=(77.8,), std=(95.9,))
-"""Of all pixels of the digits, in [0, 255]."""
+"""Mean and standard deviation of all pixels of the digits, in [0, 255]."""
 
 
 def read_digits(config: DataConfig, _seed: int) -> Dataset:
-    """Handwritten digits; each pixel of 8×8 becomes 2×2, so that every backbone fits."""
+    """Read the handwritten digits; each of the 8×8 pixels becomes 2×2, so that every backbone fits."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -31,7 +31,7 @@ def read_digits(config: DataConfig, _seed: int) -> Dataset:
 
 
 def read_diabetes(config: DataConfig, _seed: int) -> Dataset:
-    """Disease progression after a year; features and targets standardised on the training split."""
+    """Read disease progression after a year; features and targets are standardised on the training split."""
     from sklearn.datasets import load_diabetes
 
     bunch = load_diabetes(scaled=False)

@@ -1,6 +1,6 @@
-"""The two-dimensional sets of MedMNIST, as its version 3 publishes them (Zenodo record 10519652).
+"""Facts about the two-dimensional sets of MedMNIST, version 3 (Zenodo record 10519652).
 
-Checksums, class names and sizes are those of the `medmnist` package, version 3.0.2.
+Checksums, class names and sizes come from the `medmnist` package, version 3.0.2.
 ChestMNIST is left out: its samples have several labels at once.
 """
 
@@ -12,7 +12,7 @@ from sae.data.locations import PublishedFile
 
 SIZES = (28, 64, 128, 224)
 PADDED_SIZE = 28
-"""Images of this side get a black frame of 2 pixels, so that every backbone can halve 32 four times."""
+"""Images of this side get a black frame of 2 pixels: every backbone can halve 32 four times."""
 
 ORGANS = (
     *("bladder", "femur-left", "femur-right", "heart", "kidney-left", "kidney-right"),
@@ -22,20 +22,20 @@ ORGANS = (
 
 @dataclass(frozen=True)
 class MedMnistSet:
-    """One set.
+    """One set of MedMNIST.
 
     Attributes:
-        title: How it is spelled.
-        samples: Images in train, val and test.
-        channels: 1 gray, 3 colour.
-        class_names: In the order of the labels.
-        md5: Of the file of each size in `SIZES`.
-        task: Classification, or regression of the level divided by the highest.
-        backbone: The one to start with.
-        batch_size: The one to start with.
-        flip: Whether a mirrored image still has its label; an organ on the left would be on the right.
-        mean: Of each channel in [0, 1], where the paper fixes it (28² only); else computed.
-        std: Likewise.
+        title: Official name.
+        samples: Numbers of images in train, val and test.
+        channels: 1 for gray, 3 for colour.
+        class_names: Names of the classes in the order of their labels.
+        md5: Checksum of the file of each size in `SIZES`.
+        task: Classification, or regression of the level divided by the highest level.
+        backbone: Suggested backbone.
+        batch_size: Suggested batch size.
+        flip: Whether a mirrored image keeps its label; a left organ becomes a right one.
+        mean: Mean of each channel in [0, 1] if the paper gives it (28² only), otherwise computed.
+        std: Standard deviation of each channel, like `mean`.
     """
 
     title: str
@@ -59,7 +59,7 @@ class MedMnistSet:
         return f"{self.title}: {counts} images, 28² {colour} (or 64², 128², 224²), {goal}"
 
     def files(self, name: str) -> Mapping[int | None, PublishedFile]:
-        """The published file of each size."""
+        """Return the published file of each size."""
         return {size: _file(name, size, md5) for size, md5 in zip(SIZES, self.md5, strict=True)}
 
 

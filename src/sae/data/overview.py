@@ -1,7 +1,7 @@
-"""Pictures for people: samples with their labels, and one image under every corruption."""
+"""Overviews of a data set for people: a summary in numbers, and pictures of its images."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -12,16 +12,34 @@ from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from sae.data.dataset import Array, Dataset, Split, class_titles
 
 CELL_SIDE = 96
-"""Images are enlarged by a whole factor to about so many pixels."""
+"""Images are enlarged by a whole factor to about this many pixels."""
 GAP = 6
 FONT_SIZE = 14
 PAPER, INK = "white", "black"
 
 
-def summarise(dataset: Dataset) -> dict[str, Any]:
-    """Shape, task, classes and, for each split, its samples and how their targets are spread."""
-    task = dataset.spec.task
-    is_classification = isinstance(task, Classification)
+class SplitSummary(TypedDict):
+    """Number of samples of a split, with the counts of its classes or the spread of its targets."""
+
+    samples: int
+    per_class: NotRequired[list[int]]
+    targets: NotRequired[dict[str, float]]
+
+
+class Summary(TypedDict):
+    """A data set in numbers; `classes` is empty for regression."""
+
+    name: str
+    task: str
+    shape: list[int]
+    classes: list[str]
+    normalisation: dict[str, list[float]]
+    splits: dict[str, SplitSummary]
+
+
+def summarise(dataset: Dataset) -> Summary:
+    """Return the shape, task and classes of a data set, and the targets of each split."""
+    is_classification = isinstance(dataset.spec.task, Classification)
     return {
         "name": dataset.name,
         "task": "classification" if is_classification else "regression",
@@ -32,8 +50,17 @@ def summarise(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def first_of_each_class(dataset: Dataset, most: int = 80, most_per_class: int = 8) -> tuple[Any, list[str]]:
-    """Some training images (image, channel, height, width) and their titles, as many of each class or level."""
+def first_of_each_class(dataset: Dataset, most: int = 80, most_per_class: int = 8) -> tuple[Array, list[str]]:
+    """Return some training images with their titles, equally many of each class or level.
+
+    Args:
+        dataset: A data set of images.
+        most: Most images in total.
+        most_per_class: Most images of one class or level.
+
+    Returns:
+        Images, (image, channel, height, width), and the title of each.
+    """
     targets, titles = dataset.train.targets, class_titles(dataset)
     values = np.unique(targets)[:most]
     per_class = max(1, min(most_per_class, most // len(values)))
@@ -42,22 +69,12 @@ def first_of_each_class(dataset: Dataset, most: int = 80, most_per_class: int = 
     return dataset.train.inputs[np.array(chosen)], names
 
 
-def _describe(split: Split, dataset: Dataset) -> dict[str, Any]:
-    task = dataset.spec.task
-    if isinstance(task, Classification):
-        counts = np.bincount(split.targets, minlength=task.num_classes)
-        return {"samples": len(split), "per_class": counts.tolist()}
-    values = split.targets.astype(np.float64)
-    spread = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
-    return {"samples": len(split), "targets": {key: float(value) for key, value in spread.items()}}
-
-
 def corruption_grid(image: Array, seed: int) -> Image.Image:
-    """One image under each corruption: a row per corruption, clean at the left, then severities 1 to 5.
+    """Draw one image under each corruption: a row per corruption, first clean, then severities 1 to 5.
 
     Args:
         image: uint8, (channel, height, width).
-        seed: Of the corruptions.
+        seed: Seed of the corruptions.
     """
     font = _font()
     cell = _enlarge(image).size
@@ -73,19 +90,19 @@ def corruption_grid(image: Array, seed: int) -> Image.Image:
     for row, name in enumerate(CORRUPTIONS):
         y = top + row * (cell[1] + GAP)
         draw.text((GAP, y + cell[1] // 2), name, INK, font, anchor="lm")
-        spoilt = (corrupt(image[None], name, severity, seed)[0] for severity in SEVERITIES)
-        for column, version in enumerate((image, *spoilt)):
+        corrupted = (corrupt(image[None], name, severity, seed)[0] for severity in SEVERITIES)
+        for column, version in enumerate((image, *corrupted)):
             page.paste(_enlarge(version), (left + column * (cell[0] + GAP), y))
     return page
 
 
 def sample_grid(images: Array, titles: Sequence[object], num_columns: int = 8) -> Image.Image:
-    """Samples row by row, each under its title.
+    """Draw samples row by row, each under its title.
 
     Args:
         images: uint8, (sample, channel, height, width).
-        titles: Labels or names, one per sample; shown as text, shortened to the width of the image.
-        num_columns: Samples in a row.
+        titles: Labels or names, one per sample; cut to the width of the image.
+        num_columns: Samples per row.
     """
     if not len(images) or len(images) != len(titles):
         raise DataError(f"images to draw must have one title each, got {len(images)} images and {len(titles)} titles")
@@ -103,8 +120,18 @@ def sample_grid(images: Array, titles: Sequence[object], num_columns: int = 8) -
     return page
 
 
+def _describe(split: Split, dataset: Dataset) -> SplitSummary:
+    task = dataset.spec.task
+    if isinstance(task, Classification):
+        counts = np.bincount(split.targets, minlength=task.num_classes)
+        return {"samples": len(split), "per_class": counts.tolist()}
+    values = split.targets.astype(np.float64)
+    spread = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
+    return {"samples": len(split), "targets": {key: float(value) for key, value in spread.items()}}
+
+
 def _enlarge(image: Array) -> Image.Image:
-    """Repeat pixels, so that each one stays visible."""
+    """Enlarge an image by repeating its pixels, so that each one stays visible."""
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[0] not in (1, 3):
         raise DataError(
             f"an image to draw must be uint8, (channel, height, width) with 1 or 3 channels, "
@@ -118,7 +145,7 @@ def _enlarge(image: Array) -> Image.Image:
 
 
 def _font() -> ImageFont.FreeTypeFont:
-    """Pillow's own font, so that pictures look alike everywhere."""
+    """Return Pillow's own font, so that pictures look the same on every machine."""
     font = ImageFont.load_default(FONT_SIZE)
     assert isinstance(font, ImageFont.FreeTypeFont), "Pillow is built without FreeType"
     return font

@@ -1,7 +1,7 @@
-"""The 19 common corruptions of Hendrycks and Dietterich, in 5 severities, for small images.
+"""The 19 common corruptions of Hendrycks and Dietterich at 5 severities, for small images.
 
-An image's pixels follow from the seed and its index in the data set, never from its batch.
-The textures of frost are generated, where the benchmark crops photographs.
+The corrupted pixels of an image depend on the seed and on its index in the data set, never on its
+batch. Frost textures are generated here; the benchmark crops photographs.
 """
 
 from sae.data.corruptions.apply import SHIFT_SEED, CorruptedImages, corrupt

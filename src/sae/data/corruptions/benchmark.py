@@ -1,8 +1,10 @@
-"""The constants of the benchmark: five severities, for small and for large images.
+"""The benchmark: its 19 corruptions, their families, and their constants at five severities.
 
-Facts of Hendrycks and Dietterich, "Benchmarking Neural Network Robustness to Common
-Corruptions and Perturbations" (ICLR 2019): the small column is that of CIFAR-10-C, the large
-one that of Tiny-ImageNet-C. Constants made for 224 pixels would destroy such images.
+From Hendrycks and Dietterich, "Benchmarking Neural Network Robustness to Common Corruptions and
+Perturbations" (ICLR 2019). `SMALL` has the constants of CIFAR-10-C, `LARGE` those of
+Tiny-ImageNet-C; the constants for images of 224 pixels would destroy such small images.
+
+To add a corruption, write its function, its constants, and its line in `CORRUPTIONS`.
 """
 
 from collections.abc import Callable
@@ -10,10 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from sae.data.corruptions import blur, digital, noise, weather
-from sae.data.corruptions.operations import Floats, ImageGenerators
+from sae.data.corruptions.operations import ImageGenerators
+from sae.data.dataset import Floats
 
 Constants = tuple[float, ...]
-"""What a corruption's function takes at one severity, after images and generators."""
+"""The arguments of a corruption's function at one severity, after images and generators."""
 
 SEVERITIES: Final = (1, 2, 3, 4, 5)
 SMALL_SIDE: Final = 32
@@ -89,14 +92,14 @@ LARGE: Final[dict[str, tuple[Constants, ...]]] = {
 
 @dataclass(frozen=True)
 class Corruption:
-    """A way to spoil images, in five severities.
+    """A way to damage images, at five severities.
 
     Attributes:
-        name: As the benchmark spells it.
+        name: The benchmark's name for it.
         family: The kind of damage: Noise, Blur, Weather or Digital.
-        function: From images in [0, 1], (sample, 3, height, width), their generators if it is
-            random, and the constants of a severity, to images of the same shape, not yet clipped.
-        is_random: Whether it draws anything, so that the seed matters.
+        function: Takes images in [0, 1], (sample, 3, height, width), their generators if it is
+            random, and the constants of a severity. Returns images of the same shape, not yet clipped.
+        is_random: Whether it draws random numbers, so that the seed matters.
     """
 
     name: str
@@ -105,7 +108,7 @@ class Corruption:
     is_random: bool
 
     def apply(self, images: Floats, severity: int, generators: ImageGenerators) -> Floats:
-        """Spoil images in [0, 1], (sample, 3, height, width), with the constants for their size."""
+        """Corrupt images in [0, 1], (sample, 3, height, width), with the constants for their size."""
         height, width = images.shape[2:]
         constants = constants_of(self.name, severity, height, width)
         if self.is_random:
@@ -137,7 +140,7 @@ CORRUPTIONS: dict[str, Corruption] = {
         Corruption("saturate", "Digital", digital.saturate, is_random=False),
     )
 }
-"""In the benchmark's order: its fifteen, then the four that it keeps for validation."""
+"""All corruptions by name, in the benchmark's order: the main fifteen, then four for validation."""
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     family: tuple(name for name, corruption in CORRUPTIONS.items() if corruption.family == family)
@@ -155,7 +158,7 @@ OBJECTIVE_SETS: tuple[CorruptedSet, ...] = tuple(
 
 
 def constants_of(name: str, severity: int, height: int, width: int) -> Constants:
-    """The constants for images of this size: those of the nearer of 32 and 64 pixels by the shorter side.
+    """Return the constants for the size, 32 or 64 pixels, that is nearer to the shorter side of the images.
 
     Example:
         >>> constants_of("gaussian_blur", 5, 28, 28), constants_of("gaussian_blur", 5, 64, 80)

@@ -1,4 +1,4 @@
-"""Operations that corruptions are made of: random numbers, filters, warps and colours, on batches of images."""
+"""Building blocks of corruptions on batches of images: random numbers, filters, warps and colours."""
 
 from collections.abc import Callable
 
@@ -6,22 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 
-Floats = NDArray[np.float32]
+from sae.data.dataset import Floats, Indices, Pixels
+
 RED_SHARE, GREEN_SHARE, BLUE_SHARE = 0.299, 0.587, 0.114
-"""How bright a colour looks, by ITU-R BT.601: the standard luma, also of JPEG and Pillow."""
+"""Weights of the standard luma (ITU-R BT.601), as in JPEG and Pillow."""
 
 
 class ImageGenerators:
-    """One generator per image, so that an image's pixels do not depend on its neighbours in the batch.
+    """Random numbers from one stream per image, so that an image's pixels do not depend on its batch.
 
-    Philox is counter-based: a stream is a key (here the seed and the image's index) and a
-    counter. Moving one generator from stream to stream costs 1 µs, making a generator for
-    each image 12 µs (20 µs from a `SeedSequence`). Each draw starts the counter at another
-    place, so that an image's draws are independent of each other.
+    Philox is counter-based: a stream is a key (here the seed and the image's index) and a counter.
+    Moving one generator to another stream takes 1 µs; making a generator for each image takes
+    12 µs (20 µs from a `SeedSequence`). Each draw starts the counter at another place, so that
+    the draws of an image are independent of each other.
 
     Args:
-        seed: For the corruption and its severity, in [0, 2^64).
-        indices: Which image of the data set each sample is, (sample,).
+        seed: Seed for the corruption and its severity, in [0, 2^64).
+        indices: Index of each image in the data set, (sample,).
     """
 
     def __init__(self, seed: int, indices: NDArray[np.uint64]) -> None:
@@ -32,19 +33,19 @@ class ImageGenerators:
         self._num_draws = 0
 
     def normal(self, *shape: int) -> Floats:
-        """Standard normal numbers, (sample, *shape)."""
+        """Draw standard normal numbers, (sample, *shape)."""
         numbers = np.empty((len(self._indices), *shape), np.float32)
         self._draw(lambda generator, i: generator.standard_normal(out=numbers[i, ...], dtype=np.float32))
         return numbers
 
     def uniform(self, *shape: int) -> Floats:
-        """Numbers in [0, 1), (sample, *shape)."""
+        """Draw numbers in [0, 1), (sample, *shape)."""
         numbers = np.empty((len(self._indices), *shape), np.float32)
         self._draw(lambda generator, i: generator.random(out=numbers[i, ...], dtype=np.float32))
         return numbers
 
-    def integers(self, low: int, high: int, *shape: int) -> NDArray[np.int64]:
-        """Whole numbers in [low, high], both ends included, (sample, *shape)."""
+    def integers(self, low: int, high: int, *shape: int) -> Indices:
+        """Draw integers from low to high, both included, (sample, *shape)."""
         numbers = np.empty((len(self._indices), *shape), np.int64)
 
         def fill(generator: np.random.Generator, i: int) -> None:
@@ -54,7 +55,7 @@ class ImageGenerators:
         return numbers
 
     def poisson(self, rates: Floats) -> Floats:
-        """Poisson counts of these rates, (sample, ...)."""
+        """Draw Poisson counts with these rates, (sample, ...)."""
         counts = np.empty_like(rates)
 
         def fill(generator: np.random.Generator, i: int) -> None:
@@ -64,7 +65,7 @@ class ImageGenerators:
         return counts
 
     def _draw(self, fill: Callable[[np.random.Generator, int], object]) -> None:
-        """Call `fill` for each sample, with the generator at the start of a fresh stream of that image."""
+        """Call `fill` for each sample, with the generator at the start of a new stream for that image."""
         stream = self._start["state"]
         stream["counter"][3] = self._num_draws
         for i, index in enumerate(self._indices):
@@ -75,12 +76,12 @@ class ImageGenerators:
 
 
 def gaussian_filter(images: Floats, std: float, truncate: float = 4.0) -> Floats:
-    """Smooth the last two axes; outside lies the nearest pixel.
+    """Smooth the last two axes; the border repeats its nearest pixel.
 
     Args:
         images: (..., height, width).
-        std: In pixels.
-        truncate: Where the kernel ends, in standard deviations.
+        std: Standard deviation in pixels.
+        truncate: End of the kernel in standard deviations.
     """
     for axis in (-1, -2):
         images = gaussian_filter1d(images, std, axis=axis, mode="nearest", truncate=truncate)
@@ -88,22 +89,22 @@ def gaussian_filter(images: Floats, std: float, truncate: float = 4.0) -> Floats
 
 
 def smear(images: Floats, radius: int, std: float, angles: Floats) -> Floats:
-    """Blur each image along a line that starts at the pixel: half a Gaussian, as from a moving camera.
+    """Blur each image along a line that starts at the pixel, with half a Gaussian, like a moving camera.
 
-    The kernel has 2·radius + 1 taps at whole pixels, as ImageMagick's motion blur, which made
-    the benchmark. Outside lies the nearest pixel.
+    The kernel has 2·radius + 1 taps at whole pixels, like ImageMagick's motion blur, which the
+    benchmark used. The border repeats its nearest pixel.
 
     Args:
         images: (sample, channel, height, width).
-        radius: In pixels.
-        std: Of the Gaussian, in pixels.
+        radius: Radius in pixels.
+        std: Standard deviation of the Gaussian in pixels.
         angles: Direction of the line in degrees, clockwise from the right, (sample,).
     """
     height, width = images.shape[2:]
     steps = np.arange(2 * radius + 1)
     weights = np.exp(-0.5 * (steps / std) ** 2)
     weights /= weights.sum()
-    steps = steps[weights > 1e-5]  # the tail cannot move a pixel of 8 bits
+    steps = steps[weights > 1e-5]  # the tail is too small to change 8 bits
     down, right = line_offsets(steps, angles)
     reach = int(steps[-1])
     padded = np.pad(images, ((0, 0), (0, 0), (reach, reach), (reach, reach)), mode="edge")
@@ -115,8 +116,8 @@ def smear(images: Floats, radius: int, std: float, angles: Floats) -> Floats:
     return total
 
 
-def line_offsets(steps: NDArray[np.int64], angles: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pixels nearest to a line, as rows down and columns right of its start, each (sample, step)."""
+def line_offsets(steps: Indices, angles: Floats) -> tuple[Indices, Indices]:
+    """Return the pixels nearest to a line as rows down and columns right of its start, each (sample, step)."""
     radians = np.deg2rad(angles.astype(np.float64))[:, None]
     down, right = np.sin(radians) * steps, np.cos(radians) * steps
     return np.rint(down).astype(np.int64), np.rint(right).astype(np.int64)
@@ -127,7 +128,7 @@ def zoom(images: Floats, factor: float) -> Floats:
 
     Args:
         images: (..., height, width).
-        factor: The same for both axes.
+        factor: Factor for both axes.
     """
     if factor == 1:
         return images
@@ -137,19 +138,19 @@ def zoom(images: Floats, factor: float) -> Floats:
 
 
 def warp(images: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Look up each pixel elsewhere in its image; outside lies the mirror image.
+    """Look up each pixel at another place in its image; the border is mirrored.
 
     Args:
         images: (sample, channel, height, width).
-        rows: Where each pixel comes from, (sample, height, width).
-        columns: Shaped like `rows`.
+        rows: Row that each pixel comes from, (sample, height, width).
+        columns: Column that each pixel comes from, shaped like `rows`.
     """
     sample, channel, height, width = images.shape
     top, bottom, down = _neighbours(rows, height)
     left, right, across = _neighbours(columns, width)
     flat = images.reshape(sample, channel, height * width)
 
-    def look_up(row: NDArray[np.int64], column: NDArray[np.int64]) -> Floats:
+    def look_up(row: Indices, column: Indices) -> Floats:
         places = (row * width + column).reshape(sample, 1, -1)
         return np.take_along_axis(flat, places, axis=2).reshape(sample, channel, *row.shape[1:])
 
@@ -162,7 +163,7 @@ def warp(images: Floats, rows: Floats, columns: Floats) -> Floats:
 
 
 def luma(images: Floats) -> Floats:
-    """Gray images as bright as these colours, (sample, 1, height, width).
+    """Return gray images as bright as these colours, (sample, 1, height, width).
 
     Args:
         images: (sample, 3, height, width).
@@ -172,18 +173,18 @@ def luma(images: Floats) -> Floats:
     return gray
 
 
-def to_colours(images: NDArray[np.uint8]) -> Floats:
-    """Gray or colour bytes as colours in [0, 1], (sample, 3, height, width)."""
+def to_colours(images: Pixels) -> Floats:
+    """Convert gray or colour bytes to colours in [0, 1], (sample, 3, height, width)."""
     sample, _, height, width = images.shape
     colours = np.empty((sample, 3, height, width), np.float32)
     np.divide(images, np.float32(255), out=colours)
     return colours
 
 
-def to_bytes(colours: Floats) -> NDArray[np.uint8]:
-    """The nearest bytes; what lies outside [0, 1] is clipped.
+def to_bytes(colours: Floats) -> Pixels:
+    """Round colours to the nearest bytes and clip values outside [0, 1].
 
-    The benchmark cuts fractions off, which darkens even an image that a corruption leaves alone.
+    The benchmark rounds down, which darkens even an image that a corruption does not change.
     """
     scaled = colours * np.float32(255)
     np.rint(scaled, out=scaled)
@@ -201,10 +202,10 @@ def _zoom_axis(images: Floats, factor: float, axis: int) -> Floats:
     return zoomed
 
 
-def _neighbours(places: NDArray[np.floating], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """The pixels below and above each place on an axis, mirrored into it, and how far it is between them."""
+def _neighbours(places: NDArray[np.floating], size: int) -> tuple[Indices, Indices, Floats]:
+    """Return the pixels below and above each mirrored place on an axis, and its fraction of the way between them."""
     period = 2 * size
-    mirrored = np.abs((places + 0.5 + size) % period - size) - 0.5  # the mirror stands at the pixel's outer edge
+    mirrored = np.abs((places + 0.5 + size) % period - size) - 0.5  # the mirror is at the outer edge of the pixel
     inside = mirrored.clip(0, size - 1)
     low = inside.astype(np.int64)
     return low, np.minimum(low + 1, size - 1), (inside - low).astype(np.float32)
