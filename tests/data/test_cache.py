@@ -65,12 +65,12 @@ def test_of_two_at_once_one_wins_and_both_can_read(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SAE_CACHE", str(tmp_path / "file"))
-    with pytest.raises(DataError, match="name another folder in SAE_CACHE"):
+    with pytest.raises(DataError, match="set SAE_CACHE to another folder"):
         cached("test", 1, "source", write_one)
 
 
 def test_a_source_that_cannot_be_read_is_not_blamed_on_the_cache(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone must be readable, however: No such file"):
+    with pytest.raises(DataError, match=r"gone cannot be read: No such file"):
         cached("test", 1, "source", lambda _: (tmp_path / "gone").unlink())
 
 

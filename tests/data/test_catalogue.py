@@ -67,7 +67,7 @@ def test_the_set_with_several_labels_says_why_it_is_not_there() -> None:
 
 
 def test_a_path_that_does_not_exist_is_named() -> None:
-    with pytest.raises(DataError, match=r"a file or folder that exists, got 'no/such\.npz'"):
+    with pytest.raises(DataError, match=r"an existing file or folder, got 'no/such\.npz'"):
         suggestions("no/such.npz")
 
 
@@ -79,7 +79,7 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("setting", [{"size": 64}, {"target": "x"}])
 def test_a_setting_that_would_be_ignored_is_refused(setting: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match="means nothing for digits"):
+    with pytest.raises(ConfigError, match="has no effect on digits"):
         load(data_config("digits", **setting))
 
 
@@ -104,7 +104,7 @@ def test_a_size_that_is_not_published_is_refused() -> None:
 
 
 def test_an_embedded_set_needs_no_fetching() -> None:
-    with pytest.raises(DataError, match="digits needs no fetching"):
+    with pytest.raises(DataError, match="digits has no file to fetch"):
         published_file("digits")
 
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.data.catalogue import CATALOGUE, load
-from sae.data.entry import PublishedFile
-from sae.data.summary import first_of_each_class
+from sae.data.locations import PublishedFile
+from sae.data.overview import first_of_each_class
 from tests.data.samples import (
     class_files,
     data_config,

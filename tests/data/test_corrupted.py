@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from sae.core.errors import DataError
-from sae.data import corrupted as module
-from sae.data.corrupted import SHIFT_SEED, CorruptedImages
-from sae.data.corruptions import corrupt
+from sae.data.corruptions import SHIFT_SEED, CorruptedImages, corrupt
+from sae.data.corruptions import apply as module
 
 
 def images(count: int = 30) -> np.ndarray:
@@ -38,7 +37,7 @@ def test_a_set_is_mapped_from_disk() -> None:
 
 
 def test_tables_cannot_be_corrupted() -> None:
-    with pytest.raises(DataError, match="only images of bytes can be corrupted"):
+    with pytest.raises(DataError, match="only uint8 images can be corrupted"):
         CorruptedImages(np.zeros((4, 10), np.float32))
 
 

@@ -5,20 +5,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import ndimage
 
 from sae.core.errors import DataError
-from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from sae.data.corruptions.blur import swap_neighbours, zoom_blur
-from sae.data.corruptions.constants import LARGE, SMALL, constants_of
-from sae.data.corruptions.digital import affine_from_corners, brightness, saturate
-from sae.data.corruptions.filters import convolve, disk_kernel, gaussian_filter, smear
-from sae.data.corruptions.generators import Floats, ImageGenerators
-from sae.data.corruptions.textures import frost_crystals, plasma
-from sae.data.corruptions.warps import warp, zoom
-
-Bytes = NDArray[np.uint8]
+from sae.data.corruptions import ALL_SETS, CORRUPTIONS, FAMILIES, OBJECTIVE_SETS, SEVERITIES, corrupt
+from sae.data.corruptions.benchmark import LARGE, SMALL, constants_of
+from sae.data.corruptions.blur import convolve, disk_kernel, swap_neighbours, zoom_blur
+from sae.data.corruptions.digital import affine_from_corners, saturate
+from sae.data.corruptions.operations import ImageGenerators, gaussian_filter, smear, warp, zoom
+from sae.data.corruptions.weather import brightness, frost_crystals, plasma
+from sae.data.dataset import Floats, Pixels
 
 # Severity 4 of motion blur changes only a radius that its Gaussian does not reach; glass blur, frost,
 # spatter and saturate change their kind between severities; elastic transform shrinks.
@@ -30,10 +26,10 @@ WORST_AT_THE_END = ("motion_blur", "snow", "glass_blur")
 WITHOUT_EFFECT = [("saturate", 1), ("saturate", 2), ("saturate", 3)]  # on gray images
 
 
-def smooth_images(num_samples: int = 5, channels: int = 3, height: int = 32, width: int = 32, seed: int = 0) -> Bytes:
+def smooth_images(num_samples: int = 5, channels: int = 3, height: int = 32, width: int = 32, seed: int = 0) -> Pixels:
     noise = np.random.default_rng(seed).normal(size=(num_samples, channels, height, width))
     smooth = ndimage.gaussian_filter(noise, (0, 0, 2, 2))
-    images: Bytes = (127 + 110 * np.tanh(smooth / smooth.std())).astype(np.uint8)
+    images: Pixels = (127 + 110 * np.tanh(smooth / smooth.std())).astype(np.uint8)
     return images
 
 
@@ -45,7 +41,7 @@ def generators_of(*indices: int, seed: int = 0) -> ImageGenerators:
     return ImageGenerators(seed, np.array(indices, np.uint64))
 
 
-def mean_change(images: Bytes, name: str, severity: int) -> float:
+def mean_change(images: Pixels, name: str, severity: int) -> float:
     return float(np.abs(corrupt(images, name, severity, seed=0).astype(float) - images).mean())
 
 
@@ -344,6 +340,28 @@ def test_frost_is_bluish_white() -> None:
     assert 0.4 < red < green < blue < 0.8
 
 
+# Families and sets
+
+
+def test_every_corruption_is_in_one_family() -> None:
+    listed = [name for names in FAMILIES.values() for name in names]
+    assert sorted(listed) == sorted(CORRUPTIONS)
+
+
+def test_the_families_are_those_of_the_benchmark() -> None:
+    assert list(FAMILIES) == ["Noise", "Blur", "Weather", "Digital"]
+    assert FAMILIES["Weather"] == ("snow", "frost", "fog", "brightness", "spatter")
+
+
+def test_shift_objectives_use_one_corruption_of_each_family() -> None:
+    assert {CORRUPTIONS[name].family for name, _ in OBJECTIVE_SETS} == set(FAMILIES)
+    assert len({name for name, _ in OBJECTIVE_SETS}) == len(FAMILIES)
+
+
+def test_there_are_95_sets() -> None:
+    assert len(set(ALL_SETS)) == len(ALL_SETS) == 95
+
+
 # Constants
 
 
@@ -402,7 +420,7 @@ def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("indices", "message"),
     [
-        ([0], r"2 whole numbers, one per image, got int64 of shape \(1,\)"),
+        ([0], r"2 integers, one per image, got int64 of shape \(1,\)"),
         ([0.0, 1.0], "got float64"),
         ([0, -1], "got -1"),
     ],

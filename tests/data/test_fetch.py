@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sae.core.errors import DataError
-from sae.data.entry import PublishedFile
 from sae.data.fetch import fetch
+from sae.data.locations import PublishedFile
 from tests.data.samples import md5_of
 
 CONTENT = bytes(range(256)) * 4000
@@ -65,7 +65,7 @@ def root(tmp_path: Path) -> Path:
 
 def break_off(server: Any, file: PublishedFile) -> None:
     server.breaks_off_at = 300_000
-    with pytest.raises(DataError, match=r"broke off after 300,000 of 1,024,000 bytes: the same command goes on"):
+    with pytest.raises(DataError, match=r"stopped after 300,000 of 1,024,000 bytes: run the same command to continue"):
         fetch(file)
     server.breaks_off_at = None
 
@@ -123,13 +123,13 @@ def test_progress_is_told_up_to_the_end(file: PublishedFile) -> None:
 
 
 def test_a_wrong_checksum_is_refused_and_nothing_kept(file: PublishedFile, root: Path) -> None:
-    with pytest.raises(DataError, match=r"must have MD5 0{32}, however what came from http://.* has another"):
+    with pytest.raises(DataError, match=r"must have MD5 0{32}, but the file from http://.* has another"):
         fetch(PublishedFile(file.name, file.url, "0" * 32))
     assert list(root.iterdir()) == []
 
 
 def test_a_missing_page_is_named_with_the_answer(file: PublishedFile) -> None:
-    with pytest.raises(DataError, match=r"other\.npz must be a file to download, however the server answered 404"):
+    with pytest.raises(DataError, match=r"other\.npz could not be downloaded: the server answered 404"):
         fetch(file, file.url.replace("thing", "other"))
 
 
@@ -159,5 +159,5 @@ def test_a_root_that_cannot_be_written_is_named(file: PublishedFile, root: Path)
 
 
 def test_a_place_that_is_neither_is_refused(file: PublishedFile) -> None:
-    with pytest.raises(DataError, match=r"--url must be an http.* address or a file that exists, got nowhere"):
+    with pytest.raises(DataError, match=r"--url must be an http.* address or an existing file, got nowhere"):
         fetch(file, "nowhere")

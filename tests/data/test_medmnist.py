@@ -6,9 +6,9 @@ import pytest
 
 from sae.core.errors import DataError
 from sae.core.task import Classification, Regression
-from sae.data import medmnist_table
+from sae.data import medmnist
 from sae.data.catalogue import load
-from sae.data.medmnist_table import MEDMNIST
+from sae.data.medmnist import MEDMNIST
 from tests.data.samples import data_config, md5_of, npz_arrays, write_npz
 
 
@@ -19,7 +19,7 @@ def publish(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, side: int = 
     arrays = npz_arrays(side, facts.channels, len(facts.class_names))
     path = write_npz(root / (f"{name}.npz" if side == 28 else f"{name}_{side}.npz"), arrays)
     changed = replace(facts, md5=(md5_of(path),) * 4)
-    monkeypatch.setitem(medmnist_table.MEDMNIST, name, changed)
+    monkeypatch.setitem(medmnist.MEDMNIST, name, changed)
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_a_backbone_is_suggested_by_the_side_of_the_images(tmp_path: Path, side:
 
 
 def test_the_task_must_be_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"data\.task must be said for .*a\.npz: --task classification or"):
+    with pytest.raises(ConfigError, match=r"data\.task must be set for .*a\.npz: --task classification or"):
         load(data_config(write_npz(tmp_path / "a.npz")))
 
 
@@ -112,11 +112,11 @@ def refusal(path: Path, task: str = "classification") -> str:
 
 def test_a_file_without_the_keys_is_refused(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz", leave_out=("test_labels",))
-    assert re.search(r"must hold train_images.*however test_labels is not there", refusal(path))
+    assert re.search(r"must hold train_images.*but test_labels is missing", refusal(path))
 
 
 def test_val_images_without_labels_are_refused(tmp_path: Path) -> None:
-    assert "val_labels is not there" in refusal(write_npz(tmp_path / "a.npz", leave_out=("val_labels",)))
+    assert "val_labels is missing" in refusal(write_npz(tmp_path / "a.npz", leave_out=("val_labels",)))
 
 
 def test_images_of_another_dtype_are_refused(tmp_path: Path) -> None:
@@ -128,13 +128,13 @@ def test_an_empty_split_is_refused(tmp_path: Path) -> None:
     path = write_npz(
         tmp_path / "a.npz", test_images=np.zeros((0, 8, 8), np.uint8), test_labels=np.zeros((0, 1), np.uint8)
     )
-    assert "every split must hold samples, however test_images" in refusal(path)
+    assert "every split must hold samples, but test_images" in refusal(path)
 
 
 @pytest.mark.parametrize("label", [0, 2])
 def test_a_single_class_is_refused(tmp_path: Path, label: int) -> None:
     path = write_npz(tmp_path / "a.npz", train_labels=np.full((30, 1), label))
-    assert f"at least 2 classes to tell apart, got [{label}] in train_labels" in refusal(path)
+    assert f"at least 2 classes, got [{label}] in train_labels" in refusal(path)
 
 
 def test_labels_as_floats_are_refused_for_classification(tmp_path: Path) -> None:

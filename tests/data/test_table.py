@@ -8,8 +8,7 @@ from sae.core.errors import ConfigError, DataError, MissingExtraError
 from sae.core.task import Classification, Regression
 from sae.data.catalogue import load, suggestions
 from sae.data.dataset import Array, Dataset
-from sae.data.table import encoded, learn_encoding
-from sae.data.table_file import Column
+from sae.data.table import Column, encoded, learn_encoding
 from tests.data.samples import data_config, table_rows, write_csv
 
 EVERY_ROW = np.arange(4)
@@ -60,13 +59,13 @@ def test_a_text_that_was_not_trained_is_none_of_them() -> None:
 
 
 def test_a_column_without_training_values_is_named() -> None:
-    with pytest.raises(DataError, match=r"got none in column 'c' of t\.csv: drop it"):
+    with pytest.raises(DataError, match=r"got none in column 'c' of t\.csv: remove it"):
         features([np.nan, np.nan, 1, 2], np.array([0, 1]))
 
 
 def test_a_column_of_names_is_refused() -> None:
     texts = [f"name {index}" for index in range(300)]
-    with pytest.raises(DataError, match="at most 256 different ones, got 300 in column 'c'"):
+    with pytest.raises(DataError, match="at most 256 different values, got 300 in column 'c'"):
         features(texts, np.arange(300))
 
 
@@ -144,7 +143,7 @@ def test_a_table_suggests_a_fully_connected_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", [{"crop": 2}, {"flip": True}])
 def test_a_table_cannot_be_cropped_or_flipped(tmp_path: Path, setting: dict[str, Any]) -> None:
     path = write_csv(tmp_path / "t.csv", table_rows())
-    with pytest.raises(ConfigError, match=r"must be off for .*: only images can be varied"):
+    with pytest.raises(ConfigError, match=r"must be off for .*: it applies to images"):
         load(data_config(path, task="regression", target="price", **setting))
 
 
@@ -176,7 +175,7 @@ def test_floats_as_classes_are_named(tmp_path: Path) -> None:
 
 
 def test_a_single_class_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"at least 2 classes to tell apart, got \['a'\] in column 'kind' of .*t\.csv"):
+    with pytest.raises(DataError, match=r"at least 2 classes, got \['a'\] in column 'kind' of .*t\.csv"):
         classification(tmp_path, [{**row, "kind": "a"} for row in table_rows()])
 
 
@@ -205,7 +204,7 @@ def test_a_table_without_rows_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_table_with_only_the_target_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="must hold columns beside 'price'"):
+    with pytest.raises(DataError, match="must hold columns besides 'price'"):
         regression(tmp_path, [{"price": row["price"]} for row in table_rows()])
 
 

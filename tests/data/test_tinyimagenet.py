@@ -5,7 +5,7 @@ import pytest
 
 from sae.core.errors import DataError
 from sae.core.task import Classification
-from sae.data import tinyimagenet
+from sae.data import image_tree
 from sae.data.catalogue import load, suggestions
 from tests.data.samples import data_config, image_bytes, tiny_files, write_folder, write_zip
 
@@ -64,7 +64,7 @@ def test_a_set_in_this_layout_suggests_the_papers_settings(archive: Path) -> Non
 
 def test_the_catalogues_set_must_have_all_classes(tmp_path: Path) -> None:
     write_folder(tmp_path / "root" / "tiny-imagenet-200", tiny_files())
-    with pytest.raises(DataError, match="must hold the 200 classes of tinyimagenet, got 3: give it by its path"):
+    with pytest.raises(DataError, match="must hold the 200 classes of tinyimagenet, got 3: give its path"):
         load(data_config("tinyimagenet"))
 
 
@@ -84,7 +84,7 @@ def test_an_annotation_of_an_image_that_is_not_there_is_named(tmp_path: Path) ->
 
 def test_an_image_of_another_size_is_named(tmp_path: Path) -> None:
     files = tiny_files() | {"train/n01/images/n01_3.JPEG": image_bytes(0, (9, 8), suffix="jpeg")}
-    with pytest.raises(DataError, match=r"all images must be 8×8, however .*n01_3\.JPEG is 9×8"):
+    with pytest.raises(DataError, match=r"all images must be 8×8, but .*n01_3\.JPEG is 9×8"):
         load(data_config(write_zip(tmp_path / "some.zip", files)))
 
 
@@ -95,12 +95,12 @@ def test_a_list_of_classes_that_is_no_text_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_all_classes_is_the_catalogues_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tinyimagenet, "NUM_CLASSES", 3)
+    monkeypatch.setattr(image_tree, "NUM_CLASSES", 3)
     write_folder(tmp_path / "root" / "tiny-imagenet-200", tiny_files())
     assert load(data_config("tinyimagenet")).spec.task == Classification(3)
 
 
 def test_a_class_that_is_not_listed_is_named(tmp_path: Path) -> None:
     files = tiny_files() | {"train/n77/images/a.JPEG": image_bytes(0, suffix="jpeg")}
-    with pytest.raises(DataError, match=r"wnids\.txt must list every class, however .*train/n77/images/a\.JPEG"):
+    with pytest.raises(DataError, match=r"wnids\.txt must list every class, but .*train/n77/images/a\.JPEG"):
         load(data_config(write_zip(tmp_path / "some.zip", files)))

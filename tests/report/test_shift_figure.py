@@ -8,7 +8,7 @@ from PIL import Image
 from sae.core.objectives import objective
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES
 from sae.report.heat import ON_DARK, PALE_TO_DARK, WORSE_TO_BETTER
-from sae.report.shift_figure import FAMILIES, shift_figure, shift_heatmap
+from sae.report.shift_figure import shift_figure, shift_heatmap
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
 F1, NLL = objective("f1", "classification"), objective("nll", "classification")
@@ -28,11 +28,6 @@ def compared() -> list[dict[str, Any]]:
         {"label": "ensemble/0", "kind": "ensemble", "by_set": by_set(0.05)},
         {"label": "standard/0", "kind": "standard", "by_set": by_set(0.1)},
     ]
-
-
-def test_every_corruption_is_of_one_family() -> None:
-    listed = [name for names in FAMILIES.values() for name in names]
-    assert sorted(listed) == sorted(CORRUPTIONS)
 
 
 def test_every_configuration_has_a_cell_for_every_set() -> None:

@@ -8,8 +8,7 @@ import torch
 
 from sae.core.errors import ConfigError, DataError
 from sae.data.batches import Preparation, evaluation_batches
-from sae.data.corrupted import SHIFT_SEED
-from sae.data.corruptions import corrupt
+from sae.data.corruptions import SHIFT_SEED, corrupt
 from sae.measure.metrics import measure_all
 from sae.records.run import RunRecord
 from sae.training.evaluator import member_outputs, predictive_at

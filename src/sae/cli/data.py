@@ -1,7 +1,7 @@
-"""`sae data`: what there is, what is in it, and bringing it here."""
+"""`sae data`: list, describe, draw and fetch data sets."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,50 +10,50 @@ from sae.cli import options
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from sae.config.settings import Layer
     from sae.data.dataset import Dataset
+    from sae.data.overview import Summary
 
 app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
 
 
 @app.command("list")
 def list_sets(data_root: options.DataRoot = None, json: options.Json = False) -> None:
-    """The data sets of the catalogue, and whether they are on this machine."""
+    """List the data sets of the catalogue and whether they are on this machine."""
     from sae.cli.output import print_json, print_table
     from sae.data.catalogue import CATALOGUE
     from sae.data.locations import choose_data_root, is_present
 
     choose_data_root(data_root)
-    sets: dict[str, dict[str, Any]] = {
-        name: {"here": not entry.files or any(map(is_present, entry.files.values())), "summary": entry.summary}
-        for name, entry in CATALOGUE.items()
-    }
-    rows = [[name, "yes" if row["here"] else "fetch", row["summary"]] for name, row in sets.items()]
-    print_json(sets) if json else print_table("data sets", ["name", "here", "what it is"], rows)
+    here = {name: not entry.files or any(map(is_present, entry.files.values())) for name, entry in CATALOGUE.items()}
+    if json:
+        print_json({name: {"here": here[name], "summary": entry.summary} for name, entry in CATALOGUE.items()})
+        return
+    rows = [[name, "yes" if here[name] else "fetch", entry.summary] for name, entry in CATALOGUE.items()]
+    print_table("data sets", ["name", "here", "description"], rows)
 
 
 @app.command()
 def info(
-    name: Annotated[str, typer.Argument(help="a name of the catalogue, or the path of your own data")],
+    name: Annotated[str, typer.Argument(help="a name in the catalogue, or the path of your own data")],
     task: options.Task = None,
     target: options.Target = None,
     size: options.Size = None,
-    picture: Annotated[Path | None, typer.Option(help="also write an image of each class to this PNG file")] = None,
+    picture: Annotated[Path | None, typer.Option(help="also draw some images of each class into this PNG file")] = None,
     data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Sizes, classes and class balance of a data set."""
+    """Show the size, classes and class balance of a data set."""
     from sae.cli.output import print_json
     from sae.config.run import DataConfig
     from sae.config.settings import parse
     from sae.data.catalogue import load
     from sae.data.locations import choose_data_root
-    from sae.data.summary import first_of_each_class, summarise
+    from sae.data.overview import first_of_each_class, sample_grid, summarise
 
     choose_data_root(data_root)
     settings = options.section(name=name, task=task, target=target, size=size)
     if picture:
-        from sae.data.picture import sample_grid
-
         save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
     dataset = load(parse(DataConfig, settings))
     (print_json if json else print_summary)(summarise(dataset))
@@ -61,9 +61,9 @@ def info(
 
 @app.command()
 def corrupt(
-    name: Annotated[str, typer.Argument(help="a name of the catalogue, or the path of your own images")],
-    picture: Annotated[Path, typer.Option(help="PNG file to write")],
-    index: Annotated[int, typer.Option(min=0, help="which image of the test split")] = 0,
+    name: Annotated[str, typer.Argument(help="a name in the catalogue, or the path of your own images")],
+    picture: Annotated[Path, typer.Option(help="the PNG file to write")],
+    index: Annotated[int, typer.Option(min=0, help="number of the image in the test split, from 0")] = 0,
     task: options.Task = None,
     size: options.Size = None,
     data_root: options.DataRoot = None,
@@ -71,26 +71,26 @@ def corrupt(
     """Draw one image under all 19 corruptions at 5 severities."""
     from sae.cli.output import print_message
     from sae.core.errors import ConfigError
-    from sae.data.corrupted import SHIFT_SEED
+    from sae.data.corruptions import SHIFT_SEED
     from sae.data.locations import choose_data_root
-    from sae.data.picture import corruption_grid
+    from sae.data.overview import corruption_grid
 
     choose_data_root(data_root)
     images = load_images(options.section(name=name, task=task, size=size)).test.inputs
     if index >= len(images):
-        raise ConfigError(f"--index must be below {len(images)}, the images of the test split, got {index}")
+        raise ConfigError(f"--index must be below {len(images)}, the number of test images, got {index}")
     save_picture(corruption_grid(images[index : index + 1][0], SHIFT_SEED), picture)
     print_message(f"the grid is in {picture}")
 
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="a name of the catalogue")],
+    name: Annotated[str, typer.Argument(help="a name in the catalogue")],
     size: options.Size = None,
-    url: Annotated[str | None, typer.Option(help="bring it from this address or file instead")] = None,
+    url: Annotated[str | None, typer.Option(help="download from this address, or copy this file, instead")] = None,
     data_root: options.DataRoot = None,
 ) -> None:
-    """Download a data set; a download that broke off is continued."""
+    """Download a data set; an interrupted download is continued."""
     from sae.cli.output import download_bar, print_message
     from sae.data.catalogue import published_file
     from sae.data.fetch import fetch as fetch_file
@@ -103,8 +103,8 @@ def fetch(
     print_message(f"{name} is in {path}")
 
 
-def print_summary(summary: dict[str, Any]) -> None:
-    """One row for each class, or for each number that describes the targets."""
+def print_summary(summary: "Summary") -> None:
+    """Print a row for each class, or for each statistic of the targets."""
     from sae.cli.output import print_table
 
     splits = summary["splits"]
@@ -116,11 +116,11 @@ def print_summary(summary: dict[str, Any]) -> None:
         for key in ("mean", "std", "min", "max"):
             rows += [[f"{key} of targets", *(f"{split['targets'][key]:.4g}" for split in splits.values())]]
     shape = "×".join(map(str, summary["shape"]))
-    print_table(f"{summary['name']}: {summary['task']} of samples of {shape}", ["", *splits], rows)
+    print_table(f"{summary['name']}: {summary['task']}, samples of shape {shape}", ["", *splits], rows)
 
 
-def load_images(settings: dict[str, Any]) -> "Dataset":
-    """A set of images; a table has nothing to draw."""
+def load_images(settings: "Layer") -> "Dataset":
+    """Load a data set of images; refuse a table, which has nothing to draw."""
     from sae.config.run import DataConfig
     from sae.config.settings import parse
     from sae.core.errors import ConfigError
@@ -128,12 +128,12 @@ def load_images(settings: dict[str, Any]) -> "Dataset":
 
     dataset = load(parse(DataConfig, settings))
     if len(dataset.spec.shape) != 3:
-        raise ConfigError(f"--picture needs images, however {dataset.name} is a table: leave it out")
+        raise ConfigError(f"--picture needs a data set of images, but {dataset.name} is a table")
     return dataset
 
 
 def save_picture(image: "Image", path: Path) -> None:
-    """Write a picture, or say why it cannot be."""
+    """Write a picture to a file."""
     from sae.core.errors import ConfigError
 
     try:

@@ -1,1 +1,1 @@
-"""Data sets: what there is, how it is read, and how batches are made of it."""
+"""Data sets: the catalogue, readers, cache, batches and corruptions."""

@@ -1,34 +1,35 @@
-"""A tree of files, in a folder or in a zip that is never unpacked."""
+"""File trees: a folder, or a zip that is read without unpacking it."""
 
 import os
 import stat
 import zipfile
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Protocol
 
 from sae.core.errors import DataError
 from sae.data.cache import file_identity
 
 LARGEST_TOTAL = 256 << 30
-"""Bytes in an archive; more than any set that this library could train on."""
+"""Largest unpacked size of an archive in bytes; no data set for this library is larger."""
 HARMLESS_TOTAL = 256 << 20
+"""Unpacked size in bytes up to which the compression ratio is not checked."""
 LARGEST_RATIO = 200
-"""Bytes for each byte of the archive, beyond the harmless total; images are compressed already."""
+"""Largest ratio of unpacked to packed size beyond `HARMLESS_TOTAL`; images are compressed already."""
 
 
 class FileTree(Protocol):
     """Files by name.
 
     Attributes:
-        path: Where the tree is.
-        names: Relative, with forward slashes, sorted, hidden ones left out.
+        path: The folder or zip file.
+        names: Relative paths with forward slashes, sorted, without hidden files.
     """
 
     path: Path
     names: tuple[str, ...]
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
 
 
 class Folder:
@@ -39,15 +40,15 @@ class Folder:
         self.names = tuple(name for name, *_ in _walk(path))
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         try:
             return (self.path / name).read_bytes()
         except OSError as error:
-            raise DataError(f"{self.path / name} must be readable, however: {error.strerror}") from None
+            raise DataError(f"{self.path / name} cannot be read: {error.strerror}") from None
 
 
 class Archive:
-    """A zip file; a folder that all its files share is left out of their names."""
+    """A zip file. If all its files are in one folder, `names` leaves that folder out."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,13 +60,13 @@ class Archive:
         self._file: zipfile.ZipFile | None = None
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         if self._file is None:
             self._file = open_zip(self.path)
         try:
             return self._file.read(self._members[name])
         except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, NotImplementedError) as error:
-            raise DataError(f"{self.path} must be a whole archive, however {name} cannot be read: {error}") from None
+            raise DataError(f"{self.path} is damaged: {name} cannot be read ({error})") from None
 
     def __del__(self) -> None:
         if getattr(self, "_file", None) is not None:
@@ -73,23 +74,23 @@ class Archive:
 
 
 def open_tree(path: Path) -> FileTree:
-    """The tree of files in a folder or zip."""
+    """Open a folder or a zip as a file tree."""
     return Folder(path) if path.is_dir() else Archive(path)
 
 
-def tree_identity(path: Path) -> list[Any]:
-    """What tells a tree from another or from an earlier version of itself, without reading its files."""
+def tree_identity(path: Path) -> list[object]:
+    """Return a value that changes whenever a tree changes, without reading its files."""
     if path.is_dir():
         return [str(path.resolve()), _walk(path)]
-    return file_identity(path)
+    return [*file_identity(path)]
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """Open an archive after checking what it says of itself; nothing is decompressed."""
+    """Open an archive after checking its table of contents; nothing is decompressed."""
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError) as error:
-        raise DataError(f"{path} must be a zip archive, however it cannot be opened: {error}") from None
+        raise DataError(f"{path} must be a zip archive, but cannot be opened: {error}") from None
     try:
         _check_members(archive, path)
     except DataError:
@@ -99,26 +100,27 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse archives that could write outside their folder or fill the disk."""
     for info in archive.infolist():
         parts = PurePosixPath(info.filename.replace("\\", "/")).parts
         if ".." in parts or info.filename.startswith(("/", "\\")) or ":" in (parts or ("",))[0]:
-            raise DataError(f"files in an archive must stay inside it, got {info.filename!r} in {path}: it is refused")
+            raise DataError(f"paths in an archive must not lead outside it, got {info.filename!r} in {path}")
         if stat.S_ISLNK(info.external_attr >> 16):
-            raise DataError(f"files in an archive must not be links, got {info.filename!r} in {path}: it is refused")
+            raise DataError(f"an archive must not contain links, got {info.filename!r} in {path}")
     total = sum(info.file_size for info in archive.infolist())
     ratio = total / max(1, path.stat().st_size)
     if total > LARGEST_TOTAL or (total > HARMLESS_TOTAL and ratio > LARGEST_RATIO):
         raise DataError(
             f"an archive must unpack to at most {LARGEST_RATIO} times its size and {LARGEST_TOTAL >> 30} GiB, "
-            f"however {path} would unpack to {total:,} bytes, {ratio:,.0f} times its size: it is refused"
+            f"got {total:,} bytes ({ratio:,.0f} times its size) in {path}"
         )
 
 
 def _walk(path: Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of change of every visible file, in order; one system call for each."""
+    """Return name, size and modification time of every visible file, sorted by name."""
     found, seen = [], set()
     for folder, subfolders, _ in os.walk(path, followlinks=True):
-        if os.path.realpath(folder) in seen:  # a link back to where we were
+        if os.path.realpath(folder) in seen:  # a link back to a folder already visited
             subfolders.clear()
             continue
         seen.add(os.path.realpath(folder))
@@ -137,7 +139,7 @@ def _is_visible(name: str) -> bool:
 
 
 def _shared_root(names: list[str]) -> str:
-    """`thing/` if every name starts with it and goes on with a folder."""
+    """Return `thing/` if every name starts with it, unless it is the name of a split."""
     roots = {name.split("/")[0] for name in names}
     is_shared = len(roots) == 1 and all("/" in name for name in names)
     root = next(iter(roots)) if is_shared else ""

@@ -1,4 +1,7 @@
-"""Batches by indexing arrays in memory: many times faster than a DataLoader for data that fits there."""
+"""Batches for training and evaluation, with augmentation.
+
+Batches index arrays in memory or mapped from disk, which is many times faster than a DataLoader.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,16 +13,15 @@ from torch import Tensor
 from sae.config.run import DataConfig
 from sae.core.errors import ConfigError
 from sae.core.task import Regression, Task
-from sae.data.augmentation import random_crop, random_flip
 from sae.data.dataset import Array, Normalisation, Samples, Split
 
 EVALUATION_BATCH = 256
 BATCHES_AT_ONCE = 8
-"""Training batches that are augmented and normalised in one go; it costs a third of one by one."""
+"""Training batches that are augmented and normalised together; this takes a third of the time of one by one."""
 
 
 class Preparation:
-    """From raw samples to what a network takes: float32, normalised, on its device."""
+    """The step from raw samples to the network's input: float32, normalised, on the device."""
 
     def __init__(self, normalisation: Normalisation, num_dimensions: int, device: torch.device) -> None:
         shape = (-1, *[1] * (num_dimensions - 1))  # channels first, or features
@@ -28,8 +30,8 @@ class Preparation:
         self.scale = torch.tensor(normalisation.std, dtype=torch.float32, device=device).view(shape).reciprocal()
 
     def __call__(self, samples: Array) -> Tensor:
-        """(batch, *sample), any dtype → float32 on the device."""
-        writable = np.require(samples, requirements="W")  # torch refuses what is mapped read-only
+        """Return samples of any dtype, (batch, *sample), as normalised float32 on the device."""
+        writable = np.require(samples, requirements="W")  # torch refuses arrays mapped read-only
         moved = torch.from_numpy(writable).to(self.device)
         return moved.to(torch.float32, copy=True).sub_(self.shift).mul_(self.scale)
 
@@ -42,10 +44,10 @@ def training_batches(
     prepare: Preparation,
     generator: np.random.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """One epoch: every sample once, in random order, augmented anew.
+    """Yield the batches of one epoch: every sample once, in random order, with new augmentation.
 
     Yields:
-        Inputs (batch, *sample) and targets (batch,); a real-valued target is standardised.
+        Inputs (batch, *sample) and targets (batch,); real-valued targets are standardised.
     """
     order = generator.permutation(len(split))
     targets = torch.from_numpy(standardised(split.targets, task)[order]).to(prepare.device)
@@ -62,13 +64,13 @@ def training_batches(
 
 
 def evaluation_batches(inputs: Samples, prepare: Preparation) -> Iterator[Tensor]:
-    """All samples in order, without augmentation; (batch, *sample) each."""
+    """Yield all samples in order, without augmentation, in batches (batch, *sample)."""
     for start in range(0, len(inputs), EVALUATION_BATCH):
         yield prepare(inputs[start : start + EVALUATION_BATCH])
 
 
 def batch_bounds(num_samples: int, batch_size: int, smallest: int = 1) -> list[int]:
-    """Where batches begin and end; a last batch smaller than `smallest` joins its neighbour.
+    """Return the indices between batches; a last batch smaller than `smallest` joins the one before it.
 
     Example:
         >>> batch_bounds(10, 4), batch_bounds(9, 4, smallest=2)
@@ -86,7 +88,37 @@ def batch_bounds(num_samples: int, batch_size: int, smallest: int = 1) -> list[i
 
 
 def standardised(targets: Array, task: Task) -> Array:
-    """Targets as a network learns them: labels as they are, real values standardised."""
+    """Return the targets that a network learns: labels unchanged, real values standardised."""
     if isinstance(task, Regression):
         return ((targets - task.mean) / task.std).astype(np.float32)
     return targets
+
+
+def random_crop(images: Array, padding: int, generator: np.random.Generator) -> Array:
+    """Pad each image with black and crop it back to its size at a random place.
+
+    Args:
+        images: (batch, channel, height, width).
+        padding: Pixels on each side.
+        generator: Source of the random places.
+    """
+    batch, channels, height, width = images.shape
+    padded = np.zeros((batch, channels, height + 2 * padding, width + 2 * padding), images.dtype)
+    padded[:, :, padding : padding + height, padding : padding + width] = images
+    top, left = generator.integers(0, 2 * padding + 1, (2, batch))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(2, 3))
+    cropped: Array = windows[np.arange(batch), :, top, left]  # 7 × faster than torch's indexing
+    return cropped
+
+
+def random_flip(images: Array, generator: np.random.Generator) -> Array:
+    """Mirror each image from left to right with probability one half.
+
+    Args:
+        images: (batch, channel, height, width).
+        generator: Source of the random choices.
+    """
+    chosen = generator.random(len(images)) < 0.5
+    flipped = images.copy()
+    flipped[chosen] = images[chosen][..., ::-1]
+    return flipped

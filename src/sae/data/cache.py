@@ -1,8 +1,8 @@
-"""Decoded data sets on disk, so that a second start is instant and processes share their pages.
+"""Decoded data sets on disk, so that a second start is instant and processes share memory.
 
-An entry is a folder of uncompressed `.npy` files, named by a hash of what it was made from. It
-is written under a temporary name and renamed: when several processes make the same entry at
-once, one wins and the others use it.
+An entry is a folder of uncompressed `.npy` files, named by a hash of its source. It is written
+under a temporary name and then renamed. If several processes write the same entry at once, one
+of them wins and the others use its result.
 """
 
 import hashlib
@@ -11,23 +11,23 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from sae.core.errors import DataError
 from sae.data.dataset import Array
 from sae.data.locations import CACHE_VARIABLE, cache_root
 
 
-def cached(reader: str, version: int, source: Any, write: Callable[[Path], None]) -> Path:
-    """The folder of a decoded set; made by `write` if it is not there.
+def cached(reader: str, version: int, source: object, write: Callable[[Path], None]) -> Path:
+    """Return the folder of a decoded set, and call `write` to fill it if it does not exist.
 
     Args:
-        reader: Name of what decodes.
-        version: To be raised whenever the reader writes something else.
-        source: What identifies the source, as JSON: path, size, time of change.
-        write: Fills a folder.
+        reader: Name of the reader that decodes.
+        version: Version of what the reader writes; raise it whenever that changes.
+        source: JSON value that identifies the source: path, size, modification time.
+        write: Function that fills a folder.
     """
     digest = hashlib.sha256(json.dumps([version, source]).encode()).hexdigest()[:24]
     folder = cache_root() / "decoded" / f"{reader}-{digest}"
@@ -40,10 +40,10 @@ def cached(reader: str, version: int, source: Any, write: Callable[[Path], None]
         _rename(temporary, folder)
     except OSError as error:
         if error.filename and not Path(error.filename).is_relative_to(cache_root()):
-            raise DataError(f"{error.filename} must be readable, however: {error.strerror}") from error
+            raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
         raise DataError(
-            f"decoded data must fit into {folder.parent}, however {error.strerror or error} "
-            f"({error.filename or folder.name}): make room, or name another folder in {CACHE_VARIABLE}"
+            f"decoded data cannot be written to {folder.parent}: {error.strerror or error} "
+            f"({error.filename or folder.name}). Free some space, or set {CACHE_VARIABLE} to another folder"
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -51,13 +51,13 @@ def cached(reader: str, version: int, source: Any, write: Callable[[Path], None]
 
 
 def read_array(folder: Path, name: str) -> Array:
-    """An array of an entry, mapped into memory and read-only."""
+    """Return an array of an entry, mapped into memory and read-only."""
     array: Array = np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
     return array
 
 
-def write_rows(path: Path, shape: tuple[int, ...], dtype: Any, rows: Iterable[Array]) -> None:
-    """Write an array piece by piece, so that it never needs to fit into memory."""
+def write_rows(path: Path, shape: tuple[int, ...], dtype: DTypeLike, rows: Iterable[Array]) -> None:
+    """Write an array piece by piece, so that it need not fit into memory."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
@@ -65,8 +65,8 @@ def write_rows(path: Path, shape: tuple[int, ...], dtype: Any, rows: Iterable[Ar
             file.write(np.ascontiguousarray(row, dtype).data)
 
 
-def file_identity(path: Path) -> list[Any]:
-    """What tells a file from another or from an earlier version of itself, without reading it."""
+def file_identity(path: Path) -> list[str | int]:
+    """Return a value that changes whenever a file changes, without reading it."""
     status = path.stat()
     return [str(path.resolve()), status.st_size, status.st_mtime_ns]
 
@@ -75,5 +75,5 @@ def _rename(temporary: Path, folder: Path) -> None:
     try:
         temporary.rename(folder)
     except OSError:
-        if not folder.is_dir():  # else another process was faster, and its work is as good
+        if not folder.is_dir():  # otherwise another process was faster, and its result is the same
             raise

@@ -1,38 +1,91 @@
-"""Data sets by name, and the settings each suggests. To add one: a line below.
+"""Data sets by name or path, and the settings each suggests. To add one, add an entry to `CATALOGUE`.
 
-Light to import: the readers are loaded only when a set is.
+Cheap to import: a reader is imported only when its data set is read.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sae.config.run import DataConfig, RunConfig, resolve, suit_method
 from sae.config.settings import Layer, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
-from sae.data.entry import Entry, PublishedFile
-from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
+from sae.data.locations import PublishedFile, find_own
+from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Samples
 
 OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
-"""Files that may be the user's own data; a folder may be too."""
+"""Suffixes of files that may be the user's own data; a folder may be, too."""
+SMALLEST_FOR_VGG = 16
+"""Side of the smallest image for VGG, in pixels: VGG halves an image four times."""
 
-LEFT_OUT = {"chestmnist": "its samples have several labels at once, which no task here can express"}
+LEFT_OUT = {"chestmnist": "its samples have several labels at once, which no task here supports"}
 
-TINY_SUGGESTS = {
+TINY_SUGGESTS: Layer = {
     "backbone": {"name": "resnet"},
-    "method": {"name": "sae", "batch_repetition": 1},  # a section of another name replaces this one
+    "method": {"name": "sae", "batch_repetition": 1},  # another method replaces this section
     "data": {"crop": 4, "flip": True},
     "train": {"epochs": 100, "batch_size": 128, "weight_decay": 0.0},
 }
-EMBEDDED_SUGGESTS = {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}}
+EMBEDDED_SUGGESTS: Layer = {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set that can be read.
+
+    Attributes:
+        summary: One line for people.
+        reader: `module:function`; the function takes a `DataConfig` and the run's seed and returns a `Dataset`.
+        suggests: Settings for a run on this data; the user's settings override them.
+        kind: What a sample is. Only images can be cropped and flipped.
+        task: The task, if the data set fixes it.
+        takes: Settings that only some data sets use and this one does: task, target, size.
+        files: The published file of each size; the key None means that there is only one size.
+            Empty if nothing has to be fetched.
+    """
+
+    summary: str
+    reader: str
+    suggests: Layer = field(default_factory=dict)
+    kind: Literal["images", "table"] = "images"
+    task: Literal["classification", "regression"] | None = "classification"
+    takes: frozenset[str] = frozenset()
+    files: Mapping[int | None, PublishedFile] = field(default_factory=dict)
+
+    def read(self, config: DataConfig, seed: int) -> "Dataset":
+        """Check the settings, then read the data set."""
+        self.check_settings(config)
+        module, function = self.reader.split(":")
+        dataset: Dataset = getattr(import_module(module), function)(config, seed)
+        return dataset
+
+    def check_settings(self, config: DataConfig) -> None:
+        """Refuse settings that would have no effect, and ask for those that are needed."""
+        for key in ("target", "size"):
+            if getattr(config, key) is not None and key not in self.takes:
+                raise ConfigError(f"data.{key} has no effect on {config.name}, got {getattr(config, key)}: remove it")
+        if "task" in self.takes and config.task is None:
+            raise ConfigError(f"data.task must be set for {config.name}: --task classification or --task regression")
+        if self.task is not None and config.task not in (None, self.task):
+            raise ConfigError(f"data.task must be {self.task} for {config.name}, got {config.task}: remove it")
+        if self.kind == "table":
+            for key in ("crop", "flip"):
+                if getattr(config, key):
+                    raise ConfigError(
+                        f"data.{key} must be off for {config.name}, got {getattr(config, key)}: "
+                        f"it applies to images, and this is a table"
+                    )
 
 
 def _medmnist(name: str, facts: MedMnistSet) -> Entry:
     return Entry(
         facts.summary,
-        "sae.data.medmnist:read_medmnist",
+        "sae.data.npz:read_medmnist",
         {
             "backbone": {"name": facts.backbone},
             "data": {"size": PADDED_SIZE, "crop": 4, "flip": facts.flip},
@@ -59,7 +112,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "tinyimagenet": Entry(
         "TinyImageNet: 100,000/10,000 images for training and test, 64² RGB, 200 classes",
-        "sae.data.tinyimagenet:read_published",
+        "sae.data.image_tree:read_tiny_published",
         TINY_SUGGESTS,
         files={
             None: PublishedFile(
@@ -75,21 +128,21 @@ CATALOGUE: dict[str, Entry] = {
 
 
 def data_name(given: Layer) -> str:
-    """The name of the data in settings, which has to be said."""
+    """Return the name of the data in a run's settings."""
     name = section_name(given.get("data"))
     if not isinstance(name, str):
-        raise ConfigError("which data to train on must be said: --data NAME, or data.name in the config file")
+        raise ConfigError("the data must be named: --data NAME, or data.name in the config file")
     return name
 
 
 def suggestions(name: str) -> dict[str, Any]:
-    """The lowest layer of a run's settings: what the data set of this name or path suggests."""
+    """Return the settings that a data set suggests, the lowest layer of a run's settings."""
     entry = find_entry(name)
     return {**entry.suggests, "data": {"name": name, **entry.suggests.get("data", {})}}
 
 
 def resolve_on(name: str, given: Layer) -> RunConfig:
-    """The settings of a run on this data: what it suggests for the method, and over that what is given.
+    """Return the settings of a run: those given, over those that the data set suggests for the method.
 
     Example:
         >>> resolve_on("digits", {"method": "batch_ensemble"}).train.batch_size
@@ -102,16 +155,15 @@ def load(config: DataConfig, seed: int = 0) -> "Dataset":
     """Read a data set of the catalogue or of the user.
 
     Args:
-        config: Which, and how it is to be taken.
-        seed: The run's; TinyImageNet's validation samples depend on it.
+        config: Name or path of the data, and how to read it.
+        seed: Seed of the run; it chooses the validation images of TinyImageNet.
     """
     return find_entry(config.name).read(config, seed)
 
 
 def load_others(name: str) -> "Samples":
-    """The samples alone of another set, to tell from a run's own: a test split, or images in an `.npz` file."""
+    """Return the out-of-distribution samples of a set: its test split, or the images in an `.npz` file."""
     if Path(name).suffix.lower() == ".npz":
-        from sae.data.locations import find_own
         from sae.data.npz import read_images
 
         return read_images(find_own(name))
@@ -119,10 +171,10 @@ def load_others(name: str) -> "Samples":
 
 
 def published_file(name: str, size: int | None = None) -> PublishedFile:
-    """The file to fetch for a set of the catalogue."""
+    """Return the file to fetch for a data set of the catalogue."""
     files = find_entry(name).files
     if not files:
-        raise DataError(f"{name} needs no fetching: it comes with scikit-learn or is your own")
+        raise DataError(f"{name} has no file to fetch: it comes with scikit-learn or is your own")
     chosen = size if size is not None else next(iter(files))
     if chosen not in files:
         raise DataError(f"size must be one of {', '.join(map(str, files))} for {name}, got {size}")
@@ -130,12 +182,10 @@ def published_file(name: str, size: int | None = None) -> PublishedFile:
 
 
 def find_entry(name: str) -> Entry:
-    """What is known of a set, by its name in the catalogue or by the path of the user's own."""
+    """Return the entry of a data set, by its name in the catalogue or by the path of the user's own data."""
     if name in CATALOGUE:
         return CATALOGUE[name]
     if Path(name).suffix.lower() in OWN_SUFFIXES or "/" in name or Path(name).is_dir():
-        from sae.data.own import own_entry
-
         return own_entry(name)
     if name in LEFT_OUT:
         raise DataError(f"{name} cannot be used: {LEFT_OUT[name]}")
@@ -144,3 +194,36 @@ def find_entry(name: str) -> Entry:
         f"data must be one of {', '.join(CATALOGUE)}, or the path of a folder of images or of a "
         f"{', '.join(OWN_SUFFIXES)} file; got {name!r}{hint}"
     )
+
+
+def own_entry(name: str) -> Entry:
+    """Return the entry of the user's own file or folder, from a first look at it."""
+    path = find_own(name)
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix == ".zip":
+        from sae.data.image_tree import layout_of
+
+        layout = layout_of(path)
+        if layout.is_tiny:
+            return Entry("images in the layout of TinyImageNet", "sae.data.image_tree:read_tiny_own", TINY_SUGGESTS)
+        suggests = _suggest_backbone(layout.side)
+        return Entry("images in one folder per class", "sae.data.image_tree:read_folder", suggests)
+    if suffix == ".npz":
+        from sae.data.npz import image_side
+
+        suggests = _suggest_backbone(image_side(path))
+        return Entry("images in an .npz file", "sae.data.npz:read_own", suggests, task=None, takes=frozenset({"task"}))
+    if suffix in (".csv", ".parquet"):
+        return Entry(
+            "a table",
+            "sae.data.table:read_own",
+            {"backbone": {"name": "fc"}},
+            kind="table",
+            task=None,
+            takes=frozenset({"task", "target"}),
+        )
+    raise DataError(f"data must be a folder, .npz, .zip, .csv or .parquet, got {Path(name)}")
+
+
+def _suggest_backbone(side: int) -> Layer:
+    return {"backbone": {"name": "vgg" if side >= SMALLEST_FOR_VGG else "fc"}}

@@ -1,5 +1,6 @@
-"""A data set: three splits of raw samples, and how a sample is prepared for a network."""
+"""Data sets in memory or mapped from disk: three splits of raw samples, with their normalisation."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -7,14 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import DataError
-from sae.core.task import DataSpec, Regression
-from sae.data.column_encoding import ColumnEncoding
+from sae.core.task import Classification, DataSpec, Regression, Task
 
 Array = NDArray[Any]
+"""An array whose dtype depends on the data: images are uint8, features float32, targets int64 or float32."""
+Pixels = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+VALIDATION_SHARE = 0.1
+"""Share of the training samples held out if a data set has a test split but no validation split."""
 
 
 class Samples(Protocol):
-    """What a split holds: an array, in memory or mapped from disk, or some rows of one."""
+    """The inputs of a split: an array in memory or mapped from disk, or some rows of one."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -22,7 +30,7 @@ class Samples(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of a raw sample."""
+        """Type of the raw samples."""
 
     def __len__(self) -> int: ...
 
@@ -30,12 +38,12 @@ class Samples(Protocol):
 
 
 class Rows:
-    """Some rows of an array, copied only when they are asked for.
+    """Some rows of an array, copied only when they are indexed.
 
     A split of a set that is mapped from disk stays on disk, where processes share it.
     """
 
-    def __init__(self, array: Array, rows: Array) -> None:
+    def __init__(self, array: Array, rows: Indices) -> None:
         self.array, self.rows = array, rows
 
     @property
@@ -45,7 +53,7 @@ class Rows:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the array."""
+        """Type of the array."""
         return self.array.dtype
 
     def __len__(self) -> int:
@@ -58,7 +66,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Split:
-    """Samples as they come, and their targets in the units of the data.
+    """Raw samples and their targets, in the units of the data.
 
     Attributes:
         inputs: (sample, channel, height, width) in uint8, or (sample, feature) in float32.
@@ -74,10 +82,54 @@ class Split:
 
 @dataclass(frozen=True)
 class Normalisation:
-    """(x − mean) / std, per channel or feature, in the units of the raw samples."""
+    """(x − mean) / std per channel or feature, in the units of the raw samples."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ColumnEncoding:
+    """The way a column of a table becomes features; learned from training rows and exported with a model.
+
+    Attributes:
+        name: Name of the column.
+        median: Value for a missing number; None for a text column.
+        categories: Texts that have a feature each; empty for a numeric column.
+        marks_missing: Whether a last feature marks missing values.
+    """
+
+    name: str
+    median: float | None = None
+    categories: tuple[str, ...] = ()
+    marks_missing: bool = False
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the column holds numbers."""
+        return self.median is not None
+
+    @property
+    def num_features(self) -> int:
+        """Number of features the column becomes."""
+        return (1 if self.is_numeric else len(self.categories)) + self.marks_missing
+
+    def features(self, values: Array, missing: Mask) -> Iterator[NDArray[np.float64]]:
+        """Yield the features, (row,) each: the number itself, or 1 for the matching category.
+
+        A text that is not in `categories` is 0 in all of them.
+
+        Example:
+            >>> encoding = ColumnEncoding("colour", categories=("blue", "red"))
+            >>> [feature.tolist() for feature in encoding.features(np.array(["red", "new"]), np.zeros(2, bool))]
+            [[0.0, 0.0], [1.0, 0.0]]
+        """
+        if self.median is not None:
+            yield np.where(missing, self.median, values)
+        for category in self.categories:
+            yield (values == category).astype(np.float64)
+        if self.marks_missing:
+            yield missing.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -87,10 +139,10 @@ class Dataset:
     Attributes:
         spec: Shape of a prepared sample, and the task.
         normalisation: Applied to every sample, after augmentation.
-        class_names: What the classes are called, in the order of their labels, if they have names.
-        frame: Black pixels on each side that reading added to images, and that new ones need too.
-        label_scale: What reading divided real-valued labels by.
-        columns: How the columns of a table became features, if it is one.
+        class_names: Names of the classes in the order of their labels, if they have names.
+        frame: Width in pixels of the black frame that reading added to images; new images need it too.
+        label_scale: Divisor that reading applied to real-valued labels.
+        columns: Encodings of the columns of a table.
     """
 
     name: str
@@ -109,15 +161,23 @@ class Dataset:
             check_split(self.split(name), self.spec, f"the {name} split of {self.name}")
 
     def split(self, name: str) -> Split:
-        """One of train, val and test."""
+        """Return the split of this name: train, val or test."""
         split: Split = getattr(self, name)
         return split
 
 
+def class_titles(dataset: Dataset) -> tuple[str, ...]:
+    """Return the names of the classes, or their numbers if they have none; empty for regression."""
+    task = dataset.spec.task
+    if not isinstance(task, Classification):
+        return ()
+    return dataset.class_names or tuple(str(label) for label in range(task.num_classes))
+
+
 def check_split(split: Split, spec: DataSpec, where: str) -> None:
-    """Refuse samples that no network should be trained on, saying which."""
+    """Refuse a split that cannot be trained on, and name the first wrong sample."""
     if not len(split):
-        raise DataError(f"every split must hold samples, however {where} is empty")
+        raise DataError(f"every split must hold samples, but {where} is empty")
     if len(split.inputs) != len(split.targets):
         raise DataError(f"{where} must have one target for each sample, got {len(split.inputs)} and {len(split)}")
     if split.inputs.shape[1:] != spec.shape:
@@ -128,18 +188,75 @@ def check_split(split: Split, spec: DataSpec, where: str) -> None:
 
 
 def standardisation(inputs: Array) -> Normalisation:
-    """Mean and standard deviation of each feature; a constant feature is only centred."""
+    """Return the mean and standard deviation of each feature; a constant feature is only centred."""
     mean, std = inputs.mean(axis=0, dtype=np.float64), inputs.std(axis=0, dtype=np.float64)
     return Normalisation(tuple(mean.tolist()), tuple(np.where(std > 0, std, 1.0).tolist()))
 
 
 def standardised_regression(targets: Array, where: str) -> Regression:
-    """The task of predicting values that a network learns standardised on its training targets."""
+    """Return a regression task standardised on these training targets."""
     Regression().check_targets(targets, where)
     values = targets.astype(np.float64)
     if not values.std() > 0:
-        raise DataError(f"targets must vary, however all {len(values)} are {values[:1].tolist()} in {where}")
+        raise DataError(f"targets must vary, but all {len(values)} are {values[:1].tolist()} in {where}")
     return Regression(float(values.mean()), float(values.std()))
+
+
+def split_indices(num_samples: int, split_seed: int, labels: Array | None = None) -> tuple[Indices, Indices, Indices]:
+    """Split samples at random into 60 % train, 20 % val and 20 % test, with equal shares of each class."""
+    from sklearn.model_selection import train_test_split
+
+    everything = np.arange(num_samples)
+    try:
+        train, rest = train_test_split(everything, test_size=0.4, random_state=split_seed, stratify=labels)
+        val, test = train_test_split(
+            rest, test_size=0.5, random_state=split_seed, stratify=None if labels is None else labels[rest]
+        )
+    except ValueError:
+        fewest = num_samples if labels is None else np.unique(labels, return_counts=True)[1].min()
+        raise DataError(
+            f"data must hold at least 5 samples of each class to be split into train, val and test, got {fewest}"
+        ) from None
+    return train, val, test
+
+
+def hold_out_validation(targets: Array, seed: int) -> tuple[Indices, Indices]:
+    """Return the indices for training and for validation, with the same share of each class in both.
+
+    Args:
+        targets: (sample,); integers are class labels.
+        seed: Seed of the random choice.
+    """
+    generator = np.random.default_rng(seed)
+    is_labels = np.issubdtype(targets.dtype, np.integer)
+    groups = (
+        [np.flatnonzero(targets == label) for label in np.unique(targets)] if is_labels else [np.arange(len(targets))]
+    )
+    held_out = [generator.permutation(group)[: round(VALIDATION_SHARE * len(group))] for group in groups]
+    val = np.sort(np.concatenate(held_out)) if groups else np.arange(0)
+    return np.setdiff1d(np.arange(len(targets)), val), val
+
+
+def split_up(
+    name: str,
+    inputs: Array,
+    targets: Array,
+    task: Task,
+    normalisation: Normalisation,
+    parts: tuple[Indices, Indices, Indices],
+    class_names: tuple[str, ...] | None = None,
+    columns: tuple[ColumnEncoding, ...] | None = None,
+) -> Dataset:
+    """Make a data set from one array of samples and the indices of its three splits."""
+    train, val, test = (Split(rows_of(inputs, part), targets[part]) for part in parts)
+    spec = DataSpec(inputs.shape[1:], task)
+    return Dataset(name, spec, normalisation, train, val, test, class_names, columns=columns)
+
+
+def rows_of(array: Array, part: Indices) -> Array | Rows:
+    """Return some rows of an array: a copy if it is in memory, a view if it is mapped from disk."""
+    is_mapped = not array.flags.writeable
+    return Rows(array, part) if is_mapped else np.ascontiguousarray(array[part])
 
 
 def _check_finite(inputs: Array, where: str) -> None:

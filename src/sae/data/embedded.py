@@ -4,16 +4,22 @@ import numpy as np
 
 from sae.config.run import DataConfig
 from sae.core.task import Classification
-from sae.data.column_encoding import ColumnEncoding
-from sae.data.dataset import Dataset, Normalisation, standardisation, standardised_regression
-from sae.data.splitting import split_indices, split_up
+from sae.data.dataset import (
+    ColumnEncoding,
+    Dataset,
+    Normalisation,
+    split_indices,
+    split_up,
+    standardisation,
+    standardised_regression,
+)
 
 DIGITS_NORMALISATION = Normalisation(mean=(77.8,), std=(95.9,))
-"""Of all pixels of the digits, in [0, 255]."""
+"""Mean and standard deviation of all pixels of the digits, in [0, 255]."""
 
 
 def read_digits(config: DataConfig, _seed: int) -> Dataset:
-    """Handwritten digits; each pixel of 8×8 becomes 2×2, so that every backbone fits."""
+    """Read the handwritten digits; each of the 8×8 pixels becomes 2×2, so that every backbone fits."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -25,7 +31,7 @@ def read_digits(config: DataConfig, _seed: int) -> Dataset:
 
 
 def read_diabetes(config: DataConfig, _seed: int) -> Dataset:
-    """Disease progression after a year; features and targets standardised on the training split."""
+    """Read disease progression after a year; features and targets are standardised on the training split."""
     from sklearn.datasets import load_diabetes
 
     bunch = load_diabetes(scaled=False)

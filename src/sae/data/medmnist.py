@@ -1,51 +1,233 @@
-"""Sets of MedMNIST from their published files."""
+"""Facts about the two-dimensional sets of MedMNIST, version 3 (Zenodo record 10519652).
 
-import numpy as np
+Checksums, class names and sizes come from the `medmnist` package, version 3.0.2.
+ChestMNIST is left out: its samples have several labels at once.
+"""
 
-from sae.config.run import DataConfig
-from sae.core.task import Classification, DataSpec, Regression, Task
-from sae.data.dataset import Array, Dataset, Normalisation, Split
-from sae.data.images import normalisation_of
-from sae.data.locations import find_published
-from sae.data.medmnist_table import MEDMNIST, PADDED_SIZE, MedMnistSet
-from sae.data.npz import decoded_npz, frame_of
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
+from sae.data.locations import PublishedFile
 
-def read_medmnist(config: DataConfig, _seed: int) -> Dataset:
-    """A set with its official splits; images of 28² get a black frame to 32²."""
-    facts = MEDMNIST[config.name]
-    size = config.size or PADDED_SIZE
-    file = facts.files(config.name)[size]
-    splits = decoded_npz(find_published(file, config.name), file.md5)
-    num_classes = len(facts.class_names)
-    is_regression = facts.task == "regression"
-    task: Task = Regression() if is_regression else Classification(num_classes)
-    train, val, test = (
-        Split(
-            split.images, _levels(split.labels, num_classes) if is_regression else split.labels[:, 0].astype(np.int64)
-        )
-        for split in (splits["train"], splits["val"], splits["test"])
-    )
-    return Dataset(
-        config.name,
-        DataSpec(train.inputs.shape[1:], task),
-        _published_normalisation(facts, size) or normalisation_of(splits["train"].moments),
-        train,
-        val,
-        test,
-        None if is_regression else facts.class_names,
-        frame=frame_of(size, size),
-        label_scale=num_classes - 1 if is_regression else 1,
-    )
+SIZES = (28, 64, 128, 224)
+PADDED_SIZE = 28
+"""Images of this side get a black frame of 2 pixels: every backbone can halve 32 four times."""
+
+ORGANS = (
+    *("bladder", "femur-left", "femur-right", "heart", "kidney-left", "kidney-right"),
+    *("liver", "lung-left", "lung-right", "pancreas", "spleen"),
+)
 
 
-def _levels(labels: Array, num_levels: int) -> Array:
-    """Grades 0, 1, … as values in [0, 1]."""
-    return (labels[:, 0] / (num_levels - 1)).astype(np.float32)
+@dataclass(frozen=True)
+class MedMnistSet:
+    """One set of MedMNIST.
+
+    Attributes:
+        title: Official name.
+        samples: Numbers of images in train, val and test.
+        channels: 1 for gray, 3 for colour.
+        class_names: Names of the classes in the order of their labels.
+        md5: Checksum of the file of each size in `SIZES`.
+        task: Classification, or regression of the level divided by the highest level.
+        backbone: Suggested backbone.
+        batch_size: Suggested batch size.
+        flip: Whether a mirrored image keeps its label; a left organ becomes a right one.
+        mean: Mean of each channel in [0, 1] if the paper gives it (28² only), otherwise computed.
+        std: Standard deviation of each channel, like `mean`.
+    """
+
+    title: str
+    samples: tuple[int, int, int]
+    channels: Literal[1, 3]
+    class_names: tuple[str, ...]
+    md5: tuple[str, str, str, str]
+    task: Literal["classification", "regression"] = "classification"
+    backbone: str = "vgg"
+    batch_size: int = 128
+    flip: bool = True
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        counts = "/".join(f"{count:,}" for count in self.samples)
+        colour = "gray" if self.channels == 1 else "RGB"
+        goal = f"{len(self.class_names)} classes" if self.task == "classification" else "regression of level/4"
+        return f"{self.title}: {counts} images, 28² {colour} (or 64², 128², 224²), {goal}"
+
+    def files(self, name: str) -> Mapping[int | None, PublishedFile]:
+        """Return the published file of each size."""
+        return {size: _file(name, size, md5) for size, md5 in zip(SIZES, self.md5, strict=True)}
 
 
-def _published_normalisation(facts: MedMnistSet, size: int) -> Normalisation | None:
-    """The paper's constants, from [0, 1] to the units of pixels; it fixes them for 28² only."""
-    if facts.mean is None or facts.std is None or size != PADDED_SIZE:
-        return None
-    return Normalisation(tuple(255 * value for value in facts.mean), tuple(255 * value for value in facts.std))
+def _file(name: str, size: int, md5: str) -> PublishedFile:
+    stem = name if size == PADDED_SIZE else f"{name}_{size}"
+    return PublishedFile(f"{stem}.npz", f"https://zenodo.org/records/10519652/files/{stem}.npz?download=1", md5)
+
+
+MEDMNIST: dict[str, MedMnistSet] = {
+    "pneumoniamnist": MedMnistSet(
+        "PneumoniaMNIST",
+        (4708, 524, 624),
+        1,
+        ("normal", "pneumonia"),
+        (
+            "28209eda62fecd6e6a2d98b1501bb15f",
+            "8f4eceb4ccffa70c672198ea285246c6",
+            "05b46931834c231683c68f40c47b2971",
+            "d6a3c71de1b945ea11211b03746c1fe1",
+        ),
+        backbone="fc",
+        batch_size=64,
+        mean=(0.5404,),
+        std=(0.2824,),
+    ),
+    "bloodmnist": MedMnistSet(
+        "BloodMNIST",
+        (11959, 1712, 3421),
+        3,
+        (
+            *("basophil", "eosinophil", "erythroblast"),
+            "immature granulocytes (myelocytes, metamyelocytes and promyelocytes)",
+            *("lymphocyte", "monocyte", "neutrophil", "platelet"),
+        ),
+        (
+            "7053d0359d879ad8a5505303e11de1dc",
+            "2b94928a2ae4916078ca51e05b6b800b",
+            "adace1e0ed228fccda1f39692059dd4c",
+            "b718ff6835fcbdb22ba9eacccd7b2601",
+        ),
+        mean=(0.7943, 0.6596, 0.6962),
+        std=(0.2156, 0.2415, 0.1179),
+    ),
+    "retinamnist": MedMnistSet(
+        "RetinaMNIST",
+        (1080, 120, 400),
+        3,
+        ("0", "1", "2", "3", "4"),
+        (
+            "bd4c0672f1bba3e3a89f0e4e876791e4",
+            "afda852cc34dcda56f86ad2b2457dbcc",
+            "e48e916a24454daf90583d4e6efb1a18",
+            "eae7e3b6f3fcbda4ae613ebdcbe35348",
+        ),
+        task="regression",
+        backbone="vit",
+        batch_size=64,
+        mean=(0.3974, 0.2446, 0.1554),
+        std=(0.2977, 0.2001, 0.1503),
+    ),
+    "pathmnist": MedMnistSet(
+        "PathMNIST",
+        (89996, 10004, 7180),
+        3,
+        (
+            *("adipose", "background", "debris", "lymphocytes", "mucus", "smooth muscle", "normal colon mucosa"),
+            *("cancer-associated stroma", "colorectal adenocarcinoma epithelium"),
+        ),
+        (
+            "a8b06965200029087d5bd730944a56c1",
+            "55aa9c1e0525abe5a6b9d8343a507616",
+            "ac42d08fb904d92c244187169d1fd1d9",
+            "2c51a510bcdc9cf8ddb2af93af1eadec",
+        ),
+    ),
+    "dermamnist": MedMnistSet(
+        "DermaMNIST",
+        (7007, 1003, 2005),
+        3,
+        (
+            *("actinic keratoses and intraepithelial carcinoma", "basal cell carcinoma"),
+            *("benign keratosis-like lesions", "dermatofibroma", "melanoma", "melanocytic nevi", "vascular lesions"),
+        ),
+        (
+            "0744692d530f8e62ec473284d019b0c7",
+            "b70a2f5635c6199aeaa28c31d7202e1f",
+            "2defd784463fa5243564e855ed717de1",
+            "8974907d8e169bef5f5b96bc506ae45d",
+        ),
+    ),
+    "octmnist": MedMnistSet(
+        "OCTMNIST",
+        (97477, 10832, 1000),
+        1,
+        ("choroidal neovascularization", "diabetic macular edema", "drusen", "normal"),
+        (
+            "c68d92d5b585d8d81f7112f81e2d0842",
+            "e229e9440236b774d9f0dfef9d07bdaf",
+            "0a97e76651ace45c5d943ee3f65b63ae",
+            "abc493b6d529d5de7569faaef2773ba3",
+        ),
+    ),
+    "breastmnist": MedMnistSet(
+        "BreastMNIST",
+        (546, 78, 156),
+        1,
+        ("malignant", "normal, benign"),
+        (
+            "750601b1f35ba3300ea97c75c52ff8f6",
+            "742edef2a1fd1524b2efff4bd7ba9364",
+            "363e4b3f8d712e9b5de15470a2aaadf1",
+            "b56378a6eefa9fed602bb16d192d4c8b",
+        ),
+        batch_size=64,
+    ),
+    "tissuemnist": MedMnistSet(
+        "TissueMNIST",
+        (165466, 23640, 47280),
+        1,
+        (
+            *("Collecting Duct, Connecting Tubule", "Distal Convoluted Tubule", "Glomerular endothelial cells"),
+            *("Interstitial endothelial cells", "Leukocytes", "Podocytes"),
+            *("Proximal Tubule Segments", "Thick Ascending Limb"),
+        ),
+        (
+            "ebe78ee8b05294063de985d821c1c34b",
+            "123ece2eba09d0aa5d698fda57103344",
+            "61b955355d7425a89687b06cca3ce0c2",
+            "b077128c4a949f0a4eb01517f9037b9c",
+        ),
+    ),
+    "organamnist": MedMnistSet(
+        "OrganAMNIST",
+        (34561, 6491, 17778),
+        1,
+        ORGANS,
+        (
+            "68e3f8846a6bd62f0c9bf841c0d9eacc",
+            "2dcccc29b88e6da5a01161ef20cda288",
+            "eeae80d0a227a8d099027e1b3cfd3b60",
+            "50747347e05c87dd3aaf92c49f9f3170",
+        ),
+        flip=False,
+    ),
+    "organcmnist": MedMnistSet(
+        "OrganCMNIST",
+        (12975, 2392, 8216),
+        1,
+        ORGANS,
+        (
+            "b9ceb9546e10131b32923c5bbeaea2b1",
+            "3ce34a8724ea6f548e6db4744d03b6a9",
+            "773c1f009daa3fe5d9a2a201b2a7ed94",
+            "050f5e875dc056f6768abf94ec9995d1",
+        ),
+        flip=False,
+    ),
+    "organsmnist": MedMnistSet(
+        "OrganSMNIST",
+        (13932, 2452, 8827),
+        1,
+        ORGANS,
+        (
+            "9ab87b696fb54e2a387ebe992d6ed5f1",
+            "53a6d115339d874c25e309a994ff46d3",
+            "ded0c5fa01a95dc4978b956f613e9b8e",
+            "b354719e553fbbb2513d5533f52a4cb1",
+        ),
+        flip=False,
+    ),
+}

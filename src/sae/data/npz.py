@@ -1,28 +1,116 @@
-"""`.npz` files in the layout of MedMNIST: `{train,val,test}_{images,labels}`."""
+"""Images in `.npz` files with the arrays `{train,val,test}_{images,labels}`, as MedMNIST publishes them.
 
-import hashlib
+Arrays are read row by row, because the larger sets of MedMNIST do not fit into memory.
+"""
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
-from sae.core.task import Classification, DataSpec, Task
+from sae.core.task import Classification, DataSpec, Regression, Task
 from sae.data.archive import open_zip
 from sae.data.cache import cached, file_identity
-from sae.data.dataset import Array, Dataset, Split, standardised_regression
-from sae.data.images import DecodedImages, keep_images, keep_labels, kept_splits, normalisation_of
-from sae.data.locations import find_own
-from sae.data.medmnist_table import PADDED_SIZE
-from sae.data.npz_member import Member, open_member
-from sae.data.splitting import hold_out_validation, rows_of
+from sae.data.dataset import (
+    Array,
+    Dataset,
+    Normalisation,
+    Pixels,
+    Split,
+    hold_out_validation,
+    rows_of,
+    standardised_regression,
+)
+from sae.data.images import DecodedImages, keep_split, kept_splits, normalisation_of
+from sae.data.locations import check_md5, find_own, find_published
+from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
 VERSION = 1
-"""Of what is kept in the cache."""
+"""Version of what is kept in the cache."""
+DAMAGES = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError)
+"""Exceptions that numpy and zipfile raise for a damaged file."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """An array of an `.npz` file that has not been read yet."""
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_column_major: bool
+
+    def read(self) -> Array:
+        """Read the whole array; pickled objects are refused, because they could run code."""
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                array: Array = file[self.name]
+        except DAMAGES as error:
+            raise _refusal(self.path, self.name, error) from None
+        return array
+
+    def rows(self) -> Iterator[Array]:
+        """Yield the array row by row along its first dimension."""
+        if self.is_column_major:
+            yield from self.read()
+            return
+        size = self.dtype.itemsize * int(np.prod(self.shape[1:]))
+        try:
+            with open_zip(self.path) as archive, archive.open(f"{self.name}.npy") as file:
+                _read_header(file)
+                for _ in range(self.shape[0]):
+                    yield np.frombuffer(file.read(size), self.dtype).reshape(self.shape[1:])
+        except DAMAGES as error:
+            raise _refusal(self.path, self.name, error) from None
+
+
+def open_member(path: Path, name: str) -> Member:
+    """Read the header of an array."""
+    try:
+        with open_zip(path) as archive, archive.open(f"{name}.npy") as file:
+            shape, is_column_major, dtype = _read_header(file)
+    except DAMAGES as error:
+        raise _refusal(path, name, error) from None
+    return Member(path, name, shape, dtype, is_column_major and len(shape) > 1)
+
+
+def read_medmnist(config: DataConfig, _seed: int) -> Dataset:
+    """Read a set of MedMNIST with its official splits; images of 28² get a black frame to 32²."""
+    facts = MEDMNIST[config.name]
+    size = config.size or PADDED_SIZE
+    file = facts.files(config.name)[size]
+    splits = decoded_npz(find_published(file, config.name), file.md5)
+    num_classes = len(facts.class_names)
+    is_regression = facts.task == "regression"
+    task: Task = Regression() if is_regression else Classification(num_classes)
+    train, val, test = (
+        Split(
+            split.images, _levels(split.labels, num_classes) if is_regression else split.labels[:, 0].astype(np.int64)
+        )
+        for split in (splits["train"], splits["val"], splits["test"])
+    )
+    return Dataset(
+        config.name,
+        DataSpec(train.inputs.shape[1:], task),
+        _published_normalisation(facts, size) or normalisation_of(splits["train"].moments),
+        train,
+        val,
+        test,
+        None if is_regression else facts.class_names,
+        frame=frame_of(size, size),
+        label_scale=num_classes - 1 if is_regression else 1,
+    )
 
 
 def read_own(config: DataConfig, _seed: int) -> Dataset:
-    """The user's own file; normalisation, and the scale of real targets, come from its training split."""
+    """Read the user's own file; its training split sets the normalisation and the scale of real targets."""
     path = find_own(config.name)
     splits = decoded_npz(path)
     targets = {name: _targets(split.labels, config.task, f"{name}_labels of {path}") for name, split in splits.items()}
@@ -48,22 +136,34 @@ def read_own(config: DataConfig, _seed: int) -> Dataset:
     )
 
 
+def read_images(path: Path) -> Pixels:
+    """Read images without labels, (sample, channel, height, width): `test_images`, or an array named `images`."""
+    names = _array_names(path)
+    name = next((name for name in ("test_images", "images") if name in names), None)
+    if name is None:
+        raise DataError(f"{path} must hold test_images or images, got {', '.join(names)}")
+    member = open_member(path, name)
+    images = member.read().reshape(_checked_shape(member)).transpose(0, 3, 1, 2)
+    frame = frame_of(*images.shape[2:])
+    return np.pad(images, ((0, 0), (0, 0), (frame, frame), (frame, frame)))
+
+
 def decoded_npz(path: Path, md5: str | None = None) -> dict[str, DecodedImages]:
-    """The splits of a file, decoded once; its checksum, if one is given, is checked then."""
+    """Return the splits of a file; it is decoded, and its checksum checked, only the first time."""
     source = [file_identity(path), md5]
     return kept_splits(cached("npz", VERSION, source, lambda folder: _decode(path, md5, folder)))
 
 
 def classes_of(labels: Array, where: str) -> Classification:
-    """The task of telling the classes of training labels apart."""
+    """Return the classification task that these training labels define."""
     present = np.unique(labels)
     if len(present) < 2:
-        raise DataError(f"there must be at least 2 classes to tell apart, got {present.tolist()} in {where}")
+        raise DataError(f"there must be at least 2 classes, got {present.tolist()} in {where}")
     return Classification(int(present[-1]) + 1)
 
 
 def image_side(path: Path) -> int:
-    """The smaller side of the images in a file, or 0 if it holds none: reading it says what is wrong."""
+    """Return the shorter side of the images in a file, or 0 if it has none; `read_own` reports the error."""
     try:
         shape = open_member(path, "train_images").shape
     except DataError:
@@ -71,27 +171,20 @@ def image_side(path: Path) -> int:
     return min(shape[1:3]) if len(shape) >= 3 else 0
 
 
-def check_md5(path: Path, md5: str) -> None:
-    """Refuse a file under a published name that is not the published file."""
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found != md5:
-        raise DataError(
-            f"{path} must be the published file (MD5 {md5}), however its MD5 is {found}: fetch it again, "
-            f"or train on it as your own data by its path"
-        )
+def frame_of(height: int, width: int) -> int:
+    """Return the width of the black frame to add: images of 28² become 32², others stay."""
+    return 2 if height == width == PADDED_SIZE else 0
 
 
 def _decode(path: Path, md5: str | None, folder: Path) -> None:
     if md5 is not None:
         check_md5(path, md5)
-    with open_zip(path) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist()]
+    names = _array_names(path)
     needed = [f"{split}_{part}" for split in ("train", "test") for part in ("images", "labels")]
     needed += ["val_labels"] if "val_images" in names else ["val_images"] if "val_labels" in names else []
     missing = [name for name in needed if name not in names]
     if missing:
-        raise DataError(f"{path} must hold {', '.join(needed)}, however {', '.join(missing)} is not there; got {names}")
+        raise DataError(f"{path} must hold {', '.join(needed)}, but {', '.join(missing)} is missing; got {names}")
     for split in ("train", "val", "test") if "val_images" in names else ("train", "test"):
         _decode_split(path, split, folder)
 
@@ -104,25 +197,11 @@ def _decode_split(path: Path, split: str, folder: Path) -> None:
     frame = frame_of(height, width)
     shape = (count, channels, height + 2 * frame, width + 2 * frame)
     rows = (image.reshape(height, width, channels).transpose(2, 0, 1) for image in images.rows())
-    keep_images(folder, split, rows, shape, frame)
-    keep_labels(folder, split, labels)
-
-
-def read_images(path: Path) -> Array:
-    """Images alone, (sample, channel, height, width): those of the test split, or an array named `images`."""
-    with open_zip(path) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist()]
-    name = next((name for name in ("test_images", "images") if name in names), None)
-    if name is None:
-        raise DataError(f"{path} must hold test_images or images, got {', '.join(names)}")
-    member = open_member(path, name)
-    images = member.read().reshape(_checked_shape(member)).transpose(0, 3, 1, 2)
-    frame = frame_of(*images.shape[2:])
-    return np.pad(images, ((0, 0), (0, 0), (frame, frame), (frame, frame)))
+    keep_split(folder, split, rows, labels, shape, frame)
 
 
 def _checked_shape(images: Member) -> tuple[int, int, int, int]:
-    """(sample, height, width, channel)."""
+    """Return (sample, height, width, channel), or refuse an array that does not hold images."""
     where = f"{images.name} of {images.path}"
     if images.dtype != np.uint8:
         raise DataError(
@@ -130,7 +209,7 @@ def _checked_shape(images: Member) -> tuple[int, int, int, int]:
         )
     count, *size = images.shape or (0,)
     if not count:
-        raise DataError(f"every split must hold samples, however {where} is empty")
+        raise DataError(f"every split must hold samples, but {where} is empty")
     size = [*size, 1] if len(size) == 2 else size
     if len(size) != 3 or size[2] not in (1, 3):
         raise DataError(
@@ -138,11 +217,6 @@ def _checked_shape(images: Member) -> tuple[int, int, int, int]:
             f"got {images.shape} in {where}"
         )
     return count, size[0], size[1], size[2]
-
-
-def frame_of(height: int, width: int) -> int:
-    """Black pixels on each side: images of 28² become 32²."""
-    return 2 if height == width == PADDED_SIZE else 0
 
 
 def _targets(labels: Array, task: str | None, where: str) -> Array:
@@ -158,3 +232,31 @@ def _targets(labels: Array, task: str | None, where: str) -> Array:
     if not is_integer and not np.issubdtype(labels.dtype, np.floating):
         raise DataError(f"targets must be numbers, got {labels.dtype} in {where}")
     return labels.astype(np.int64 if task == "classification" else np.float32)
+
+
+def _array_names(path: Path) -> list[str]:
+    with open_zip(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_column_major, dtype = read(file)
+    return shape, is_column_major, dtype
+
+
+def _refusal(path: Path, name: str, error: Exception) -> DataError:
+    return DataError(f"{name} of {path} must be an array of numbers, but cannot be read: {error}")
+
+
+def _levels(labels: Array, num_levels: int) -> Array:
+    """Scale the grades 0, 1, … to [0, 1]."""
+    return (labels[:, 0] / (num_levels - 1)).astype(np.float32)
+
+
+def _published_normalisation(facts: MedMnistSet, size: int) -> Normalisation | None:
+    """Return the paper's constants in units of pixels, or None; they exist for 28² only."""
+    if facts.mean is None or facts.std is None or size != PADDED_SIZE:
+        return None
+    return Normalisation(tuple(255 * value for value in facts.mean), tuple(255 * value for value in facts.std))

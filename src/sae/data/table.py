@@ -1,26 +1,139 @@
-"""A table as features: what is learnt of the columns is learnt from the training rows alone."""
+"""CSV and Parquet tables, and their columns as features.
 
-import difflib
-from collections.abc import Sequence
+Medians and categories are learned from the training rows alone.
+"""
+
+import csv
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sae.config.run import DataConfig
-from sae.core.errors import ConfigError, DataError
+from sae.core.errors import ConfigError, DataError, MissingExtraError, did_you_mean
 from sae.core.task import Classification, Task
-from sae.data.column_encoding import ColumnEncoding
-from sae.data.dataset import Array, Dataset, standardisation, standardised_regression
+from sae.data.dataset import (
+    Array,
+    ColumnEncoding,
+    Dataset,
+    Floats,
+    Indices,
+    Mask,
+    split_indices,
+    split_up,
+    standardisation,
+    standardised_regression,
+)
 from sae.data.locations import find_own
-from sae.data.splitting import split_indices, split_up
-from sae.data.table_file import Column, read_columns
 
 MOST_CATEGORIES = 256
-"""Different texts in a column; a column of more is a name or a number of a row, from which nothing is learnt."""
+"""Most different texts in a column; a column with more holds names or identifiers, which teach a network nothing."""
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""Spellings of a missing value in a CSV, in lower case; any case is accepted."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: numbers in float64 with NaN for missing values, or texts as objects with None."""
+
+    name: str
+    values: Array
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the column holds numbers."""
+        return self.values.dtype != np.dtype(object)
+
+    @property
+    def missing(self) -> Mask:
+        """Whether each row has no value, (row,)."""
+        if self.is_numeric:
+            return np.isnan(self.values)
+        return np.array([value is None for value in self.values], bool)
+
+
+def read_columns(path: Path, texts: Collection[str] = ()) -> dict[str, Column]:
+    """Read the columns of a file by name, in the order of the file.
+
+    Args:
+        path: A CSV or Parquet file.
+        texts: Columns to read as texts even if they look like numbers.
+    """
+    columns = _read_parquet(path, texts) if path.suffix.lower() == ".parquet" else _read_csv(path, texts)
+    if not columns or not len(next(iter(columns.values())).values):
+        raise DataError(f"{path} must hold rows, got none")
+    for column in columns.values():
+        _check_finite(column, path)
+    return columns
+
+
+def _read_csv(path: Path, texts: Collection[str]) -> dict[str, Column]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} must be a CSV file in UTF-8, but cannot be read: {error}") from None
+    names = [name.strip() for name in header]
+    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    if twice is not None:
+        raise DataError(f"columns must have different names, got {twice!r} twice in {path}")
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(names):
+            raise DataError(f"every row must have {len(names)} values, got {len(row)} in row {number} of {path}")
+    by_name = zip(names, zip(*rows, strict=True), strict=False)
+    return {name: _column(name, values, is_text=name in texts) for name, values in by_name}
+
+
+def _column(name: str, cells: tuple[str, ...], is_text: bool) -> Column:
+    values = [None if cell.strip().lower() in MISSING else cell.strip() for cell in cells]
+    if is_text:
+        return Column(name, np.array(values, object))
+    try:
+        return Column(name, np.array([np.nan if value is None else float(value) for value in values]))
+    except ValueError:
+        return Column(name, np.array(values, object))
+
+
+def _read_parquet(path: Path, texts: Collection[str]) -> dict[str, Column]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ModuleNotFoundError:
+        raise MissingExtraError(
+            f"reading {path} needs pyarrow, which is not installed: pip install 'sae[tables]'"
+        ) from None
+    try:
+        table = parquet.read_table(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{path} must be a Parquet file, but cannot be read: {error}") from None
+    return {name: _arrow_column(name, table.column(name), path, name in texts) for name in table.column_names}
+
+
+def _arrow_column(name: str, values: Any, path: Path, is_text: bool) -> Column:
+    from pyarrow import types
+
+    kind = values.type.value_type if types.is_dictionary(values.type) else values.type
+    if not is_text and (types.is_integer(kind) or types.is_floating(kind)):
+        return Column(name, np.array([np.nan if value is None else value for value in values.to_pylist()], np.float64))
+    if is_text or types.is_string(kind) or types.is_large_string(kind) or types.is_boolean(kind):
+        return Column(name, np.array([None if value is None else str(value) for value in values.to_pylist()], object))
+    raise DataError(f"columns must hold numbers, texts or booleans, got {kind} in column {name!r} of {path}: remove it")
+
+
+def _check_finite(column: Column, path: Path) -> None:
+    if column.is_numeric:
+        wrong = np.flatnonzero(np.isinf(column.values))
+        if wrong.size:
+            raise DataError(
+                f"numbers must be finite, got {column.values[wrong[0]]} in row {wrong[0] + 1}, "
+                f"column {column.name!r} of {path}"
+            )
 
 
 def read_own(config: DataConfig, _seed: int) -> Dataset:
-    """The user's table: numbers as they are, texts one-hot; 60 % train, 20 % val, 20 % test."""
+    """Read the user's table: numbers unchanged, texts one-hot; 60 % train, 20 % val, 20 % test."""
     path = find_own(config.name)
     columns = read_columns(path)
     target = columns.pop(_target_name(config, columns, path))
@@ -34,37 +147,36 @@ def read_own(config: DataConfig, _seed: int) -> Dataset:
         else standardised_regression(targets[parts[0]], f"column {target.name!r} of {path}")
     )
     if not columns:
-        raise DataError(f"{path} must hold columns beside {target.name!r} to predict it from, got none")
+        raise DataError(f"{path} must hold columns besides {target.name!r} to predict it from, got none")
     encodings = tuple(learn_encoding(column, parts[0], path) for column in columns.values())
     inputs = encoded(columns, encodings)
     normalisation = standardisation(inputs[parts[0]])
     return split_up(config.name, inputs, targets, task, normalisation, parts, class_names, encodings)
 
 
-def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> Array:
-    """The features of all columns that have an encoding, (row, feature) in float32."""
+def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> Floats:
+    """Return the features of all columns that have an encoding, (row, feature) in float32."""
     chosen = [(columns[encoding.name], encoding) for encoding in encodings]
     features = [feature for column, way in chosen for feature in way.features(column.values, column.missing)]
     return np.stack(features, axis=1).astype(np.float32)
 
 
-def learn_encoding(column: Column, training: Array, path: Path) -> ColumnEncoding:
-    """How a column becomes features.
+def learn_encoding(column: Column, training: Indices, path: Path) -> ColumnEncoding:
+    """Return the encoding of a column.
 
-    Numbers: one feature, with the training median where missing. Texts: one for each text of
-    the training rows; another text is none of them. Where values are missing, a last feature
-    says so.
+    Numbers become one feature, with the training median for missing values. Texts become one
+    feature for each text of the training rows. If values are missing, a last feature marks them.
 
     Args:
-        column: All rows.
+        column: The column with all rows.
         training: Indices of the training rows.
-        path: For messages.
+        path: Path of the table, for messages.
     """
     missing = column.missing
     present = column.values[training][~missing[training]]
     if not len(present):
         raise DataError(
-            f"a column must have values in the training rows, got none in column {column.name!r} of {path}: drop it"
+            f"a column must have values in the training rows, got none in column {column.name!r} of {path}: remove it"
         )
     marks_missing = bool(missing.any())
     if column.is_numeric:
@@ -72,8 +184,8 @@ def learn_encoding(column: Column, training: Array, path: Path) -> ColumnEncodin
     categories = tuple(sorted(set(present)))
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
-            f"a column of texts must have at most {MOST_CATEGORIES} different ones, got {len(categories)} "
-            f"in column {column.name!r} of {path}: drop it"
+            f"a text column must have at most {MOST_CATEGORIES} different values, got {len(categories)} "
+            f"in column {column.name!r} of {path}: remove it"
         )
     return ColumnEncoding(column.name, categories=categories, marks_missing=marks_missing)
 
@@ -83,8 +195,7 @@ def _target_name(config: DataConfig, columns: dict[str, Column], path: Path) -> 
     if config.target is None:
         raise ConfigError(f"data.target must name the column of {path} to predict: --target COLUMN, one of {known}")
     if config.target not in columns:
-        close = difflib.get_close_matches(config.target, columns, n=1)
-        hint = f", did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(config.target, columns)
         raise DataError(f"data.target must be a column of {path}, one of {known}; got {config.target!r}{hint}")
     return config.target
 
@@ -93,13 +204,13 @@ def _check_present(target: Column, path: Path) -> None:
     missing = np.flatnonzero(target.missing)
     if missing.size:
         raise DataError(
-            f"the target must be there in every row, however it is missing in row {missing[0] + 1}, "
+            f"every row must have a target, but it is missing in row {missing[0] + 1}, "
             f"column {target.name!r} of {path}: remove such rows"
         )
 
 
-def _classes(target: Column, path: Path) -> tuple[Array, tuple[str, ...]]:
-    """Labels (row,), and the names of the classes in their order."""
+def _classes(target: Column, path: Path) -> tuple[Indices, tuple[str, ...]]:
+    """Return the labels, (row,), and the names of the classes in their order."""
     if target.is_numeric:
         broken = np.flatnonzero(target.values != np.round(target.values))
         if broken.size:
@@ -109,13 +220,11 @@ def _classes(target: Column, path: Path) -> tuple[Array, tuple[str, ...]]:
             )
     names, labels = np.unique(target.values, return_inverse=True)
     if len(names) < 2:
-        raise DataError(
-            f"there must be at least 2 classes to tell apart, got {names.tolist()} in column {target.name!r} of {path}"
-        )
+        raise DataError(f"there must be at least 2 classes, got {names.tolist()} in column {target.name!r} of {path}")
     return labels.astype(np.int64), tuple(str(int(name)) if target.is_numeric else str(name) for name in names)
 
 
-def _numbers(target: Column, path: Path) -> Array:
+def _numbers(target: Column, path: Path) -> Floats:
     if not target.is_numeric:
         wrong = next(index for index, value in enumerate(target.values) if not _is_number(value))
         raise DataError(

@@ -11,8 +11,7 @@ import torch
 from sae.config.run import RunConfig
 from sae.core.predictive import Categorical, Gaussian
 from sae.core.task import Classification
-from sae.data.dataset import Dataset, Split
-from sae.data.summary import class_titles
+from sae.data.dataset import Dataset, Split, class_titles
 from sae.deploy.adaptive_export import adaptive_part, cut
 from sae.deploy.conformal import calibrate, class_scores, class_sets, intervals, value_scores
 from sae.deploy.destination import already_there, write_model

@@ -23,7 +23,7 @@ class _Part(BaseModel):
 
 
 class ColumnPart(_Part):
-    """How a column of a table becomes features; see `sae.data.column_encoding`."""
+    """How a column of a table becomes features; see `sae.data.dataset`."""
 
     name: str
     median: float | None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sae.core.errors import DataError
 from sae.data.archive import Folder, open_zip
 from sae.data.images import ImageKind, decode_images, is_image
-from sae.data.npz_member import Member, open_member
+from sae.data.npz import Member, open_member
 from sae.deploy.manifest import Manifest
 from sae.deploy.session import CHUNK
 from sae.deploy.table_source import read_table

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import DataError
-from sae.data.column_encoding import ColumnEncoding
-from sae.data.table_file import Column, read_columns
+from sae.data.dataset import ColumnEncoding
+from sae.data.table import Column, read_columns
 from sae.deploy.manifest import Manifest
 
 Array = NDArray[Any]

@@ -6,19 +6,13 @@ from typing import Any
 import altair as alt
 
 from sae.core.objectives import Objective, Quantity
+from sae.data.corruptions import FAMILIES
 from sae.report.axes import GREY, heading, is_known, layered, name_of, rounded
 from sae.report.content import Figure
 from sae.report.heat import difference_scale, heat_colour, heat_scale, ink_on, mean_title, number_format
 from sae.report.metric_names import name_of as metric_name
 
 ROW_HEIGHT = 17
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "Noise": ("gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise"),
-    "Blur": ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur", "gaussian_blur"),
-    "Weather": ("snow", "frost", "fog", "brightness", "spatter"),
-    "Digital": ("contrast", "elastic_transform", "pixelate", "jpeg_compression", "saturate"),
-}
-"""Of the benchmark's corruptions."""
 OTHERS = "Others"
 SAID_BY_FAMILY = ("_noise", "_blur", "_transform", "_compression")
 

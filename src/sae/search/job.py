@@ -107,8 +107,8 @@ def _train(job: Job) -> RunRecord:
 
 
 def _measure_shift(job: Job, record: RunRecord) -> None:
+    from sae.data.corruptions import ALL_SETS, OBJECTIVE_SETS
     from sae.training.run import measure_shift
-    from sae.training.shift import ALL_SETS, OBJECTIVE_SETS
 
     wanted = (
         (job.shift_objective, "val", OBJECTIVE_SETS, SHIFTED_VALIDATION),

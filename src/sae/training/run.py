@@ -15,6 +15,7 @@ from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
 from sae.data.batches import Preparation
 from sae.data.catalogue import load, load_others
+from sae.data.corruptions import ALL_SETS, CorruptedSet
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
 from sae.records.run import RunRecord
@@ -30,8 +31,6 @@ from sae.training.memory import keep_freed_memory
 from sae.training.parallel import training
 from sae.training.progress import SILENT, ProgressDisplay
 from sae.training.shift import (
-    ALL_SETS,
-    CorruptedSet,
     check_images,
     check_same_shape,
     evaluate_ood,

@@ -9,25 +9,13 @@ from torch import Tensor
 
 from sae.core.errors import ConfigError
 from sae.data.batches import Preparation, evaluation_batches
-from sae.data.corrupted import CorruptedImages
-from sae.data.corruptions import CORRUPTIONS, SEVERITIES
+from sae.data.corruptions import ALL_SETS, CorruptedImages, CorruptedSet
 from sae.data.dataset import Dataset, Samples
 from sae.measure.metrics import measure_all
 from sae.measure.uncertainty import auroc, disagreement, entropy, fpr95
 from sae.methods import Method
 from sae.training.evaluator import member_outputs, predictive_at
 from sae.training.progress import ProgressDisplay
-
-CorruptedSet = tuple[str, int]
-"""A corruption's name and severity."""
-ALL_SETS: tuple[CorruptedSet, ...] = tuple((name, severity) for name in CORRUPTIONS for severity in SEVERITIES)
-OBJECTIVE_SETS: tuple[CorruptedSet, ...] = (
-    *(("gaussian_noise", severity) for severity in (2, 4)),
-    *(("defocus_blur", severity) for severity in (2, 4)),
-    *(("fog", severity) for severity in (2, 4)),
-    *(("jpeg_compression", severity) for severity in (2, 4)),
-)
-"""A corruption of each family at a mild and a harsh severity: what objectives such as `nll@shift` are measured on."""
 
 
 def evaluate_shift(

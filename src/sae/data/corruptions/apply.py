@@ -1,43 +1,49 @@
-"""Corrupt images of a data set, the same way whatever the batch."""
+"""Corruption of the images of a data set, independent of batches, and its cache on disk."""
 
-import difflib
+import hashlib
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.core.errors import DataError
+from sae.core.errors import DataError, did_you_mean
 from sae.core.seeds import derive_seed
-from sae.data.corruptions.catalogue import CORRUPTIONS, Corruption
-from sae.data.corruptions.colour import luma, to_bytes, to_colours
-from sae.data.corruptions.constants import SEVERITIES
-from sae.data.corruptions.generators import ImageGenerators
-from sae.data.dataset import Array
+from sae.data.cache import cached, read_array, write_rows
+from sae.data.corruptions.benchmark import CORRUPTIONS, SEVERITIES, Corruption
+from sae.data.corruptions.operations import ImageGenerators, luma, to_bytes, to_colours
+from sae.data.dataset import Array, Indices, Pixels, Samples
 
 PIXELS_AT_ONCE = 1 << 17
-"""Images are corrupted in groups of about so many pixels: large enough to hide Python, small enough for the cache."""
+"""Pixels corrupted at once: enough to hide the overhead of Python, few enough to fit the processor's cache."""
+SHIFT_SEED = 0
+"""Seed of every corrupted set, so that all methods and runs see the same pixels."""
+VERSION = 1
+"""Version of the kept sets; raise it whenever a corruption produces other pixels."""
+CHUNK = 1024
+"""Images corrupted at once, to bound memory."""
 
 
-def corrupt(images: Array, name: str, severity: int, seed: int, indices: Array | None = None) -> NDArray[np.uint8]:
-    """Spoil images by one of the benchmark's corruptions.
+def corrupt(images: Array, name: str, severity: int, seed: int, indices: Array | None = None) -> Pixels:
+    """Corrupt images with one of the benchmark's corruptions.
 
-    Every image has its own random numbers, which follow from the seed, the corruption, the
-    severity and the image's index: any subset, in any order, comes out with the same pixels.
-    Gray images are made colour, corrupted, and made gray again by the standard luma.
+    The random numbers of an image depend on the seed, the corruption, the severity and the
+    image's index, so any subset in any order gets the same pixels. Gray images are converted to
+    colour, corrupted, and converted back by the standard luma.
 
     Args:
         images: uint8, (sample, channel, height, width), with 1 or 3 channels.
         name: One of `CORRUPTIONS`.
         severity: From 1, the mildest, to 5.
-        seed: Of everything that is random here.
-        indices: Which image of the data set each sample is, (sample,); 0, 1, … if left out.
+        seed: Seed of all random numbers.
+        indices: Index of each image in the data set, (sample,); 0, 1, … by default.
 
     Returns:
         uint8, shaped like `images`.
 
     Example:
         >>> images = np.full((2, 1, 8, 8), 100, np.uint8)
-        >>> spoilt = corrupt(images, "contrast", 5, seed=0)
-        >>> spoilt.shape
+        >>> corrupted = corrupt(images, "contrast", 5, seed=0)
+        >>> corrupted.shape
         (2, 1, 8, 8)
     """
     corruption = _known(name)
@@ -53,10 +59,50 @@ def corrupt(images: Array, name: str, severity: int, seed: int, indices: Array |
     return corrupted
 
 
+class CorruptedImages:
+    """The corrupted versions of some images, computed on first use and kept in the cache.
+
+    Args:
+        images: uint8, (sample, channel, height, width), before normalisation.
+    """
+
+    def __init__(self, images: Samples) -> None:
+        if len(images.shape) != 4 or images.dtype != np.uint8:
+            raise DataError(
+                f"only uint8 images can be corrupted, got {images.dtype} samples of shape {images.shape[1:]}"
+            )
+        self.images = images
+        self.digest = _digest(images)
+
+    def get(self, name: str, severity: int) -> Pixels:
+        """Return one corrupted set, shaped like the images and mapped from disk, where processes share it."""
+
+        def write(folder: Path) -> None:
+            starts = range(0, len(self.images), CHUNK)
+            rows = (
+                corrupt(self.images[start : start + CHUNK], name, severity, SHIFT_SEED, self._indices(start))
+                for start in starts
+            )
+            write_rows(folder / "images.npy", self.images.shape, np.uint8, rows)
+
+        source = [self.digest, name, severity, SHIFT_SEED]
+        return read_array(cached("corrupted", VERSION, source, write), "images")
+
+    def _indices(self, start: int) -> Indices:
+        return np.arange(start, min(start + CHUNK, len(self.images)))
+
+
+def _digest(images: Samples) -> str:
+    """Return a hash of all pixels and their shape."""
+    digest = hashlib.sha256(str(images.shape).encode())
+    for start in range(0, len(images), CHUNK):
+        digest.update(images[start : start + CHUNK].tobytes())
+    return digest.hexdigest()
+
+
 def _known(name: str) -> Corruption:
     if name not in CORRUPTIONS:
-        close = difflib.get_close_matches(name, CORRUPTIONS, n=1)
-        hint = f", did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(name, CORRUPTIONS)
         raise DataError(f"corruption must be one of {', '.join(CORRUPTIONS)}; got {name!r}{hint}")
     return CORRUPTIONS[name]
 
@@ -78,7 +124,7 @@ def _numbers(indices: Array | None, num_samples: int) -> NDArray[np.uint64]:
         return np.arange(num_samples, dtype=np.uint64)
     if indices.shape != (num_samples,) or not np.issubdtype(indices.dtype, np.integer):
         raise DataError(
-            f"indices must be {num_samples} whole numbers, one per image, got {indices.dtype} of shape {indices.shape}"
+            f"indices must be {num_samples} integers, one per image, got {indices.dtype} of shape {indices.shape}"
         )
     if num_samples and indices.min() < 0:
         raise DataError(f"indices must be 0 or more, got {indices.min()}")

@@ -1,11 +1,10 @@
-"""Blur: out of focus, behind frosted glass, in motion, zooming, Gaussian."""
+"""Blur corruptions: defocus, frosted glass, motion, zoom and Gaussian."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.data.corruptions.filters import convolve, disk_kernel, gaussian_filter, smear
-from sae.data.corruptions.generators import Floats, ImageGenerators
-from sae.data.corruptions.warps import zoom
+from sae.data.corruptions.operations import ImageGenerators, gaussian_filter, smear, zoom
+from sae.data.dataset import Floats, Indices
 
 ZOOM_STEP = 0.01
 
@@ -16,15 +15,15 @@ def gaussian_blur(images: Floats, std: float) -> Floats:
 
 
 def defocus_blur(images: Floats, radius: float, alias_std: float) -> Floats:
-    """Convolve with a disk, as a lens that is out of focus does."""
+    """Convolve with a disk, like a lens out of focus."""
     return convolve(images, disk_kernel(radius, alias_std))
 
 
 def glass_blur(images: Floats, generators: ImageGenerators, std: float, reach: float, passes: float) -> Floats:
-    """Blur, swap every pixel with a random neighbour at most `reach` away, several times over, and blur again.
+    """Blur, swap every pixel with a random neighbour at most `reach` away, `passes` times, and blur again.
 
-    Swaps depend on those before them: the loop over pixels stays, and each of its steps swaps
-    in all images at once. It moves pixel numbers instead of colours, which are fetched once.
+    Each swap depends on those before it, so there is a loop over pixels; each step swaps in all
+    images at once. The loop moves pixel numbers, and the colours are looked up once at the end.
     """
     sample, channel, height, width = images.shape
     moves = generators.integers(-int(reach), int(reach), int(passes), 2, height, width)
@@ -33,13 +32,13 @@ def glass_blur(images: Floats, generators: ImageGenerators, std: float, reach: f
     return gaussian_filter(np.take_along_axis(flat, order[:, None], axis=2).reshape(images.shape), std)
 
 
-def swap_neighbours(moves: NDArray[np.int64], reach: int) -> NDArray[np.int64]:
-    """Which pixel ends up where after swapping, from the last pixel to the first, in every pass.
+def swap_neighbours(moves: Indices, reach: int) -> Indices:
+    """Return which pixel is where after all swaps, made from the last pixel to the first in every pass.
 
-    Pixels less than `reach` from the border are only swapped with, so that neighbours exist.
+    Pixels less than `reach` from the border start no swap, so that every neighbour exists.
 
     Args:
-        moves: Rows down and columns right to the neighbour, (sample, pass, 2, height, width).
+        moves: Rows down and columns right from a pixel to its neighbour, (sample, pass, 2, height, width).
         reach: The largest move.
 
     Returns:
@@ -47,7 +46,7 @@ def swap_neighbours(moves: NDArray[np.int64], reach: int) -> NDArray[np.int64]:
     """
     sample, passes, _, height, width = moves.shape
     neighbours = np.arange(height * width).reshape(height, width) + moves[:, :, 0] * width + moves[:, :, 1]
-    # Pixels first, samples last: a step then reads and writes rows that lie together.
+    # Pixels first, samples last: each step then reads and writes contiguous rows.
     neighbours = np.ascontiguousarray(neighbours.transpose(1, 2, 3, 0)) * sample + np.arange(sample)
     order = np.repeat(np.arange(height * width), sample).reshape(height * width, sample)
     flat = order.reshape(-1)
@@ -62,15 +61,46 @@ def swap_neighbours(moves: NDArray[np.int64], reach: int) -> NDArray[np.int64]:
 
 
 def motion_blur(images: Floats, generators: ImageGenerators, radius: float, std: float) -> Floats:
-    """Smear along a line within 45° of the horizontal."""
+    """Blur along a line within 45° of the horizontal."""
     angles = generators.uniform() * 90 - 45
     return smear(images, int(radius), std, angles)
 
 
 def zoom_blur(images: Floats, limit: float) -> Floats:
-    """The mean of the image and its zooms 1, 1.01, … below the limit, as from a camera moving closer."""
+    """Average the image and its zooms by 1, 1.01, … below the limit, like a camera moving closer."""
     num_zooms = round((limit - 1) / ZOOM_STEP)
     total = images.copy()
     for step in range(num_zooms):
         total += zoom(images, 1 + step * ZOOM_STEP)
     return total / np.float32(num_zooms + 1)
+
+
+def disk_kernel(radius: float, alias_std: float) -> NDArray[np.float64]:
+    """Return a disk whose rim is softened by a 3×3 Gaussian: a square of odd side that sums to 1."""
+    reach = int(radius) + 1
+    offsets = np.arange(-reach, reach + 1)
+    disk = (offsets[:, None] ** 2 + offsets**2 <= radius**2).astype(np.float64)
+    tap = np.exp(-0.5 / alias_std**2)
+    for axis in (0, 1):  # the disk does not touch the border of its square, so rolling loses nothing
+        disk = disk + tap * (np.roll(disk, 1, axis) + np.roll(disk, -1, axis))
+    kernel: NDArray[np.float64] = disk / disk.sum()
+    return kernel
+
+
+def convolve(images: Floats, kernel: NDArray[np.float64]) -> Floats:
+    """Convolve the last two axes with a symmetric kernel, by adding shifted copies of the whole batch.
+
+    The border is mirrored.
+
+    Args:
+        images: (..., height, width).
+        kernel: (side, side) with an odd side.
+    """
+    height, width = images.shape[-2:]
+    reach = len(kernel) // 2
+    padding = [(0, 0)] * (images.ndim - 2) + [(reach, reach)] * 2
+    padded = np.pad(images, padding, mode="reflect")
+    total = np.zeros_like(images)
+    for top, left in np.argwhere(kernel):
+        total += np.float32(kernel[top, left]) * padded[..., top : top + height, left : left + width]
+    return total

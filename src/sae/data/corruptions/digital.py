@@ -1,4 +1,4 @@
-"""What cameras and programs do to images: brightness, contrast, saturation, warping, pixels, JPEG."""
+"""Digital corruptions: contrast, saturation, elastic warping, pixelation and JPEG."""
 
 import io
 from collections.abc import Callable
@@ -6,33 +6,22 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from sae.data.corruptions.colour import to_bytes, to_colours
-from sae.data.corruptions.filters import gaussian_filter
-from sae.data.corruptions.generators import Floats, ImageGenerators
-from sae.data.corruptions.warps import warp
-
-
-def brightness(images: Floats, shift: float) -> Floats:
-    """Raise HSV's value, the largest of the three colours, and keep hue and saturation."""
-    value = images.max(axis=1, keepdims=True)
-    raised = (value + np.float32(shift)).clip(0, 1)
-    is_black = value == 0
-    brighter: Floats = np.where(is_black, raised, images * (raised / np.where(is_black, 1, value)))
-    return brighter
+from sae.data.corruptions.operations import ImageGenerators, gaussian_filter, to_bytes, to_colours, warp
+from sae.data.dataset import Floats
 
 
 def contrast(images: Floats, factor: float) -> Floats:
-    """Pull every colour towards its mean over the image."""
+    """Move every colour towards its mean over the image."""
     mean = images.mean(axis=(2, 3), keepdims=True)
     flatter: Floats = (images - mean) * np.float32(factor) + mean
     return flatter
 
 
 def saturate(images: Floats, factor: float, shift: float) -> Floats:
-    """Scale and raise HSV's saturation, and keep hue and value.
+    """Scale and shift the saturation in HSV, keeping hue and value.
 
-    Gray has no hue; it counts as red, as usual. A gray image therefore stays as it is
-    without a shift, and turns reddish with one.
+    Gray has no hue; as usual, its hue counts as red. So a gray image does not change without a
+    shift, and turns reddish with one.
     """
     value = images.max(axis=1, keepdims=True)
     distance = value - images  # 0 for the largest colour, and value · saturation for the smallest
@@ -54,9 +43,9 @@ def elastic_transform(
     Args:
         images: (sample, 3, height, width).
         generators: One per sample.
-        strength: What the field is multiplied with, in shorter sides of the image, as are the others.
-        smooth_std: Of the Gaussian that smooths uniform noise into the field.
-        corner_shift: The largest shift of a corner along an axis.
+        strength: Factor of the field, in units of the image's shorter side, like the next two.
+        smooth_std: Standard deviation of the Gaussian that smooths uniform noise into the field.
+        corner_shift: Largest shift of a corner along an axis.
     """
     height, width = images.shape[2:]
     side = min(height, width)
@@ -73,12 +62,12 @@ def elastic_transform(
 
 
 def affine_from_corners(height: int, width: int, shifts: Floats) -> Floats:
-    """The affine map from a warped image back to the original, (sample, 2, 3), rows before columns.
+    """Return the affine map from a warped image back to the original, (sample, 2, 3), rows before columns.
 
     Args:
-        height: Of the images.
-        width: Of the images.
-        shifts: Of three corners of the centre square, in pixels, (sample, corner, 2).
+        height: Height of the images.
+        width: Width of the images.
+        shifts: Shifts of three corners of the centre square in pixels, (sample, corner, 2).
     """
     middle = np.array([height // 2, width // 2], np.float64)
     half = max(min(height, width) // 3, 1)
@@ -89,7 +78,7 @@ def affine_from_corners(height: int, width: int, shifts: Floats) -> Floats:
 
 
 def pixelate(images: Floats, fraction: float) -> Floats:
-    """Shrink to a fraction of the size and enlarge again, both by the mean over boxes."""
+    """Shrink to a fraction of the size and enlarge again, both by averaging boxes."""
     height, width = images.shape[2:]
     small = (max(int(width * fraction), 1), max(int(height * fraction), 1))
 
@@ -100,7 +89,7 @@ def pixelate(images: Floats, fraction: float) -> Floats:
 
 
 def jpeg_compression(images: Floats, quality: float) -> Floats:
-    """Save as JPEG and read again."""
+    """Save as JPEG and read back."""
 
     def save_and_read(picture: Image.Image) -> Image.Image:
         buffer = io.BytesIO()
@@ -111,7 +100,7 @@ def jpeg_compression(images: Floats, quality: float) -> Floats:
 
 
 def _edit_pictures(images: Floats, edit: Callable[[Image.Image], Image.Image]) -> Floats:
-    """Let Pillow do it, image by image."""
+    """Edit each image with Pillow."""
     pictures = to_bytes(images).transpose(0, 2, 3, 1)
     edited = np.stack([np.asarray(edit(Image.fromarray(np.ascontiguousarray(picture)))) for picture in pictures])
     return to_colours(edited.transpose(0, 3, 1, 2))

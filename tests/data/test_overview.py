@@ -4,7 +4,7 @@ import pytest
 from sae.core.errors import DataError
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from sae.data.dataset import Array
-from sae.data.picture import GAP, corruption_grid, sample_grid
+from sae.data.overview import GAP, corruption_grid, sample_grid
 
 
 @pytest.mark.parametrize(("shape", "height", "width"), [((1, 32, 32), 96, 96), ((3, 20, 28), 60, 84)])

@@ -4,9 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sae.core.errors import DataError
-from sae.core.task import Classification, DataSpec
-from sae.data.dataset import Dataset, Normalisation, Rows, Split, check_split
-from sae.data.splitting import hold_out_validation, split_indices
+from sae.core.task import Classification, DataSpec, Regression, Task
+from sae.data.dataset import (
+    Dataset,
+    Normalisation,
+    Rows,
+    Split,
+    check_split,
+    hold_out_validation,
+    split_indices,
+    standardisation,
+)
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(np.array)
 
@@ -60,7 +68,7 @@ def dataset(train: Split, test: Split) -> Dataset:
 
 
 def test_an_empty_split_is_named() -> None:
-    with pytest.raises(DataError, match="however the test split of some is empty"):
+    with pytest.raises(DataError, match="but the test split of some is empty"):
         dataset(split(4), split(0))
 
 
@@ -74,3 +82,63 @@ def test_an_input_that_is_no_number_is_named() -> None:
 def test_a_target_too_few_is_refused() -> None:
     with pytest.raises(DataError, match="the train split of some must have one target for each sample, got 4 and 3"):
         dataset(split(4, 3), split(4))
+
+
+def mine(inputs: np.ndarray, targets: np.ndarray, task: Task) -> Dataset:
+    split = Split(inputs, targets)
+    return Dataset("mine", DataSpec((2,), task), Normalisation((0.0,) * 2, (1.0,) * 2), split, split, split)
+
+
+GOOD = np.zeros((4, 2), np.float32)
+
+
+def test_labels_out_of_range_are_refused() -> None:
+    with pytest.raises(DataError, match=r"labels must be in \[0, 2\], got 3 at index 1 of the train split of mine"):
+        mine(GOOD, np.array([0, 3, 1, 2]), Classification(3))
+
+
+def test_labels_that_are_no_integers_are_refused() -> None:
+    with pytest.raises(DataError, match="labels must be integers"):
+        mine(GOOD, np.array([0.0, 1.0, 1.0, 0.0]), Classification(2))
+
+
+def test_one_class_is_refused() -> None:
+    with pytest.raises(DataError, match="at least 2 classes"):
+        mine(GOOD, np.zeros(4, np.int64), Classification(1))
+
+
+def test_nan_in_the_inputs_is_refused_and_located() -> None:
+    bad = GOOD.copy()
+    bad[2, 1] = np.nan
+    with pytest.raises(DataError, match=r"inputs must be finite, got nan in sample 2 at \[1\] of the train split"):
+        mine(bad, np.array([0, 1, 1, 0]), Classification(2))
+
+
+def test_infinite_targets_are_refused() -> None:
+    with pytest.raises(DataError, match="targets must be finite, got inf at index 3"):
+        mine(GOOD, np.array([0.0, 1.0, 2.0, np.inf], np.float32), Regression())
+
+
+def test_a_split_without_samples_is_refused() -> None:
+    with pytest.raises(DataError, match="every split must hold samples"):
+        mine(GOOD[:0], np.zeros(0, np.int64), Classification(2))
+
+
+def test_samples_and_targets_must_be_as_many() -> None:
+    with pytest.raises(DataError, match="one target for each sample, got 4 and 3"):
+        mine(GOOD, np.array([0, 1, 1]), Classification(2))
+
+
+def test_samples_of_another_shape_are_refused() -> None:
+    with pytest.raises(DataError, match=r"samples must have shape \(2,\), got \(3,\)"):
+        mine(np.zeros((4, 3), np.float32), np.array([0, 1, 1, 0]), Classification(2))
+
+
+def test_a_constant_feature_is_only_centred() -> None:
+    normalisation = standardisation(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    assert normalisation == Normalisation((2.0, 5.0), (1.0, 1.0))
+
+
+def test_targets_that_do_not_vary_are_refused() -> None:
+    with pytest.raises(DataError, match="must be finite and vary"):
+        Regression(mean=1.0, std=0.0)

@@ -1,0 +1,258 @@
+"""Images in a folder or zip, in one of three layouts.
+
+- `train/<class>/…`, `test/<class>/…` and optionally `val/<class>/…`.
+- `<class>/…`, split by us.
+- The layout of TinyImageNet: `train/<id>/images/*.JPEG`, `val/images/*.JPEG` with
+  `val/val_annotations.txt`, class ids in `wnids.txt` and names in `words.txt`. Its official test
+  images have no labels, so its official validation split is our test split, and our validation
+  split is taken from its training split.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sae.config.run import DataConfig
+from sae.core.errors import DataError
+from sae.core.seeds import derive_seed
+from sae.core.task import Classification, DataSpec
+from sae.data.archive import FileTree, open_tree, tree_identity
+from sae.data.cache import cached
+from sae.data.catalogue import published_file
+from sae.data.dataset import Dataset, Indices, Normalisation, Split, hold_out_validation, rows_of, split_indices
+from sae.data.images import (
+    DecodedImages,
+    ImageKind,
+    decode_images,
+    is_image,
+    keep_class_names,
+    keep_split,
+    kept_class_names,
+    kept_splits,
+    normalisation_of,
+    survey,
+)
+from sae.data.locations import check_md5, find_own, find_published
+
+VERSION = 1
+"""Version of what is kept in the cache."""
+LAYOUT_FILE = "layout.json"
+SPLITS = ("train", "val", "test")
+NUM_CLASSES = 200
+"""Classes of TinyImageNet."""
+NORMALISATION = Normalisation(
+    tuple(255 * value for value in (0.4802, 0.4481, 0.3975)), tuple(255 * value for value in (0.2302, 0.2265, 0.2262))
+)
+"""Normalisation of TinyImageNet."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What must be known of a tree of images before it is read.
+
+    Attributes:
+        is_tiny: Whether it has the layout of TinyImageNet.
+        side: Shorter side of an image in pixels; 0 for the layout of TinyImageNet.
+    """
+
+    is_tiny: bool
+    side: int
+
+
+def layout_of(path: Path) -> Layout:
+    """Return the layout of a tree of images.
+
+    It is cached, because every start asks for it and listing a large archive takes seconds.
+    """
+    kept = cached("layout", VERSION, tree_identity(path), lambda folder: _keep_layout(path, folder))
+    return Layout(**json.loads((kept / LAYOUT_FILE).read_text()))
+
+
+def read_folder(config: DataConfig, _seed: int) -> Dataset:
+    """Read the user's own images; the name of a folder is the name of its class."""
+    path = find_own(config.name)
+    kept = cached("folder", VERSION, tree_identity(path), lambda folder: _decode_folder(path, folder))
+    decoded, class_names = kept_splits(kept), kept_class_names(kept)
+    (train, val, test), moments = _parts(decoded, config.split_seed)
+    first = next(iter(decoded.values()))
+    spec = DataSpec(first.images.shape[1:], Classification(len(class_names)))
+    return Dataset(config.name, spec, normalisation_of(moments), train, val, test, class_names)
+
+
+def read_tiny_published(config: DataConfig, seed: int) -> Dataset:
+    """Read the published TinyImageNet."""
+    file = published_file(config.name)
+    path = find_published(file, config.name)
+    dataset = _read_tiny(config.name, path, seed, file.md5 if path.is_file() else None)
+    found = len(dataset.class_names or ())
+    if found != NUM_CLASSES:
+        raise DataError(
+            f"{path} must hold the {NUM_CLASSES} classes of {config.name}, got {found}: "
+            f"give its path to use it as your own data"
+        )
+    return dataset
+
+
+def read_tiny_own(config: DataConfig, seed: int) -> Dataset:
+    """Read the user's own set in the layout of TinyImageNet, for example some of its classes."""
+    return _read_tiny(config.name, find_own(config.name), seed, None)
+
+
+def _read_tiny(name: str, path: Path, seed: int, md5: str | None) -> Dataset:
+    kept = cached("tinyimagenet", VERSION, [tree_identity(path), md5], lambda folder: _decode_tiny(path, md5, folder))
+    splits, class_names = kept_splits(kept), kept_class_names(kept)
+    train, val = (
+        _rows(splits["train"], rows)
+        for rows in hold_out_validation(splits["train"].labels, derive_seed(seed, "validation split"))
+    )
+    spec = DataSpec(train.inputs.shape[1:], Classification(len(class_names)))
+    return Dataset(name, spec, NORMALISATION, train, val, _whole(splits["test"]), class_names)
+
+
+def _keep_layout(path: Path, folder: Path) -> None:
+    tree, side = open_tree(path), 0
+    if not _is_tiny(tree):
+        first_split = next(iter(_group_by_split(tree).values()), [])
+        kind = survey(tree, [name for name, _ in first_split[:1]])
+        side = min(kind.height, kind.width)
+    (folder / LAYOUT_FILE).write_text(json.dumps({"is_tiny": _is_tiny(tree), "side": side}))
+
+
+def _is_tiny(tree: FileTree) -> bool:
+    return {"wnids.txt", "val/val_annotations.txt"} <= set(tree.names)
+
+
+def _decode_folder(path: Path, folder: Path) -> None:
+    tree = open_tree(path)
+    groups = _group_by_split(tree)
+    class_names = _class_names(tree, groups)
+    kind = survey(tree, [image for pairs in groups.values() for image, _ in pairs])
+    labels = {name: label for label, name in enumerate(class_names)}
+    members = {split: [(image, labels[name]) for image, name in pairs] for split, pairs in groups.items()}
+    _keep(folder, tree, members, kind, class_names)
+
+
+def _decode_tiny(path: Path, md5: str | None, folder: Path) -> None:
+    if md5 is not None:
+        check_md5(path, md5)
+    tree = open_tree(path)
+    ids = {identifier: label for label, identifier in enumerate(_lines(tree, "wnids.txt"))}
+    members = {"train": _tiny_training_members(tree, ids), "test": _tiny_test_members(tree, ids)}
+    everything = [name for pairs in members.values() for name, _ in pairs]
+    kind = replace(survey(tree, everything[:1]), channels=3)  # a few of the official images are gray
+    _keep(folder, tree, members, kind, _tiny_class_names(tree))
+
+
+def _keep(
+    folder: Path,
+    tree: FileTree,
+    members: dict[str, list[tuple[str, int]]],
+    kind: ImageKind,
+    class_names: tuple[str, ...],
+) -> None:
+    """Decode and keep the images of a tree.
+
+    Args:
+        folder: Folder to write to.
+        tree: The tree.
+        members: Image and label of every sample of each split.
+        kind: Size and channels of the images.
+        class_names: Names of the classes in the order of their labels.
+    """
+    keep_class_names(folder, class_names)
+    for split, pairs in members.items():
+        images = decode_images(tree, [image for image, _ in pairs], kind)
+        labels = np.array([label for _, label in pairs], np.int64)
+        keep_split(folder, split, images, labels, (len(pairs), kind.channels, kind.height, kind.width))
+
+
+def _group_by_split(tree: FileTree) -> dict[str, list[tuple[str, str]]]:
+    """Return (image, class) of each split; the only split is `all` if the folder has no splits."""
+    images = [name for name in tree.names if is_image(name)]
+    tops = {name.split("/")[0] for name in images}
+    has_splits = "train" in tops and tops <= set(SPLITS)
+    depth = 1 if has_splits else 0
+    loose = next((name for name in images if name.count("/") <= depth), None)
+    if loose is not None:
+        raise DataError(f"every image must be in the folder of its class, but {tree.path / loose} is not")
+    groups: dict[str, list[tuple[str, str]]] = {split: [] for split in (SPLITS if has_splits else ("all",))}
+    for name in images:
+        parts = name.split("/")
+        groups[parts[0] if has_splits else "all"].append((name, parts[depth]))
+    if has_splits and not groups["test"]:
+        raise DataError(
+            f"{tree.path} must have test images besides its training images: if there is a folder val, "
+            f"rename val to test, and validation images will be taken from train"
+        )
+    return {split: pairs for split, pairs in groups.items() if pairs}
+
+
+def _class_names(tree: FileTree, groups: dict[str, list[tuple[str, str]]]) -> tuple[str, ...]:
+    training = groups.get("train", groups.get("all", []))
+    names = tuple(sorted({name for _, name in training}))
+    if len(names) < 2:
+        raise DataError(f"there must be at least 2 classes, got {list(names)} in {tree.path}")
+    for image, name in (pair for pairs in groups.values() for pair in pairs):
+        if name not in names:
+            raise DataError(f"every class must have training images, but {name!r} of {tree.path / image} has none")
+    return names
+
+
+def _parts(decoded: dict[str, DecodedImages], split_seed: int) -> tuple[list[Split], NDArray[np.float64]]:
+    """Return train, val and test, and the moments of the training images."""
+    if "all" in decoded:
+        whole = decoded["all"]
+        rows = split_indices(len(whole.labels), split_seed, whole.labels)
+        return [_rows(whole, part) for part in rows], whole.moments[rows[0]]
+    train, test = decoded["train"], _whole(decoded["test"])
+    if "val" in decoded:
+        return [_whole(train), _whole(decoded["val"]), test], train.moments
+    kept, held_out = hold_out_validation(train.labels, split_seed)
+    return [_rows(train, kept), _rows(train, held_out), test], train.moments[kept]
+
+
+def _rows(decoded: DecodedImages, rows: Indices) -> Split:
+    return Split(rows_of(decoded.images, rows), decoded.labels[rows])
+
+
+def _whole(decoded: DecodedImages) -> Split:
+    return Split(decoded.images, np.array(decoded.labels))
+
+
+def _tiny_training_members(tree: FileTree, ids: dict[str, int]) -> list[tuple[str, int]]:
+    names = [name for name in tree.names if name.startswith("train/") and is_image(name)]
+    unknown = next((name for name in names if name.split("/")[1] not in ids), None)
+    if unknown is not None:
+        raise DataError(f"wnids.txt must list every class, but does not list that of {tree.path / unknown}")
+    return [(name, ids[name.split("/")[1]]) for name in names]
+
+
+def _tiny_test_members(tree: FileTree, ids: dict[str, int]) -> list[tuple[str, int]]:
+    pairs, known = [], set(tree.names)
+    for number, line in enumerate(_lines(tree, "val/val_annotations.txt"), start=1):
+        file, identifier = [*line.split("\t"), ""][:2]
+        where = f"line {number} of {tree.path / 'val/val_annotations.txt'}"
+        if f"val/images/{file}" not in known or identifier not in ids:
+            raise DataError(f"{where} must name an image and its class, got {line!r}")
+        pairs.append((f"val/images/{file}", ids[identifier]))
+    return pairs
+
+
+def _tiny_class_names(tree: FileTree) -> tuple[str, ...]:
+    """Return the first word for each class, or its id if there is none."""
+    words = (
+        dict(line.split("\t", 1) for line in _lines(tree, "words.txt") if "\t" in line)
+        if "words.txt" in tree.names
+        else {}
+    )
+    return tuple(words.get(identifier, identifier).split(",")[0] for identifier in _lines(tree, "wnids.txt"))
+
+
+def _lines(tree: FileTree, name: str) -> list[str]:
+    try:
+        return tree.read(name).decode().splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"{tree.path / name} must be text in UTF-8") from None
