@@ -32,9 +32,7 @@ from sae.backbones.base import ChannelsLast
 from sae.config.run import resolve
 from sae.methods import build_method
 from sae.methods.deep_ensemble import DeepEnsemble
-from sae.training.flat_parameters import FlatParameters
-from sae.training.memory import keep_freed_memory
-from sae.training.trainer import Trainer
+from sae.training.trainer import FlatParameters, Trainer, keep_freed_memory
 
 MEMBERS = 4
 

@@ -27,8 +27,7 @@ from sae.core.task import Classification, DataSpec
 from sae.measure.cost import measure_cost
 from sae.methods import build_method
 from sae.methods.sae import Sae
-from sae.training.memory import keep_freed_memory
-from sae.training.trainer import Trainer
+from sae.training.trainer import Trainer, keep_freed_memory
 
 NUM_SAMPLES, BATCH_SIZE, ROUNDS = 1280, 64, 15
 STEPS = NUM_SAMPLES // BATCH_SIZE

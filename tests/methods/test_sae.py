@@ -5,8 +5,7 @@ from torch import Tensor
 from sae.config.run import FcConfig, SaeConfig, Schedule, TemperatureSchedule, UnitSchedule
 from sae.core.errors import ConfigError
 from sae.ensemble.exit_distribution import ExitDistribution
-from sae.ensemble.mixer import mix_indices
-from sae.ensemble.objective import Elbo, negative_elbo
+from sae.ensemble.training import Elbo, mix_indices, negative_elbo
 from sae.methods import Batch, build_method
 from sae.methods.sae import Sae
 from tests.builders import SHAPE, SPEC, small_sae

@@ -1,10 +1,9 @@
-"""The network in training: N inputs joined at the stem, an exit behind every stage."""
+"""The network in training: N inputs joined at the stem, and an exit behind every stage."""
 
 import torch
 from torch import Tensor, nn
 
-from sae.backbones.base import Backbone
-from sae.ensemble.exits import ExitHeads, build_connector
+from sae.backbones.base import Backbone, FeatureKind, GlobalAveragePool, StageInfo, TokenMean
 
 
 class MultiExitNetwork(nn.Module):
@@ -32,6 +31,52 @@ class MultiExitNetwork(nn.Module):
         vectors = [connector(feature) for connector, feature in zip(self.connectors, features, strict=True)]
         outputs: Tensor = self.heads(torch.stack(vectors))
         return outputs
+
+
+def build_connector(info: StageInfo, num_features: int) -> nn.Sequential:
+    """A new module from one stage's features to a vector of the last stage's size.
+
+    Args:
+        info: What the stage puts out.
+        num_features: F_last, the feature size behind the last stage.
+    """
+    if info.kind is FeatureKind.VECTOR:
+        return nn.Sequential(nn.Linear(info.num_features, num_features), nn.BatchNorm1d(num_features), nn.ReLU())
+    if info.kind is FeatureKind.MAP:
+        convolution = nn.Conv2d(info.num_features, num_features, kernel_size=1)
+        return nn.Sequential(convolution, nn.BatchNorm2d(num_features), nn.ReLU(), GlobalAveragePool())
+    linear = nn.Linear(info.num_features, num_features)
+    return nn.Sequential(linear, nn.GELU(), nn.LayerNorm(num_features), TokenMean())
+
+
+class ExitHeads(nn.Module):
+    """A separate Linear head for each exit, all computed in one batched product.
+
+    Attributes:
+        weight: (exit, input·out, feature), each exit initialised like torch's Linear.
+        bias: (exit, input·out).
+    """
+
+    def __init__(self, depth: int, num_features: int, num_inputs: int, num_outputs: int) -> None:
+        super().__init__()
+        self.num_inputs, self.num_outputs = num_inputs, num_outputs
+        heads = [nn.Linear(num_features, num_inputs * num_outputs) for _ in range(depth)]
+        self.weight = nn.Parameter(torch.stack([head.weight.detach() for head in heads]))
+        self.bias = nn.Parameter(torch.stack([head.bias.detach() for head in heads]))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(exit, batch, feature) → (batch, input, exit, out)."""
+        outputs: Tensor = torch.baddbmm(self.bias[:, None], features, self.weight.transpose(1, 2))
+        return outputs.view(*outputs.shape[:2], self.num_inputs, self.num_outputs).permute(1, 2, 0, 3)
+
+    def linear(self, exit_index: int, inputs: list[int]) -> nn.Linear:
+        """A new Linear with the rows of one exit that belong to the given inputs."""
+        rows = torch.tensor([row for i in inputs for row in range(i * self.num_outputs, (i + 1) * self.num_outputs)])
+        head = nn.Linear(self.weight.shape[-1], len(rows), device=self.weight.device)
+        with torch.no_grad():
+            head.weight.copy_(self.weight[exit_index, rows])
+            head.bias.copy_(self.bias[exit_index, rows])
+        return head
 
 
 def join_inputs(x: Tensor) -> Tensor:

@@ -11,9 +11,7 @@ from sae.backbones.surgery import WeightLayer, replaced, weight_layers
 from sae.config.run import BackboneConfig, BatchEnsembleConfig
 from sae.core.predictive import member_nll
 from sae.core.task import DataSpec, Shape
-from sae.methods.base import Batch, Loss
-from sae.methods.repeated import RepeatedNetwork
-from sae.methods.single_exit import SingleExitMethod
+from sae.methods.base import Batch, Loss, RepeatedNetwork, SingleExitMethod
 
 FACTOR_STD = 0.01
 """How far the rank-1 factors of the members are from 1, and from each other, at the start."""

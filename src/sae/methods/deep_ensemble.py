@@ -9,8 +9,7 @@ from sae.backbones import MemberNetwork, PlainNetwork, build_backbone
 from sae.config.run import BackboneConfig, EnsembleConfig, StandardConfig
 from sae.core.predictive import member_nll
 from sae.core.task import DataSpec
-from sae.methods.base import Batch, Loss, ParameterGroup
-from sae.methods.single_exit import SingleExitMethod
+from sae.methods.base import Batch, Loss, ParameterGroup, SingleExitMethod
 
 
 class NetworkList(MemberNetwork):

@@ -15,9 +15,7 @@ from sae.config.run import BackboneConfig, McDropoutConfig
 from sae.core.predictive import member_nll
 from sae.core.seeds import derive_seed
 from sae.core.task import DataSpec, Shape
-from sae.methods.base import Batch, Loss
-from sae.methods.repeated import RepeatedNetwork
-from sae.methods.single_exit import SingleExitMethod
+from sae.methods.base import Batch, Loss, RepeatedNetwork, SingleExitMethod
 
 
 class MaskSource:

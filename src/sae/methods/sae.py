@@ -10,10 +10,9 @@ from sae.config.run import BackboneConfig, SaeConfig, check_exits
 from sae.core.errors import ConfigError
 from sae.core.task import DataSpec
 from sae.ensemble.exit_distribution import ExitDistribution
-from sae.ensemble.mixer import mix_indices
 from sae.ensemble.network import MultiExitNetwork, repeat_sample
-from sae.ensemble.objective import exit_nll, negative_elbo
 from sae.ensemble.pruning import PrunedNetwork, active_counts
+from sae.ensemble.training import exit_nll, mix_indices, negative_elbo
 from sae.methods.base import Batch, Loss, Method, ParameterGroup
 
 

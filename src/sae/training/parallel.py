@@ -20,8 +20,7 @@ from sae.core.errors import SaeError
 from sae.data.catalogue import load
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
-from sae.training.memory import keep_freed_memory
-from sae.training.trainer import Trainer, mean_of
+from sae.training.trainer import Trainer, keep_freed_memory, mean_of
 
 
 @contextmanager

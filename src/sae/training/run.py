@@ -26,7 +26,6 @@ from sae.training.checkpoint import (
     save_model,
 )
 from sae.training.evaluator import curves, evaluate_calibrated, evaluate_split, metrics_at, validation_metrics
-from sae.training.memory import keep_freed_memory
 from sae.training.parallel import training
 from sae.training.progress import SILENT, ProgressDisplay
 from sae.training.shift import (
@@ -38,7 +37,7 @@ from sae.training.shift import (
     evaluate_shift,
 )
 from sae.training.tracking import UNTRACKED, Tracker
-from sae.training.trainer import Progress, Trainer, pick_device
+from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device
 
 
 def train(

@@ -1,12 +1,14 @@
 """The one training loop."""
 
+import ctypes
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
@@ -14,10 +16,10 @@ from sae.core.seeds import derive_seed
 from sae.data.batches import Preparation, batch_bounds, training_batches
 from sae.data.dataset import Dataset
 from sae.methods import Batch, Loss, Method
-from sae.training.flat_parameters import FlatParameters
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 @dataclass
@@ -33,6 +35,47 @@ class Progress:
     epoch: int = 0
     seconds: float = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
+
+
+class FlatParameters:
+    """A view of parameters as one; the modules that own them see no difference.
+
+    Zeroing, clipping and Adam then take one operation each instead of one for every tensor of
+    the network, which for small networks saves a tenth of a training step.
+
+    Attributes:
+        parameter: All values in one vector, for an optimiser.
+        gradient: All gradients in one vector; backward passes add to it.
+
+    Example:
+        >>> linear = nn.Linear(2, 1)
+        >>> flat = FlatParameters(list(linear.parameters()))
+        >>> linear(torch.ones(1, 2)).sum().backward()
+        >>> flat.gradient
+        tensor([1., 1., 1.])
+    """
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        values = torch.cat([parameter.detach().flatten() for parameter in parameters])
+        self.parameter = nn.Parameter(values)
+        self.gradient = torch.zeros_like(values)
+        self.parameter.grad = self.gradient
+        start = 0
+        for parameter in parameters:
+            stop = start + parameter.numel()
+            parameter.data = values[start:stop].view_as(parameter)
+            parameter.grad = self.gradient[start:stop].view_as(parameter)
+            start = stop
+
+    def zero_grad(self) -> None:
+        """Forget the gradients but keep their memory."""
+        self.gradient.zero_()
+
+    def clip_grad_norm(self, max_norm: float) -> torch.Tensor:
+        """Scale the gradients down to a norm of at most `max_norm`; returns the norm before."""
+        norm: torch.Tensor = torch.linalg.vector_norm(self.gradient)
+        self.gradient.mul_((max_norm / norm.clamp_min(1e-6)).clamp_max(1.0))
+        return norm
 
 
 class Trainer:
@@ -173,3 +216,17 @@ def pick_device(name: str) -> torch.device:
     if device.type not in DEVICES:
         raise ConfigError(problem)
     return device
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc not to hand freed blocks back to the system; does nothing elsewhere.
+
+    A step frees tensors of some megabytes and asks for them again at once. By default glibc
+    returns them in between, and every page is faulted in anew: a quarter of the time of a
+    small convolutional network's step.
+    """
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+        if mallopt is not None:
+            mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
+            mallopt(M_TRIM_THRESHOLD, 2**30)
