@@ -17,7 +17,7 @@ def test_resnet_with_two_inputs_and_all_exits_has_the_published_parameters() -> 
 
 @pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 def test_outputs_are_ordered_batch_input_exit_out(backbone: str) -> None:
-    method = small_sae(backbone, num_inputs=3, max_exits=2)
+    method = small_sae(backbone, num_inputs=3, exits=2)
     assert method.network(torch.randn(5, 3, *SHAPE)).shape == (5, 3, method.depth, 3)
 
 
@@ -42,9 +42,9 @@ def test_a_repeated_sample_is_the_same_at_every_input() -> None:
 
 @pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 def test_one_input_at_the_last_exit_is_the_plain_network(backbone: str) -> None:
-    method = small_sae(backbone, num_inputs=1, max_exits=1)
+    method = small_sae(backbone, num_inputs=1, exits=1)
     with torch.no_grad():
-        method.exits.logits.zero_()  # a tie: the last exit is chosen
+        method.exit_distribution.logits.zero_()  # a tie: the last exit is chosen
     plain = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPE), 3)
     plain.backbone.load_state_dict(method.network.backbone.state_dict())
     readout, head = plain.exit

@@ -20,7 +20,7 @@ every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 @pytest.mark.parametrize("num_inputs", [1, 2, 3])
 def test_pruned_predicts_what_the_masked_network_does_at_every_k(backbone: str, num_inputs: int) -> None:
     for seed in range(2):
-        method = small_sae(backbone, num_inputs, max_exits=1, seed=seed)
+        method = small_sae(backbone, num_inputs, exits=1, seed=seed)
         x = torch.randn(4, *SHAPE)
         for k in method.exit_choices:
             pruned = method.pruned(k)
@@ -45,7 +45,7 @@ def test_pruned_regression_predicts_what_the_masked_network_does() -> None:
 
 @every_backbone
 def test_pruning_leaves_nothing_behind_the_last_used_exit(backbone: str) -> None:
-    method = small_sae(backbone, num_inputs=2, max_exits=1)
+    method = small_sae(backbone, num_inputs=2, exits=1)
     weights = torch.zeros(2, method.depth)
     weights[:, 0] = 1.0
     pruned = PrunedNetwork(method.network, weights)
@@ -55,7 +55,7 @@ def test_pruning_leaves_nothing_behind_the_last_used_exit(backbone: str) -> None
 
 
 def test_pruning_keeps_only_the_head_rows_in_use() -> None:
-    method = small_sae("fc", num_inputs=3, max_exits=1)
+    method = small_sae("fc", num_inputs=3, exits=1)
     pruned = method.pruned_to([1, 0, 2])
     rows = {name: len(value) for name, value in pruned.state_dict().items() if name.endswith("head.bias")}
     assert rows == {"exits.0.head.bias": 3, "exits.2.head.bias": 6}
@@ -63,7 +63,7 @@ def test_pruning_keeps_only_the_head_rows_in_use() -> None:
 
 
 def test_pruning_leaves_the_network_itself_alone() -> None:
-    method = small_sae("fc", num_inputs=2, max_exits=1)
+    method = small_sae("fc", num_inputs=2, exits=1)
     before = {name: tensor.clone() for name, tensor in method.state_dict().items()}
     with torch.no_grad():
         for parameter in method.pruned().parameters():
@@ -79,7 +79,7 @@ def test_active_counts_say_how_many_inputs_use_each_exit() -> None:
 @pytest.mark.parametrize("active", [[1, 1], [0, 0, 0], [3, 0, 0], [-1, 1, 1]])
 def test_active_counts_that_cannot_be_are_refused(active: list[int]) -> None:
     with pytest.raises(ConfigError, match=r"active must hold 3 counts in \[0, 2\]"):
-        small_sae("fc", num_inputs=2, max_exits=1).pruned_to(active)
+        small_sae("fc", num_inputs=2, exits=1).pruned_to(active)
 
 
 @every_backbone

@@ -68,23 +68,23 @@ def test_regression_nll_of_all_pairs_is_torchs() -> None:
 
 
 def test_the_loss_is_the_sum_of_its_named_terms() -> None:
-    exits = ExitDistribution(2, 3)
+    learnt = ExitDistribution(2, 3)
     with torch.no_grad():
-        exits.logits.copy_(torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 0.0]]))
+        learnt.logits.copy_(torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 0.0]]))
     nll, weights = torch.rand(2, 3), torch.rand(2, 3)
-    elbo = negative_elbo(nll, weights, exits, temperature=0.5, kl_weight=0.3)
+    elbo = negative_elbo(nll, weights, learnt, temperature=0.5, kl_weight=0.3)
     naive = sum(weights[i, j].item() * nll[i, j].item() for i in range(2) for j in range(3))
     assert elbo.data_fit.item() == pytest.approx(naive)
     assert elbo.loss.item() == pytest.approx(naive + 0.3 * elbo.kl.item())
-    assert elbo.kl.item() == pytest.approx(exits.kl_from_uniform(0.5).item())
+    assert elbo.kl.item() == pytest.approx(learnt.kl_from_uniform(0.5).item())
 
 
 def test_exits_that_fit_better_gain_probability() -> None:
-    exits = ExitDistribution(1, 3)
-    optimizer = torch.optim.Adam(exits.parameters(), lr=0.1)
+    learnt = ExitDistribution(1, 3)
+    optimizer = torch.optim.Adam(learnt.parameters(), lr=0.1)
     nll, generator = torch.tensor([[1.0, 0.1, 1.0]]), torch.Generator().manual_seed(0)
     for _ in range(200):
         optimizer.zero_grad()
-        negative_elbo(nll, exits.sample(1, 0.5, generator), exits, 0.5, 1e-3).loss.backward()
+        negative_elbo(nll, learnt.sample(1, 0.5, generator), learnt, 0.5, 1e-3).loss.backward()
         optimizer.step()
-    assert exits.probs(0.5).argmax().item() == 1
+    assert learnt.probs(0.5).argmax().item() == 1

@@ -8,6 +8,7 @@ import torch
 from sae.core.errors import ConfigError, DivergedError, RecordError
 from sae.data.batches import Preparation, evaluation_batches
 from sae.methods import build_method
+from sae.methods.sae import Sae
 from sae.records.folder import LOCK
 from sae.records.run import RunRecord
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
@@ -38,10 +39,10 @@ def test_a_run_leaves_the_folder_of_the_contract(finished: RunRecord) -> None:
 def test_metrics_cover_every_number_of_exits(finished: RunRecord) -> None:
     metrics = finished.read_json(finished.METRICS)
     assert set(metrics) == {"val", "test"}
-    for report in metrics.values():
-        assert [item["exits"] for item in report["by_exits"]] == [1, 2]
-        assert report["metrics"] == report["by_exits"][1]["metrics"]
-        assert set(report["by_exits"][0]) == {
+    for evaluation in metrics.values():
+        assert [item["exits"] for item in evaluation["by_exits"]] == [1, 2]
+        assert evaluation["metrics"] == evaluation["by_exits"][1]["metrics"]
+        assert set(evaluation["by_exits"][0]) == {
             *("exits", "active", "params", "flops", "shipped_params", "shipped_flops", "metrics")
         }
 
@@ -59,11 +60,11 @@ def test_reliability_bins_hold_every_sample(finished: RunRecord) -> None:
 
 def test_curves_are_kept_at_every_number_of_exits(finished: RunRecord) -> None:
     curves = finished.read_json(finished.CURVES)["test"]
-    report = finished.report("test")
-    assert [item["exits"] for item in curves["by_exits"]] == [item["exits"] for item in report["by_exits"]]
-    trained = next(item for item in curves["by_exits"] if item["exits"] == report["exits"])
+    evaluation = finished.report("test")
+    assert [item["exits"] for item in curves["by_exits"]] == [item["exits"] for item in evaluation["by_exits"]]
+    trained = next(item for item in curves["by_exits"] if item["exits"] == evaluation["exits"])
     assert trained["reliability"] == curves["reliability"]
-    for item, measured in zip(curves["by_exits"], report["by_exits"], strict=True):
+    for item, measured in zip(curves["by_exits"], evaluation["by_exits"], strict=True):
         assert item["risk_coverage"]["risk"][-1] == pytest.approx(measured["metrics"]["error"])
 
 
@@ -101,16 +102,16 @@ def test_an_interrupted_run_continues_to_the_same_bytes(
 
 
 def test_evaluating_again_from_the_weights_gives_the_recorded_numbers(finished: RunRecord) -> None:
-    report = evaluate(finished.path, "val")
+    evaluation = evaluate(finished.path, "val")
     recorded = finished.read_json(finished.METRICS)["val"]
-    assert {key: report[key] for key in recorded} == recorded
-    assert (report["run"], report["split"], report["shift"]) == (str(finished.path), "val", None)
+    assert {key: evaluation[key] for key in recorded} == recorded
+    assert (evaluation["run"], evaluation["split"], evaluation["shift"]) == (str(finished.path), "val", None)
 
 
 def test_evaluation_at_other_exits_reports_those(finished: RunRecord) -> None:
-    report = evaluate(finished.path, "test", eval_exits=1)
-    assert report["exits"] == 1
-    assert report["metrics"] == report["by_exits"][0]["metrics"]
+    evaluation = evaluate(finished.path, "test", eval_exits=1)
+    assert evaluation["exits"] == 1
+    assert evaluation["metrics"] == evaluation["by_exits"][0]["metrics"]
 
 
 def test_calibrated_numbers_stand_beside_the_raw_ones(finished: RunRecord) -> None:
@@ -241,3 +242,19 @@ def test_weights_that_blow_up_in_the_last_step_are_not_recorded(tmp_path: Path) 
     status = RunRecord(tmp_path / "run").status
     assert status is not None
     assert status["state"] == "failed"
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "run"
+
+
+def test_the_names_of_stored_tensors_do_not_follow_those_of_attributes() -> None:
+    stored, _ = RunRecord(GOLDEN).read_arrays(RunRecord.MODEL)
+    method, _ = restore(RunRecord(GOLDEN))
+    assert isinstance(method, Sae)
+    assert set(method.state_dict()) == set(stored)
+    assert torch.equal(method.exit_distribution.logits.detach(), torch.from_numpy(stored["exits.logits"]))
+
+
+def test_a_checkpoint_keeps_the_stored_names_too(tmp_path: Path) -> None:
+    record = train(CONFIG, tmp_path / "run", until=1)
+    assert "method.exits.logits" in record.read_arrays(record.CHECKPOINT)[0]

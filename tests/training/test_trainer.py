@@ -49,13 +49,13 @@ def test_exit_logits_are_not_decayed() -> None:
     assert decays == [0.5, 0.0]
     assert isinstance(t.method, Sae)
     logits = t.optimizer.param_groups[1]["params"][0]
-    assert logits.numel() == t.method.exits.logits.numel()
+    assert logits.numel() == t.method.exit_distribution.logits.numel()
 
 
 def test_huge_logit_gradients_do_not_crush_those_of_the_weights() -> None:
     t = trainer(clip_norm=5.0)
     assert isinstance(t.method, Sae)
-    t.method.exits.logits.register_hook(lambda gradient: gradient * 1e6)
+    t.method.exit_distribution.logits.register_hook(lambda gradient: gradient * 1e6)
     norms = t.train_epoch(0)
     assert norms["logit_grad_norm"] > 1e3
     before = min(norms["grad_norm"], 5.0)

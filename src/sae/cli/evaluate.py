@@ -29,25 +29,25 @@ def evaluate(
     from sae.training.run import evaluate as evaluate_run
 
     choose_data_root(data_root)
-    report = evaluate_run(
+    evaluation = evaluate_run(
         run, split, eval_exits, shift=shift, ood=ood, calibrate=calibrate, device=device, display=Bar()
     )
-    (print_json if json else print_evaluation)(report)
+    (print_json if json else print_evaluation)(evaluation)
     if shift:
-        write_shift(run, report)
+        write_shift(run, evaluation)
 
 
-def write_shift(run: Path, report: Mapping[str, Any]) -> None:
+def write_shift(run: Path, evaluation: Mapping[str, Any]) -> None:
     """Every corrupted set as a row of a table and a cell of a heat map, beside the run."""
     from sae.cli.output import print_message
     from sae.records.run import RunRecord
     from sae.report.shift_figure import shift_heatmap
 
-    record, name = RunRecord(run), f"shift-{report['split']}-{report['exits']}-exits"
-    rows = [{**row, **row["metrics"]} for row in report["shift"]["by_set"]]
+    record, name = RunRecord(run), f"shift-{evaluation['split']}-{evaluation['exits']}-exits"
+    rows = [{**row, **row["metrics"]} for row in evaluation["shift"]["by_set"]]
     record.write_rows(f"{name}.csv", [{key: row[key] for key in row if key != "metrics"} for row in rows])
-    metric, maximise = ("f1", True) if "f1" in report["metrics"] else ("mse", False)
+    metric, maximise = ("f1", True) if "f1" in evaluation["metrics"] else ("mse", False)
     title = f"{metric} of {run.name} under shift"
-    chart = shift_heatmap(report["shift"]["by_set"], metric, maximise=maximise, title=title)
+    chart = shift_heatmap(evaluation["shift"]["by_set"], metric, maximise=maximise, title=title)
     chart.save(run / f"{name}.png", ppi=144)
     print_message(f"every corrupted set is in {run / name}.csv and {run / name}.png")

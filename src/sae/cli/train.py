@@ -59,8 +59,8 @@ def train(
     tracker = TensorBoard() if tensorboard else UNTRACKED
     cores = processes or options.num_cores()
     record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker)
-    report = {"run": str(out), "split": "test", **record.report("test"), "shift": None}
-    (print_json if json else print_evaluation)(report)
+    evaluation = {"run": str(out), "split": "test", **record.report("test"), "shift": None}
+    (print_json if json else print_evaluation)(evaluation)
     print_message(f"the run is in {out}")
 
 

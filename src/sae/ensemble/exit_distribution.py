@@ -36,19 +36,19 @@ class ExitDistribution(nn.Module):
         num_inputs, depth = log_probs.shape
         return (log_probs.exp() * log_probs).sum() + num_inputs * math.log(depth)
 
-    def sample(self, max_exits: int, temperature: float, generator: torch.Generator) -> Tensor:
+    def sample(self, exits: int, temperature: float, generator: torch.Generator) -> Tensor:
         """One relaxed top-K sample of exit weights, (input, exit); rows sum to K.
 
         K softmaxes in a row over Gumbel-perturbed logits, each with the exits taken before
         pushed down by log(1 − p), so that their sum tends to a K-hot vector as T → 0.
         """
         uniform = torch.rand(self.logits.shape, generator=generator).to(self.logits.device)
-        return relaxed_top_k(self.logits.float() + gumbel(uniform), max_exits, temperature)
+        return relaxed_top_k(self.logits.float() + gumbel(uniform), exits, temperature)
 
-    def weights(self, max_exits: int, temperature: float) -> Tensor:
+    def weights(self, eval_exits: int, temperature: float) -> Tensor:
         """Evaluation weights θ*, (input, exit): the K largest logits, the rest 0; rows sum to 1."""
         logits = self.logits.detach().float()
-        kept = top_k_mask(logits, max_exits)
+        kept = top_k_mask(logits, eval_exits)
         theta = (logits / temperature).masked_fill(~kept, -torch.inf).softmax(dim=-1)
         theta = theta.masked_fill(theta < MIN_WEIGHT, 0.0)
         return theta / theta.sum(dim=-1, keepdim=True)
@@ -60,29 +60,29 @@ def gumbel(uniform: Tensor) -> Tensor:
     return -(-uniform.clamp_min(tiny).log()).clamp_min(tiny).log()
 
 
-def relaxed_top_k(perturbed: Tensor, max_exits: int, temperature: float) -> Tensor:
+def relaxed_top_k(perturbed: Tensor, k: int, temperature: float) -> Tensor:
     """The sum of K successive softmaxes, (input, exit); see `ExitDistribution.sample`.
 
     Example:
-        >>> relaxed_top_k(torch.tensor([[0.0, 2.0, 1.0]]), max_exits=2, temperature=1e-3).round()
+        >>> relaxed_top_k(torch.tensor([[0.0, 2.0, 1.0]]), k=2, temperature=1e-3).round()
         tensor([[0., 1., 1.]])
     """
     taken = (perturbed / temperature).softmax(dim=-1)
     total = taken
-    for _ in range(max_exits - 1):
+    for _ in range(k - 1):
         perturbed = perturbed + (1 - taken).clamp_min(EPSILON).log()
         taken = (perturbed / temperature).softmax(dim=-1)
         total = total + taken
     return total
 
 
-def top_k_mask(logits: Tensor, max_exits: int) -> Tensor:
+def top_k_mask(logits: Tensor, k: int) -> Tensor:
     """Which exits are among the K largest of their row, (input, exit); the deepest wins a tie.
 
     Example:
-        >>> top_k_mask(torch.tensor([[0.0, 0.0, 0.0]]), max_exits=1)
+        >>> top_k_mask(torch.tensor([[0.0, 0.0, 0.0]]), k=1)
         tensor([[False, False,  True]])
     """
     from_deepest = logits.flip(-1).argsort(dim=-1, descending=True, stable=True)
     order = logits.shape[-1] - 1 - from_deepest
-    return torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order[:, :max_exits], True)
+    return torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order[:, :k], True)

@@ -75,17 +75,17 @@ def exit_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def negative_elbo(
-    nll: Tensor, exit_weights: Tensor, exits: ExitDistribution, temperature: float, kl_weight: float
+    nll: Tensor, exit_weights: Tensor, exit_distribution: ExitDistribution, temperature: float, kl_weight: float
 ) -> Elbo:
     """The paper's equation for one batch, with |D|/B replaced by 1.
 
     Args:
         nll: Mean negative log-likelihoods, (input, exit).
         exit_weights: One relaxed top-K sample, (input, exit).
-        exits: The distribution that the sample came from.
+        exit_distribution: The distribution that the sample came from.
         temperature: T at this step.
         kl_weight: α at this step.
     """
     data_fit = (exit_weights * nll).sum()
-    kl = exits.kl_from_uniform(temperature)
+    kl = exit_distribution.kl_from_uniform(temperature)
     return Elbo(data_fit + kl_weight * kl, data_fit, kl)

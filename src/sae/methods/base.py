@@ -76,19 +76,19 @@ class Method(nn.Module, ABC):
     """A way to train a network, or several, into one predictive distribution.
 
     Methods with exits can be read at any number of exits K′ up to their depth, because
-    learnt weights rank the exits; `max_exits=None` means the number they were trained for.
+    learnt weights rank the exits; `eval_exits=None` means the number they were trained for.
 
     Attributes:
         task: What the outputs mean.
-        max_exits: K, exits per input at prediction; 1 for methods without exits.
+        exits: K, exits per input at prediction; 1 for methods without exits.
         depth: D, stages of the backbone.
         seed: The run's; of whatever is drawn at prediction.
         progress: How far training has come, in [0, 1]; what predictions depend on while it lasts.
     """
 
-    def __init__(self, task: Task, depth: int, max_exits: int = 1) -> None:
+    def __init__(self, task: Task, depth: int, exits: int = 1) -> None:
         super().__init__()
-        self.task, self.depth, self.max_exits = task, depth, max_exits
+        self.task, self.depth, self.exits = task, depth, exits
         self.seed, self.progress = 0, 1.0
 
     @property
@@ -109,7 +109,7 @@ class Method(nn.Module, ABC):
     @property
     def exit_choices(self) -> tuple[int, ...]:
         """The numbers of exits K′ at which this method can predict."""
-        return (self.max_exits,)
+        return (self.exits,)
 
     @abstractmethod
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
@@ -124,25 +124,25 @@ class Method(nn.Module, ABC):
         return self.member_outputs(x)
 
     @abstractmethod
-    def member_weights(self, max_exits: int | None = None) -> Tensor:
+    def member_weights(self, eval_exits: int | None = None) -> Tensor:
         """The weight of each of `member_outputs`, (member,), when each input keeps K′ exits."""
 
     @abstractmethod
-    def active_counts(self, max_exits: int | None = None) -> tuple[int, ...]:
+    def active_counts(self, eval_exits: int | None = None) -> tuple[int, ...]:
         """How many inputs use each exit, shallowest first."""
 
     @abstractmethod
-    def pruned(self, max_exits: int | None = None) -> MemberNetwork:
+    def pruned(self, eval_exits: int | None = None) -> MemberNetwork:
         """A new network that predicts what this method does at K′ exits, and holds nothing else."""
 
-    def resolve_exits(self, max_exits: int | None) -> int:
+    def resolve_exits(self, eval_exits: int | None) -> int:
         """K′, or the trained K if none is given; a number of exits that cannot be is refused."""
-        if max_exits is None:
-            return self.max_exits
-        if max_exits not in self.exit_choices:
+        if eval_exits is None:
+            return self.exits
+        if eval_exits not in self.exit_choices:
             first, last = self.exit_choices[0], self.exit_choices[-1]
-            raise ConfigError(f"the number of exits must be in [{first}, {last}] for this network, got {max_exits}")
-        return max_exits
+            raise ConfigError(f"the number of exits must be in [{first}, {last}] for this network, got {eval_exits}")
+        return eval_exits
 
     def predict_members(self, x: Tensor) -> Members:
         """What each member says of samples (batch, *sample)."""
@@ -173,19 +173,19 @@ class SingleExitMethod(Method, Generic[Network]):
         outputs: Tensor = self.network(x)
         return outputs
 
-    def member_weights(self, max_exits: int | None = None) -> Tensor:
+    def member_weights(self, eval_exits: int | None = None) -> Tensor:
         """Equal weights."""
-        self.resolve_exits(max_exits)
+        self.resolve_exits(eval_exits)
         return self.network.weights
 
-    def active_counts(self, max_exits: int | None = None) -> tuple[int, ...]:
+    def active_counts(self, eval_exits: int | None = None) -> tuple[int, ...]:
         """The one exit is the last."""
-        self.resolve_exits(max_exits)
+        self.resolve_exits(eval_exits)
         return (*[0] * (self.depth - 1), 1)
 
-    def pruned(self, max_exits: int | None = None) -> Network:
+    def pruned(self, eval_exits: int | None = None) -> Network:
         """A copy: nothing in it is superfluous."""
-        self.resolve_exits(max_exits)
+        self.resolve_exits(eval_exits)
         return copy.deepcopy(self.network)
 
 

@@ -51,8 +51,8 @@ def _pruned_network(
     with torch.device("meta"):  # sizes without weights
         built = METHODS[method.name](method, backbone, DataSpec(shape, Classification(num_outputs))).eval()
     if isinstance(built, Sae):
-        num_inputs, unused = built.settings.inputs, built.depth - built.max_exits
-        return built.pruned_to(active or [0] * unused + [num_inputs] * built.max_exits)
+        num_inputs, unused = built.settings.inputs, built.depth - built.exits
+        return built.pruned_to(active or [0] * unused + [num_inputs] * built.exits)
     if active is not None:
         raise ConfigError(f"--active is for methods with exits, however {method.name} has one exit, the last")
     return built.pruned()

@@ -184,7 +184,7 @@ class McDropout(SingleExitMethod[DrawnNetwork]):
         """Every sample alone, so that each meets the masks of the first in a batch."""
         return torch.cat([self.member_outputs(sample) for sample in x.split(1)])
 
-    def pruned(self, max_exits: int | None = None) -> DrawnNetwork:
+    def pruned(self, eval_exits: int | None = None) -> DrawnNetwork:
         """A copy that draws what the method draws."""
         self.source.seed = self.seed
-        return super().pruned(max_exits)
+        return super().pruned(eval_exits)

@@ -1,6 +1,7 @@
 """Single architecture ensemble: N inputs, an exit at every depth, and a learnt choice of K of them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +16,9 @@ from sae.ensemble.pruning import PrunedNetwork, active_counts
 from sae.ensemble.training import exit_nll, mix_indices, negative_elbo
 from sae.methods.base import Batch, Loss, Method, ParameterGroup
 
+LOGITS, STORED_LOGITS = "exit_distribution.logits", "exits.logits"
+"""The name of the exit logits in the method, and their name in files of weights."""
+
 
 class Sae(Method):
     """A member is a pair (input, exit) that weighs θ*/N; members are ordered by input, then exit."""
@@ -25,7 +29,9 @@ class Sae(Method):
         self.settings = settings
         stages = build_backbone(backbone, spec.shape, settings.inputs)
         self.network = MultiExitNetwork(stages, settings.inputs, spec.task.num_outputs)
-        self.exits = ExitDistribution(settings.inputs, backbone.depth)
+        self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth)
+        self.register_state_dict_post_hook(_to_stored_name)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_from_stored_name)  # type: ignore[no-untyped-call]
 
     @property
     def repetition(self) -> int:
@@ -61,8 +67,10 @@ class Sae(Method):
         inputs = batch.inputs.index_select(0, index.flatten()).unflatten(0, index.shape)
         outputs = self.network(inputs)  # (position, input, exit, out)
         nll = exit_nll(self.task, outputs, batch.targets[index])
-        weights = self.exits.sample(self.max_exits, self.temperature, generator)
-        elbo = negative_elbo(nll, weights, self.exits, self.temperature, self.settings.kl_weight.at(progress))
+        weights = self.exit_distribution.sample(self.exits, self.temperature, generator)
+        elbo = negative_elbo(
+            nll, weights, self.exit_distribution, self.temperature, self.settings.kl_weight.at(progress)
+        )
         return Loss(elbo.loss, {"data_fit": elbo.data_fit, "kl": elbo.kl})
 
     def member_outputs(self, x: Tensor) -> Tensor:
@@ -70,21 +78,21 @@ class Sae(Method):
         outputs: Tensor = self.network(repeat_sample(x, self.settings.inputs))
         return outputs.flatten(1, 2)
 
-    def exit_weights(self, max_exits: int | None = None) -> Tensor:
+    def exit_weights(self, eval_exits: int | None = None) -> Tensor:
         """θ*, (input, exit)."""
-        return self.exits.weights(self.resolve_exits(max_exits), self.temperature)
+        return self.exit_distribution.weights(self.resolve_exits(eval_exits), self.temperature)
 
-    def member_weights(self, max_exits: int | None = None) -> Tensor:
+    def member_weights(self, eval_exits: int | None = None) -> Tensor:
         """θ*/N, (input·exit,)."""
-        return self.exit_weights(max_exits).flatten() / self.settings.inputs
+        return self.exit_weights(eval_exits).flatten() / self.settings.inputs
 
-    def active_counts(self, max_exits: int | None = None) -> tuple[int, ...]:
+    def active_counts(self, eval_exits: int | None = None) -> tuple[int, ...]:
         """How many inputs use each exit."""
-        return active_counts(self.exit_weights(max_exits))
+        return active_counts(self.exit_weights(eval_exits))
 
-    def pruned(self, max_exits: int | None = None) -> PrunedNetwork:
+    def pruned(self, eval_exits: int | None = None) -> PrunedNetwork:
         """A new network with the used exits, head rows and stages only."""
-        return PrunedNetwork(self.network, self.exit_weights(max_exits))
+        return PrunedNetwork(self.network, self.exit_weights(eval_exits))
 
     def pruned_to(self, active: Sequence[int]) -> PrunedNetwork:
         """A new network in which the first `active[j]` inputs use exit j, whatever has been learnt."""
@@ -101,16 +109,27 @@ class Sae(Method):
         """Weights, and apart from them the logits of the exit distribution, which are not decayed."""
         return [
             ParameterGroup("grad_norm", list(self.network.parameters())),
-            ParameterGroup("logit_grad_norm", [self.exits.logits], decays=False),
+            ParameterGroup("logit_grad_norm", [self.exit_distribution.logits], decays=False),
         ]
 
     def observables(self) -> dict[str, float]:
         """The schedules' present values and θ by input and exit."""
         settings, progress = self.settings, self.progress
-        theta = self.exits.probs(self.temperature).tolist()
+        theta = self.exit_distribution.probs(self.temperature).tolist()
         return {
             "temperature": self.temperature,
             "kl_weight": settings.kl_weight.at(progress),
             "repeat_fraction": settings.repeat_fraction.at(progress),
             **{f"theta_{i}_{j}": value for i, row in enumerate(theta) for j, value in enumerate(row)},
         }
+
+
+def _to_stored_name(_module: Sae, state: dict[str, Any], prefix: str, _metadata: dict[str, Any]) -> None:
+    """Give the exit logits of a state dict the name that files of weights use."""
+    state[prefix + STORED_LOGITS] = state.pop(prefix + LOGITS)
+
+
+def _from_stored_name(_module: Sae, state: dict[str, Any], prefix: str, *_: object) -> None:
+    """Undo `_to_stored_name` before a state dict is loaded."""
+    if prefix + STORED_LOGITS in state:
+        state[prefix + LOGITS] = state.pop(prefix + STORED_LOGITS)

@@ -37,35 +37,35 @@ def member_outputs(method: Method, batches: Iterable[Tensor]) -> Tensor:
 
 
 def evaluate_split(method: Method, dataset: Dataset, name: str, prepare: Preparation) -> dict[str, Any]:
-    """Metrics and cost of one split at every K′: the `exits, metrics, by_exits` of a report."""
+    """Metrics and cost of one split at every K′: the `exits, metrics, by_exits` of an evaluation."""
     split = dataset.split(name)
     outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
     by_exits = [
         {**describe_exits(method, k, dataset.spec), "metrics": measure_members(method, outputs, split, k)}
         for k in method.exit_choices
     ]
-    return {"exits": method.max_exits, "metrics": metrics_at(by_exits, method.max_exits), "by_exits": by_exits}
+    return {"exits": method.exits, "metrics": metrics_at(by_exits, method.exits), "by_exits": by_exits}
 
 
 def validation_metrics(method: Method, dataset: Dataset, prepare: Preparation) -> dict[str, float]:
     """Metrics on the validation split at the trained K, with the temperature of the moment."""
     outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, prepare))
-    return measure_all(predictive_at(method, outputs, method.max_exits), torch.from_numpy(dataset.val.targets))
+    return measure_all(predictive_at(method, outputs, method.exits), torch.from_numpy(dataset.val.targets))
 
 
-def predictive_at(method: Method, outputs: Tensor, max_exits: int) -> Predictive:
+def predictive_at(method: Method, outputs: Tensor, eval_exits: int) -> Predictive:
     """What the members of K′ exits say together."""
-    return aggregate(method.task, outputs, method.member_weights(max_exits).cpu())
+    return aggregate(method.task, outputs, method.member_weights(eval_exits).cpu())
 
 
-def measure_members(method: Method, outputs: Tensor, split: Split, max_exits: int) -> dict[str, float]:
+def measure_members(method: Method, outputs: Tensor, split: Split, eval_exits: int) -> dict[str, float]:
     """Quality and uncertainty at K′ exits.
 
     Beside the metrics: mean predictive `entropy` and member `disagreement`, the area under the
     risk–coverage curve by entropy (`aurc`), the diversity of the members where there are
     several, and for regression coverage and width of intervals.
     """
-    weight, targets = method.member_weights(max_exits).cpu(), torch.from_numpy(split.targets)
+    weight, targets = method.member_weights(eval_exits).cpu(), torch.from_numpy(split.targets)
     measured = measure_predictive(aggregate(method.task, outputs, weight), targets)
     measured["disagreement"] = disagreement(method.task, outputs, weight).double().mean().item()
     among = diversity(method.task, outputs, weight)
@@ -89,7 +89,7 @@ def evaluate_calibrated(
     name: str,
     prepare: Preparation,
     by_exits: list[dict[str, Any]],
-    max_exits: int,
+    eval_exits: int,
 ) -> dict[str, Any]:
     """What temperature scaling makes of a split: fitted on the validation split, for every K′ apart.
 
@@ -98,8 +98,8 @@ def evaluate_calibrated(
         dataset: Its data.
         name: The split to measure on.
         prepare: From samples to inputs.
-        by_exits: The report's; each item gets a `temperature` and its metrics, `calibrated`.
-        max_exits: K′ of what is returned: the `temperature` and `calibrated` of a report.
+        by_exits: The evaluation's; each item gets a `temperature` and its metrics, `calibrated`.
+        eval_exits: K′ of what is returned: the `temperature` and `calibrated` of an evaluation.
     """
     fitted_on, split = dataset.val, dataset.split(name)
     fitting_outputs = member_outputs(method, evaluation_batches(fitted_on.inputs, prepare))
@@ -110,17 +110,17 @@ def evaluate_calibrated(
         temperature = fit_temperature(fitting, torch.from_numpy(fitted_on.targets))
         tempered = calibrated(predictive_at(method, outputs, item["exits"]), temperature)
         item |= {"temperature": temperature, "calibrated": measure_predictive(tempered, targets)}
-    chosen = at_exits(by_exits, max_exits)
+    chosen = at_exits(by_exits, eval_exits)
     return {key: chosen[key] for key in ("temperature", "calibrated")}
 
 
-def describe_exits(method: Method, max_exits: int, spec: DataSpec) -> dict[str, Any]:
+def describe_exits(method: Method, eval_exits: int, spec: DataSpec) -> dict[str, Any]:
     """What K′ exits mean for this network: which are used, and what it then costs, pruned and as shipped."""
-    pruned = method.pruned(max_exits)
+    pruned = method.pruned(eval_exits)
     cost, shipped = measure_cost(pruned, spec.shape), measure_shipped_cost(pruned, spec.shape)
     return {
-        "exits": max_exits,
-        "active": list(method.active_counts(max_exits)),
+        "exits": eval_exits,
+        "active": list(method.active_counts(eval_exits)),
         "params": cost.params,
         "flops": cost.flops,
         "shipped_params": shipped.params,
@@ -128,9 +128,9 @@ def describe_exits(method: Method, max_exits: int, spec: DataSpec) -> dict[str, 
     }
 
 
-def metrics_at(by_exits: list[dict[str, Any]], max_exits: int) -> dict[str, float]:
+def metrics_at(by_exits: list[dict[str, Any]], eval_exits: int) -> dict[str, float]:
     """The metrics of one K′ among all."""
-    found: dict[str, float] = at_exits(by_exits, max_exits)["metrics"]
+    found: dict[str, float] = at_exits(by_exits, eval_exits)["metrics"]
     return found
 
 
@@ -139,7 +139,7 @@ def curves(method: Method, split: Split, prepare: Preparation) -> dict[str, Any]
     outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
     targets = torch.from_numpy(split.targets)
     by_exits = {k: drawn_curves(predictive_at(method, outputs, k), targets) for k in method.exit_choices}
-    return {**by_exits[method.max_exits], "by_exits": [{"exits": k, **drawn} for k, drawn in by_exits.items()]}
+    return {**by_exits[method.exits], "by_exits": [{"exits": k, **drawn} for k, drawn in by_exits.items()]}
 
 
 def drawn_curves(predictive: Predictive, targets: Tensor) -> dict[str, dict[str, list[float]]]:

@@ -120,7 +120,7 @@ def evaluate(
     Args:
         run: The run folder.
         split: val or test.
-        eval_exits: K′ to report; by default the trained K.
+        eval_exits: K′ to evaluate at; by default the trained K.
         shift: Also on the 95 corrupted versions of the split.
         ood: Also how well uncertainty tells samples of this other set, by name or path, from the run's own.
         calibrate: Also after temperature scaling fitted on the validation split.
@@ -137,14 +137,14 @@ def evaluate(
             check_same_shape(dataset, others)
         chosen = method.resolve_exits(eval_exits)
         prepare = _preparation(dataset, device or record.config.train.device)
-        report = {"run": str(run), "split": split, **evaluate_split(method, dataset, split, prepare)}
-        report |= {"exits": chosen, "metrics": metrics_at(report["by_exits"], chosen)}
+        evaluation = {"run": str(run), "split": split, **evaluate_split(method, dataset, split, prepare)}
+        evaluation |= {"exits": chosen, "metrics": metrics_at(evaluation["by_exits"], chosen)}
         if calibrate:
-            report |= evaluate_calibrated(method, dataset, split, prepare, report["by_exits"], chosen)
-        report["shift"] = evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None
+            evaluation |= evaluate_calibrated(method, dataset, split, prepare, evaluation["by_exits"], chosen)
+        evaluation["shift"] = evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None
         if others is not None:
-            report["ood"] = {"set": ood, **evaluate_ood(method, dataset, split, others, prepare, chosen)}
-    return report
+            evaluation["ood"] = {"set": ood, **evaluate_ood(method, dataset, split, others, prepare, chosen)}
+    return evaluation
 
 
 def measure_shift(
@@ -155,7 +155,7 @@ def measure_shift(
     with torch_threads(record.config.train.threads):
         method, dataset = restore(record)
         prepare = _preparation(dataset, record.config.train.device)
-        return evaluate_shift(method, dataset, split, prepare, method.max_exits, display, sets)
+        return evaluate_shift(method, dataset, split, prepare, method.exits, display, sets)
 
 
 def restore(record: RunRecord, device: str | None = None) -> tuple[Method, Dataset]:
@@ -232,8 +232,8 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
             save_checkpoint(record, trainer, progress)
             on_epoch(progress.history[-1])
     if progress.epoch < trainer.config.train.epochs:
-        report = evaluate_split(method, dataset, "val", prepare)
-        record.write_json(record.INTERIM, {"epoch": progress.epoch, "seconds": progress.seconds, "val": report})
+        evaluation = evaluate_split(method, dataset, "val", prepare)
+        record.write_json(record.INTERIM, {"epoch": progress.epoch, "seconds": progress.seconds, "val": evaluation})
     return progress
 
 

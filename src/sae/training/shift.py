@@ -35,7 +35,7 @@ def evaluate_shift(
     dataset: Dataset,
     split_name: str,
     prepare: Preparation,
-    max_exits: int,
+    eval_exits: int,
     display: ProgressDisplay,
     sets: Sequence[CorruptedSet] = ALL_SETS,
 ) -> dict[str, Any]:
@@ -64,10 +64,10 @@ def evaluate_shift(
                 rows[k].append({"corruption": name, "severity": severity, "metrics": metrics})
             on_step()
     return {
-        "exits": max_exits,
+        "exits": eval_exits,
         "sets": len(sets),
-        "metrics": _means(rows[max_exits]),
-        "std_over_sets": _stds(rows[max_exits]),
+        "metrics": _means(rows[eval_exits]),
+        "std_over_sets": _stds(rows[eval_exits]),
         "by_exits": [
             {
                 "exits": k,
@@ -77,23 +77,23 @@ def evaluate_shift(
             }
             for k in method.exit_choices
         ],
-        "by_set": rows[max_exits],
+        "by_set": rows[eval_exits],
     }
 
 
 def evaluate_ood(
-    method: Method, dataset: Dataset, split_name: str, other: Samples, prepare: Preparation, max_exits: int
+    method: Method, dataset: Dataset, split_name: str, other: Samples, prepare: Preparation, eval_exits: int
 ) -> dict[str, float]:
     """How well uncertainty tells samples of another set from a split's own, at K′ exits.
 
     AUROC and the false-positive rate at 95 % true positives, by predictive entropy and by
     the disagreement of the members.
     """
-    weight = method.member_weights(max_exits).cpu()
+    weight = method.member_weights(eval_exits).cpu()
 
     def scores(samples: Samples) -> dict[str, Tensor]:
         outputs = member_outputs(method, evaluation_batches(samples, prepare))
-        doubt = entropy(predictive_at(method, outputs, max_exits))
+        doubt = entropy(predictive_at(method, outputs, eval_exits))
         return {"entropy": doubt, "disagreement": disagreement(method.task, outputs, weight)}
 
     own, others = scores(dataset.split(split_name).inputs), scores(other)
