@@ -111,9 +111,19 @@ def test_a_layer_norm_with_a_scale_for_each_input_folds_with_its_own_eps() -> No
     torch.testing.assert_close(folded_stem(stem, 3)(x), stem(x.repeat(1, 3)), rtol=1e-10, atol=1e-10)
 
 
-def test_a_stem_whose_inputs_meet_before_its_first_layer_is_refused() -> None:
-    with pytest.raises(AssertionError, match="may be one LayerNorm"):
-        folded_stem(nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)), 3)
+@pytest.mark.parametrize(
+    ("stem", "problem"),
+    [
+        (nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)), "before its first layer are the layers 0"),
+        (nn.Sequential(nn.Conv1d(6, 4, 1)), "its first layer is Conv1d"),
+        (nn.Sequential(nn.Conv2d(6, 6, 1, groups=3)), "its first convolution has 3 groups"),
+        (nn.Sequential(nn.LayerNorm(6), nn.Conv2d(6, 4, 1)), "its LayerNorm is followed by Conv2d"),
+        (nn.Sequential(nn.ReLU()), "it has no such layer"),
+    ],
+)
+def test_a_stem_that_cannot_be_folded_is_refused(stem: nn.Module, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        folded_stem(stem, 3)
 
 
 @every_backbone

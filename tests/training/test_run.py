@@ -5,17 +5,19 @@ import numpy as np
 import pytest
 import torch
 
-from sae.core.errors import ConfigError, DivergedError, RecordError
+from sae.backbones.fc import FcBlock
+from sae.core.errors import ConfigError, CostError, DivergedError, RecordError
+from sae.core.task import Classification
 from sae.data.batches import Preparation, evaluation_batches
-from sae.methods import build_method
+from sae.methods import METHODS, build_method
 from sae.methods.sae import Sae
 from sae.records.folder import LOCK
 from sae.records.run import RunRecord
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
 from sae.training.evaluator import member_outputs
-from sae.training.run import evaluate, restore, train
+from sae.training.run import check_run, evaluate, restore, train
 from sae.training.trainer import Progress, Trainer
-from tests.builders import run_config
+from tests.builders import SMALL_METHODS, blobs, run_config, small_method
 
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 3})
 RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL)
@@ -194,6 +196,83 @@ def test_a_mistake_in_the_data_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="vit needs images"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def forward_with_an_unpriced_operation(self: FcBlock, x: torch.Tensor) -> torch.Tensor:
+    return x + torch.erfinv(self.linear(x).clamp(-0.5, 0.5))
+
+
+def fail_in_training(self: Trainer, epoch: int, on_step: object = None) -> dict[str, float]:
+    raise StopError
+
+
+def test_an_operation_without_a_cost_rule_is_refused_before_the_first_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FcBlock, "forward", forward_with_an_unpriced_operation)
+    monkeypatch.setattr(Trainer, "train_epoch", fail_in_training)
+    with pytest.raises(CostError, match=r"has no cost rule: add one to RULES or FREE of sae\.measure\.cost"):
+        train(CONFIG, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_starting_over_with_what_cannot_work_keeps_the_old_run(
+    finished: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = _copy(finished, tmp_path)
+    before = results(kept)
+    monkeypatch.setattr(FcBlock, "forward", forward_with_an_unpriced_operation)
+    with pytest.raises(CostError, match="has no cost rule"):
+        train(CONFIG, kept.path, force=True)
+    assert results(kept) == before
+
+
+@pytest.mark.parametrize("part", ["backbone", "fold", "metric", "loss"])
+def test_whatever_a_run_needs_is_tried_before_the_first_epoch(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {
+        "backbone": "sae.backbones.base.Backbone.forward",
+        "fold": "sae.ensemble.pruning.folded_stem",
+        "metric": "sae.training.evaluator.measure_all",
+        "loss": "sae.methods.sae.negative_elbo",
+    }
+
+    def broken(*_: object, **__: object) -> None:
+        raise ArithmeticError(part)
+
+    monkeypatch.setattr(places[part], broken)
+    monkeypatch.setattr(Trainer, "train_epoch", fail_in_training)
+    with pytest.raises(ArithmeticError, match=part):
+        train(CONFIG, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_device_is_refused_before_data_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("sae.training.run.load")
+    with pytest.raises(ConfigError, match=r"train\.device must be a device that torch can use here"):
+        train(run_config(train={"device": "abacus"}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unwritable_folder_is_refused_before_the_first_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(Trainer, "train_epoch", fail_in_training)
+    with pytest.raises(RecordError, match="folder"):
+        train(CONFIG, tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_check_changes_neither_weights_nor_random_numbers(name: str) -> None:
+    trainer = Trainer(small_method(name, "fc"), blobs(Classification(3)), run_config(method=SMALL_METHODS[name]))
+    before = {key: value.clone() for key, value in trainer.method.state_dict().items()}
+    random_state = torch.get_rng_state()
+    check_run(trainer)
+    assert all(torch.equal(value, before[key]) for key, value in trainer.method.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert all(not group.gradient.any() for group in trainer.groups)
 
 
 def test_the_number_of_threads_is_put_back(finished: RunRecord) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, named_parts
 from sae.backbones.surgery import replaced, weight_layers
+from sae.core.errors import ConfigError
 from sae.core.task import Shape
 from sae.ensemble.network import MultiExitNetwork, join_inputs, repeat_sample
 
@@ -102,14 +103,19 @@ def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
     """
     if num_inputs == 1:
         return copy.deepcopy(stem)
-    name = weight_layers(stem)[0]
+    names = weight_layers(stem)
+    if not names:
+        raise _cannot_fold("it has no such layer")
+    name = names[0]
     layer, norm_name = stem.get_submodule(name), _norm_before(stem, name)
     if norm_name is None:
-        assert isinstance(layer, nn.Linear | nn.Conv2d), f"a first layer must be Linear or Conv2d, however: {layer}"
+        if not isinstance(layer, nn.Linear | nn.Conv2d):
+            raise _cannot_fold(f"its first layer is {layer}")
         return replaced(stem, {name: lambda _: _with_summed_weight(layer, layer.weight.double(), num_inputs)})
     norm = stem.get_submodule(norm_name)
-    assert isinstance(layer, nn.Linear), f"behind a LayerNorm must be a Linear, however: {layer}"
     assert isinstance(norm, nn.LayerNorm)
+    if not isinstance(layer, nn.Linear):
+        raise _cannot_fold(f"its LayerNorm is followed by {layer}")
     weight = layer.weight.double() * norm.weight.double()  # (out, input·in)
     linear = _with_summed_weight(layer, weight, num_inputs)
     with torch.no_grad():
@@ -120,8 +126,9 @@ def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
 
 def _with_summed_weight(layer: Layer, weight: Tensor, num_inputs: int) -> Layer:
     """The layer over one sample; the slices are summed in float64, so that none of their digits is lost."""
+    if isinstance(layer, nn.Conv2d) and layer.groups != 1:
+        raise _cannot_fold(f"its first convolution has {layer.groups} groups")
     summed = weight.unflatten(1, (num_inputs, -1)).sum(dim=1).to(layer.weight.dtype)
-    assert isinstance(layer, nn.Linear) or layer.groups == 1, "a convolution in groups keeps its inputs apart"
     narrow = copy.deepcopy(layer)
     narrow.weight = nn.Parameter(summed.detach())
     if isinstance(narrow, nn.Linear):
@@ -140,5 +147,13 @@ def _norm_before(stem: nn.Module, name: str) -> str | None:
         if not list(module.children()) and list(module.parameters()):
             before.append(other)
     norms = [other for other in before if isinstance(stem.get_submodule(other), nn.LayerNorm)]
-    assert before == norms[:1], f"in front of a first layer may be one LayerNorm, however: {before}"
+    if before != norms[:1]:
+        raise _cannot_fold(f"before its first layer are the layers {', '.join(before)}")
     return norms[0] if norms else None
+
+
+def _cannot_fold(problem: str) -> ConfigError:
+    return ConfigError(
+        "the stem of a network with several inputs must begin with a Linear or an ungrouped Conv2d, or with a "
+        f"LayerNorm and a Linear, but {problem}: set method.inputs to 1, or change the stem of the backbone"
+    )

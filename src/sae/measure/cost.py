@@ -105,7 +105,7 @@ class _Counter(TorchDispatchMode):
         packet = func.overloadpacket
         if func not in FREE and packet not in FREE and not self.is_free:
             if packet not in RULES:
-                raise CostError(f"every operation must have a cost, however {func} has no rule in sae.measure.cost")
+                raise CostError(f"{func} has no cost rule: add one to RULES or FREE of sae.measure.cost")
             self.flops[self.part] = self.flops.get(self.part, 0) + RULES[packet](args, out)
         return out
 

@@ -1,5 +1,6 @@
 """The only assembler: from a config to a record, and from a record back to a network."""
 
+import copy
 import math
 import platform
 import time
@@ -25,7 +26,16 @@ from sae.training.checkpoint import (
     save_checkpoint,
     save_model,
 )
-from sae.training.evaluator import curves, evaluate_calibrated, evaluate_split, metrics_at, validation_metrics
+from sae.training.evaluator import (
+    curves,
+    describe_exits,
+    evaluate_calibrated,
+    evaluate_split,
+    measure_members,
+    member_outputs,
+    metrics_at,
+    validation_metrics,
+)
 from sae.training.parallel import training
 from sae.training.progress import SILENT, ProgressDisplay
 from sae.training.shift import (
@@ -38,6 +48,9 @@ from sae.training.shift import (
 )
 from sae.training.tracking import UNTRACKED, Tracker
 from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device
+
+REHEARSED = 8
+"""Samples that a run is rehearsed on before its first epoch."""
 
 
 def train(
@@ -62,10 +75,13 @@ def train(
         tracker: What is told of every epoch; changes no number.
     """
     keep_freed_memory()
+    pick_device(config.train.device)
     with torch_threads(config.train.threads):
         dataset = load(config.data, config.seed)
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
         with training(method, dataset, config, processes) as trainer:
+            if force or not _has_begun(out):
+                check_run(trainer)
             record = RunRecord.create(out, config, force=force)
             with record.lock():
                 if _has_ended(record):
@@ -74,6 +90,26 @@ def train(
                     epochs = config.train.epochs
                     _train_and_record(trainer, record, min(until or epochs, epochs), display, tracker)
     return record
+
+
+def check_run(trainer: Trainer) -> None:
+    """Rehearse everything that a run will do, so that what cannot work is refused before the first epoch.
+
+    On a copy of the method: one training step on a few samples, then pruning, folding, cost and metrics
+    at the fewest and the most exits. Neither the trainer nor torch's global generator changes.
+    """
+    rehearsal = copy.copy(trainer)
+    rehearsal.method = method = copy.deepcopy(trainer.method)
+    dataset, spec = trainer.dataset, trainer.dataset.spec
+    with torch.random.fork_rng(devices=[]):
+        rehearsal.try_step()
+        outputs = member_outputs(method, [trainer.prepare(dataset.train.inputs[:REHEARSED])])
+        for eval_exits in sorted({method.exit_choices[0], method.exit_choices[-1]}):
+            describe_exits(method, eval_exits, spec)
+            for split in (dataset.val, dataset.test):
+                # The few outputs repeat, because a metric may need every target of a split.
+                repeated = outputs[torch.arange(len(split)) % len(outputs)]
+                measure_members(method, repeated, split, eval_exits)
 
 
 def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
@@ -181,6 +217,14 @@ def torch_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _has_begun(out: Path) -> bool:
+    """Return whether an earlier command has passed the check and trained at least one epoch here."""
+    try:
+        return any((out / name).exists() for name in (RunRecord.STATUS, RunRecord.CHECKPOINT))
+    except OSError:  # a path that cannot be; `RunRecord.create` names it
+        return False
 
 
 def _has_ended(record: RunRecord) -> bool:

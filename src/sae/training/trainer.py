@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
 from sae.core.seeds import derive_seed
-from sae.data.batches import Preparation, batch_bounds, training_batches
+from sae.data.batches import Preparation, batch_bounds, standardised, training_batches
 from sae.data.dataset import Dataset
 from sae.methods import Batch, Loss, Method
 
@@ -142,6 +142,15 @@ class Trainer:
             rows.append(values)
             on_step()
         return names, rows
+
+    def try_step(self) -> None:
+        """Compute the loss and gradients of a few samples, without an update, to see whether training can work."""
+        count = max(2, self.method.smallest_batch)
+        targets = standardised(self.dataset.train.targets[:count], self.dataset.spec.task)
+        inputs = self.prepare(self.dataset.train.inputs[:count])
+        batch = Batch(inputs, torch.from_numpy(targets).to(self.device), self.streams[0])
+        self.method.train()
+        self._loss(batch, 0, torch.Generator().manual_seed(self.config.seed)).total.backward()
 
     def batches(self, epoch: int, stream: int) -> Iterator[Batch]:
         """The training data of one epoch in the order, and augmented as, one of the method's streams sees them."""
