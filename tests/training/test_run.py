@@ -177,7 +177,7 @@ def test_a_file_that_is_no_checkpoint_is_refused(finished: RunRecord, tmp_path: 
     method, dataset = restore(finished)
     record = RunRecord.create(tmp_path / "run", CONFIG)
     record.write_arrays(record.CHECKPOINT, {"x": np.zeros(1, np.float32)})
-    with pytest.raises(RecordError, match="is no checkpoint of ours"):
+    with pytest.raises(RecordError, match="is not a checkpoint of sae"):
         load_checkpoint(record, Trainer(method, dataset, CONFIG))
 
 
@@ -316,7 +316,7 @@ def test_weights_that_blow_up_in_the_last_step_are_not_recorded(tmp_path: Path) 
     config = run_config(
         data={"name": "diabetes"}, train={"epochs": 1, "batch_size": 500, "lr": 1e30, "clip_norm": 1e30}
     )
-    with pytest.raises(DivergedError, match="predictions must stay finite, however they are not after epoch 1"):
+    with pytest.raises(DivergedError, match="predictions must stay finite, but they are not after epoch 1"):
         train(config, tmp_path / "run")
     status = RunRecord(tmp_path / "run").status
     assert status is not None

@@ -11,18 +11,20 @@ from sae.cli import options
 
 def evaluate(
     run: options.Run,
-    split: Annotated[Literal["val", "test"], typer.Option(help="which samples")] = "test",
+    split: Annotated[Literal["val", "test"], typer.Option(help="samples to evaluate on")] = "test",
     eval_exits: options.EvalExits = None,
-    shift: Annotated[bool, typer.Option("--shift", help="also on the 95 corrupted versions of the images")] = False,
-    ood: Annotated[str | None, typer.Option(help="another set, to be told from this one by uncertainty")] = None,
+    shift: Annotated[
+        bool, typer.Option("--shift", help="evaluate also on the 95 corrupted versions of the images")
+    ] = False,
+    ood: Annotated[str | None, typer.Option(help="another data set: how well does uncertainty detect it?")] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="also after temperature scaling fitted on the validation split")
+        bool, typer.Option("--calibrate", help="evaluate also after temperature scaling on the validation split")
     ] = False,
     data_root: options.DataRoot = None,
     device: options.Device = None,
     json: options.Json = False,
 ) -> None:
-    """Evaluate a finished run from its weights, at every number of exits: K is free."""
+    """Evaluate a finished run from its weights, at every number of exits."""
     from sae.cli.output import print_evaluation, print_json
     from sae.data.locations import choose_data_root
     from sae.training.progress import Bar
@@ -38,7 +40,7 @@ def evaluate(
 
 
 def write_shift(run: Path, evaluation: Mapping[str, Any]) -> None:
-    """Every corrupted set as a row of a table and a cell of a heat map, beside the run."""
+    """Write the corrupted sets into the run folder, as rows of a table and cells of a heat map."""
     from sae.cli.output import print_message
     from sae.records.run import RunRecord
     from sae.report.shift_figure import shift_heatmap

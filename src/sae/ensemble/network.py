@@ -14,7 +14,7 @@ class MultiExitNetwork(nn.Module):
     Args:
         backbone: Built for `num_inputs` joined samples.
         num_inputs: N.
-        num_outputs: Numbers that the task needs for one prediction.
+        num_outputs: How many numbers the task needs for one prediction.
     """
 
     def __init__(self, backbone: Backbone, num_inputs: int, num_outputs: int) -> None:
@@ -26,7 +26,7 @@ class MultiExitNetwork(nn.Module):
         self.heads = ExitHeads(backbone.depth, num_features, num_inputs, num_outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raw outputs of every (input, exit) pair."""
+        """Return the raw outputs of every (input, exit) pair."""
         features = self.backbone(join_inputs(x))
         vectors = [connector(feature) for connector, feature in zip(self.connectors, features, strict=True)]
         outputs: Tensor = self.heads(torch.stack(vectors))
@@ -34,10 +34,10 @@ class MultiExitNetwork(nn.Module):
 
 
 def build_connector(info: StageInfo, num_features: int) -> nn.Sequential:
-    """A new module from one stage's features to a vector of the last stage's size.
+    """Build a module that maps the features of one stage to a vector of the last stage's size.
 
     Args:
-        info: What the stage puts out.
+        info: The features of the stage.
         num_features: F_last, the feature size behind the last stage.
     """
     if info.kind is FeatureKind.VECTOR:
@@ -65,12 +65,12 @@ class ExitHeads(nn.Module):
         self.bias = nn.Parameter(torch.stack([head.bias.detach() for head in heads]))
 
     def forward(self, features: Tensor) -> Tensor:
-        """(exit, batch, feature) → (batch, input, exit, out)."""
+        """Map (exit, batch, feature) → (batch, input, exit, out)."""
         outputs: Tensor = torch.baddbmm(self.bias[:, None], features, self.weight.transpose(1, 2))
         return outputs.view(*outputs.shape[:2], self.num_inputs, self.num_outputs).permute(1, 2, 0, 3)
 
     def linear(self, exit_index: int, inputs: list[int]) -> nn.Linear:
-        """A new Linear with the rows of one exit that belong to the given inputs."""
+        """Return a new Linear with the rows of one exit that belong to the given inputs."""
         rows = torch.tensor([row for i in inputs for row in range(i * self.num_outputs, (i + 1) * self.num_outputs)])
         head = nn.Linear(self.weight.shape[-1], len(rows), device=self.weight.device)
         with torch.no_grad():
@@ -85,5 +85,5 @@ def join_inputs(x: Tensor) -> Tensor:
 
 
 def repeat_sample(x: Tensor, num_inputs: int) -> Tensor:
-    """The same sample at every input: (batch, …) → (batch, input, …)."""
+    """Repeat each sample at every input: (batch, …) → (batch, input, …)."""
     return x[:, None].expand(-1, num_inputs, *x.shape[1:])

@@ -1,4 +1,4 @@
-"""Surgery: from the network in training to a new one that computes only what is used."""
+"""Pruned and folded networks: only what a trained network uses at prediction."""
 
 import copy
 from typing import Self, TypeVar
@@ -23,24 +23,24 @@ class Exit(nn.Module):
         self.connector, self.head, self.num_outputs = connector, head, num_outputs
 
     def forward(self, features: Tensor) -> Tensor:
-        """Stage features → (batch, member, out), one member for each input that uses this exit."""
+        """Map stage features → (batch, member, out), with one member for each input that uses this exit."""
         outputs: Tensor = self.head(self.connector(features))
         members: Tensor = outputs.unflatten(1, (-1, self.num_outputs))
         return members
 
 
 class PrunedNetwork(MemberNetwork):
-    """The network that predicts, and nothing else: used exits, used rows, stages up to the last used exit.
+    """A network with only the used exits, the used head rows and the stages up to the last used exit.
 
     Shape: (batch, *sample) → (batch, member, out), members ordered by exit, then input.
 
     Args:
-        network: The network to prune; it stays as it is.
-        exit_weights: θ*, (input, exit); a member is a pair that is not 0, and weighs θ*/N.
+        network: The network to prune; it does not change.
+        exit_weights: θ*, (input, exit); each pair with a weight above 0 becomes a member of weight θ*/N.
 
     Attributes:
         members: The (input, exit) pair behind each member.
-        num_inputs: How often the stem takes a sample: N, or 1 once it is folded.
+        num_inputs: How many copies of a sample the stem takes: N, or 1 after folding.
     """
 
     def __init__(self, network: MultiExitNetwork, exit_weights: Tensor) -> None:
@@ -60,7 +60,7 @@ class PrunedNetwork(MemberNetwork):
         self.train(network.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raw outputs of the members."""
+        """Return the raw outputs of the members."""
         features = self.stem(x if self.num_inputs == 1 else join_inputs(repeat_sample(x, self.num_inputs)))
         outputs = []
         for index, stage in enumerate(self.stages):
@@ -70,11 +70,11 @@ class PrunedNetwork(MemberNetwork):
         return torch.cat(outputs, dim=1)
 
     def parts(self) -> dict[str, nn.Module]:
-        """Stem, stages and exits."""
+        """Return the stem, the stages and the exits."""
         return named_parts(self.stem, self.stages, {int(key) + 1: module for key, module in self.exits.items()})
 
     def folded(self, shape: Shape) -> Self:
-        """The same with a stem that takes the sample once, where this one takes it N times."""
+        """Return a copy whose stem takes the sample once instead of N times."""
         del shape
         network = copy.deepcopy(self)
         network.stem, network.num_inputs = folded_stem(self.stem, self.num_inputs), 1
@@ -82,19 +82,19 @@ class PrunedNetwork(MemberNetwork):
 
 
 def active_counts(exit_weights: Tensor) -> tuple[int, ...]:
-    """How many inputs use each exit: n^j in the paper's cost formulas."""
+    """Count the inputs that use each exit: n^j in the paper's cost formulas."""
     return tuple((exit_weights > 0).sum(dim=0).tolist())
 
 
 def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
-    """A copy of a stem over N joined samples that takes one sample and gives what N equal ones would.
+    """Return a copy of a stem over N joined samples that takes one sample, for the case that all N are equal.
 
     A first layer over N joined samples is W·[x; x; …; x] + b = (W_1 + … + W_N)·x + b: a layer over
-    one sample whose weight is the sum over inputs. It costs what a single network's does.
+    one sample whose weight is the sum over inputs. It costs as much as the stem of a single network.
 
-    Its first Linear or convolution is the one that was widened. A LayerNorm in front of it is
-    widened too: over N equal samples mean and variance are those of one, so that it is narrowed
-    with its own eps, and its scale and shift, which differ between inputs, go into the layer.
+    The first Linear or convolution is the layer that takes the N samples. A LayerNorm in front of
+    it spans them too: the mean and variance of N equal samples are those of one, so it becomes a
+    LayerNorm over one sample with the same eps, and its scale and shift move into the layer.
 
     Example:
         >>> stem, x = nn.Sequential(nn.Linear(6, 4)), torch.randn(5, 2)
@@ -125,7 +125,7 @@ def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
 
 
 def _with_summed_weight(layer: Layer, weight: Tensor, num_inputs: int) -> Layer:
-    """The layer over one sample; the slices are summed in float64, so that none of their digits is lost."""
+    """Return the layer over one sample; its weight is summed over inputs in float64 to lose no digits."""
     if isinstance(layer, nn.Conv2d) and layer.groups != 1:
         raise _cannot_fold(f"its first convolution has {layer.groups} groups")
     summed = weight.unflatten(1, (num_inputs, -1)).sum(dim=1).to(layer.weight.dtype)
@@ -139,7 +139,7 @@ def _with_summed_weight(layer: Layer, weight: Tensor, num_inputs: int) -> Layer:
 
 
 def _norm_before(stem: nn.Module, name: str) -> str | None:
-    """The name of the LayerNorm in front of the first layer, if there is one; nothing else there may have weights."""
+    """Return the name of the LayerNorm in front of the first layer, or None; refuse other layers with weights."""
     before = []
     for other, module in stem.named_modules():
         if other == name:

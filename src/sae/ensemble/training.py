@@ -1,4 +1,4 @@
-"""One training step of SAE: which sample each input sees, and the negative ELBO that is minimised."""
+"""Training of SAE: the sample that each input sees, and the negative ELBO to minimise."""
 
 import math
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from sae.ensemble.exit_distribution import ExitDistribution
 def mix_indices(
     batch_size: int, num_inputs: int, repetition: int, repeat_fraction: float, generator: torch.Generator
 ) -> Tensor:
-    """Indices into the batch for every position and input, (batch·repetition, input).
+    """Draw the sample that each input sees at each position, as indices (batch·repetition, input).
 
-    The batch is repeated and shuffled once into a common order. In its last
-    ⌈repeat_fraction · positions⌉ positions all inputs see the same sample; the rest is
-    shuffled anew for each input, so that there the inputs are independent. Every input sees
+    The batch is repeated and shuffled once into a common order. In the last
+    ⌈repeat_fraction · positions⌉ positions all inputs see the same sample. The other positions
+    are shuffled again for each input, so that the inputs are independent there. Every input sees
     every sample `repetition` times.
 
     Example:
@@ -35,7 +35,7 @@ def mix_indices(
 
 
 def num_repeated(positions: int, repeat_fraction: float) -> int:
-    """⌈fraction · positions⌉, not thrown off by the last bits of a float.
+    """Return ⌈fraction · positions⌉, unaffected by rounding errors in the fraction.
 
     Example:
         >>> num_repeated(10, 0.1 + 0.2)
@@ -60,12 +60,12 @@ class Elbo:
 
 
 def exit_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
-    """Mean negative log-likelihood of every (input, exit) pair, in one call for all.
+    """Return the mean negative log-likelihood of every (input, exit) pair.
 
     Args:
-        task: Says what the outputs mean.
+        task: The task, which defines what the outputs mean.
         outputs: (batch, input, exit, out).
-        targets: What each input should say, (batch, input).
+        targets: The target of each input, (batch, input).
 
     Returns:
         (input, exit).
@@ -77,7 +77,7 @@ def exit_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
 def negative_elbo(
     nll: Tensor, exit_weights: Tensor, exit_distribution: ExitDistribution, temperature: float, kl_weight: float
 ) -> Elbo:
-    """The paper's equation for one batch, with |D|/B replaced by 1.
+    """Return the negative ELBO of one batch: the paper's equation with |D|/B replaced by 1.
 
     Args:
         nll: Mean negative log-likelihoods, (input, exit).

@@ -1,4 +1,4 @@
-"""Single architecture ensemble: N inputs, an exit at every depth, and a learnt choice of K of them."""
+"""Single architecture ensemble (SAE): N inputs, an exit at every depth, and K learnt exits per input."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,40 +21,40 @@ LOGITS, STORED_LOGITS = "exit_distribution.logits", "exits.logits"
 
 
 class Sae(Method):
-    """A member is a pair (input, exit) that weighs θ*/N; members are ordered by input, then exit."""
+    """SAE; a member is a pair (input, exit) of weight θ*/N, ordered by input, then exit."""
 
     def __init__(self, settings: SaeConfig, backbone: BackboneConfig, spec: DataSpec) -> None:
         check_exits(settings, backbone)
         super().__init__(spec.task, backbone.depth, settings.exits)
         self.settings = settings
-        stages = build_backbone(backbone, spec.shape, settings.inputs)
-        self.network = MultiExitNetwork(stages, settings.inputs, spec.task.num_outputs)
+        built = build_backbone(backbone, spec.shape, settings.inputs)
+        self.network = MultiExitNetwork(built, settings.inputs, spec.task.num_outputs)
         self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth)
         self.register_state_dict_post_hook(_to_stored_name)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_from_stored_name)  # type: ignore[no-untyped-call]
 
     @property
     def repetition(self) -> int:
-        """R; 1 for one input, where repeating a batch changes no gradient."""
+        """R, the batch repetition; 1 for one input, because repeating would not change the gradient."""
         return 1 if self.settings.inputs == 1 else self.settings.batch_repetition
 
     @property
     def smallest_batch(self) -> int:
-        """A batch of one is enough where it is repeated."""
+        """The fewest samples of a training batch; one is enough if it is repeated."""
         return 2 if self.repetition == 1 else 1
 
     @property
     def exit_choices(self) -> tuple[int, ...]:
-        """K is free: every number of exits up to the depth."""
+        """The numbers of exits K′ at which this method can predict: all up to the depth."""
         return tuple(range(1, self.depth + 1))
 
     @property
     def temperature(self) -> float:
-        """T at the present progress."""
+        """T at the current progress."""
         return self.settings.temperature.at(self.progress)
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """The negative ELBO of one mixed batch, with one relaxed top-K sample of exit weights."""
+        """Return the negative ELBO of one mixed batch, with one relaxed top-K sample of exit weights."""
         self.progress = progress
         index = mix_indices(
             len(batch.targets),
@@ -74,28 +74,28 @@ class Sae(Method):
         return Loss(elbo.loss, {"data_fit": elbo.data_fit, "kl": elbo.kl})
 
     def member_outputs(self, x: Tensor) -> Tensor:
-        """All N·D members."""
+        """Return the outputs of all N·D members."""
         outputs: Tensor = self.network(repeat_sample(x, self.settings.inputs))
         return outputs.flatten(1, 2)
 
     def exit_weights(self, eval_exits: int | None = None) -> Tensor:
-        """θ*, (input, exit)."""
+        """Return θ*, (input, exit)."""
         return self.exit_distribution.weights(self.resolve_exits(eval_exits), self.temperature)
 
     def member_weights(self, eval_exits: int | None = None) -> Tensor:
-        """θ*/N, (input·exit,)."""
+        """Return θ*/N, (input·exit,)."""
         return self.exit_weights(eval_exits).flatten() / self.settings.inputs
 
     def active_counts(self, eval_exits: int | None = None) -> tuple[int, ...]:
-        """How many inputs use each exit."""
+        """Count the inputs that use each exit, shallowest first."""
         return active_counts(self.exit_weights(eval_exits))
 
     def pruned(self, eval_exits: int | None = None) -> PrunedNetwork:
-        """A new network with the used exits, head rows and stages only."""
+        """Return a new network with only the used exits, head rows and stages."""
         return PrunedNetwork(self.network, self.exit_weights(eval_exits))
 
     def pruned_to(self, active: Sequence[int]) -> PrunedNetwork:
-        """A new network in which the first `active[j]` inputs use exit j, whatever has been learnt."""
+        """Return a new network in which the first `active[j]` inputs use exit j, instead of the learnt choice."""
         num_inputs = self.settings.inputs
         if len(active) != self.depth or not all(0 <= count <= num_inputs for count in active) or not any(active):
             raise ConfigError(
@@ -106,14 +106,14 @@ class Sae(Method):
         return PrunedNetwork(self.network, used.float())
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        """Weights, and apart from them the logits of the exit distribution, which are not decayed."""
+        """Return two groups: the weights, and the exit logits, which do not decay."""
         return [
             ParameterGroup("grad_norm", list(self.network.parameters())),
             ParameterGroup("logit_grad_norm", [self.exit_distribution.logits], decays=False),
         ]
 
     def observables(self) -> dict[str, float]:
-        """The schedules' present values and θ by input and exit."""
+        """Return the current values of the schedules, and θ by input and exit."""
         settings, progress = self.settings, self.progress
         theta = self.exit_distribution.probs(self.temperature).tolist()
         return {

@@ -1,4 +1,4 @@
-"""The only assembler: from a config to a record, and from a record back to a network."""
+"""Runs: train a config into a run folder, and evaluate or restore it from there."""
 
 import copy
 import math
@@ -63,16 +63,16 @@ def train(
     display: ProgressDisplay = SILENT,
     tracker: Tracker = UNTRACKED,
 ) -> RunRecord:
-    """Train, evaluate and record a run; continue it if it was interrupted, return it if it is there.
+    """Train, evaluate and record a run; continue it if it was interrupted, return it if it is finished.
 
     Args:
         config: Everything that the result depends on.
         out: The run folder.
-        force: Start over, whatever the folder holds of an earlier run.
-        processes: How many may train the members of an ensemble at once; changes no number.
-        until: Pause after this epoch, if the run is not further yet; what it is worth by then is in `interim.json`.
+        force: Whether to delete an earlier run in the folder and start over.
+        processes: How many processes may train the members of an ensemble; changes no number.
+        until: Pause after this epoch, if the run has not passed it, and write its evaluation to `interim.json`.
         display: Where progress is shown.
-        tracker: What is told of every epoch; changes no number.
+        tracker: A tracker that receives the history of every epoch; changes no number.
     """
     keep_freed_memory()
     pick_device(config.train.device)
@@ -113,19 +113,19 @@ def check_run(trainer: Trainer) -> None:
 
 
 def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
-    """Record an ensemble whose members are the first of a larger one that is trained already.
+    """Record an ensemble whose members are the first members of a larger trained ensemble.
 
-    A member is the same in ensembles of any size, so that this is what `train` would record, but
-    for the history of the epochs.
+    A member is the same in ensembles of any size, so this records what `train` would record,
+    except for the history of the epochs.
 
     Args:
-        config: Of the smaller ensemble, or of the standard network.
+        config: The config of the smaller ensemble or of the standard network.
         out: Its run folder.
-        source: The run folder of the larger ensemble; all but the number of members must be the same.
+        source: The run folder of the larger ensemble; only the number of members may differ.
     """
     larger = RunRecord.open(source)
     if not isinstance(larger.config.method, EnsembleConfig):
-        raise ConfigError(f"members can be taken from an ensemble, however {source} holds {larger.config.method.name}")
+        raise ConfigError(f"members can be taken only from an ensemble, but {source} holds {larger.config.method.name}")
     share = getattr(config.method, "members", 1) / larger.config.method.members
     with torch_threads(config.train.threads):
         dataset = load(config.data, config.seed)
@@ -157,10 +157,10 @@ def evaluate(
         run: The run folder.
         split: val or test.
         eval_exits: K′ to evaluate at; by default the trained K.
-        shift: Also on the 95 corrupted versions of the split.
-        ood: Also how well uncertainty tells samples of this other set, by name or path, from the run's own.
-        calibrate: Also after temperature scaling fitted on the validation split.
-        device: Where to compute; by default where the run was trained.
+        shift: Whether to evaluate also on the 95 corrupted versions of the split.
+        ood: Name or path of another data set; measures how well uncertainty detects its samples.
+        calibrate: Whether to evaluate also after temperature scaling fitted on the validation split.
+        device: The device to compute on; by default that of the training.
         display: Where progress is shown.
     """
     record = RunRecord.open(run)
@@ -186,7 +186,7 @@ def evaluate(
 def measure_shift(
     run: Path, split: str, sets: Sequence[CorruptedSet] = ALL_SETS, display: ProgressDisplay = SILENT
 ) -> dict[str, Any]:
-    """Evaluate a finished run on corrupted versions of a split alone; see `evaluate_shift`."""
+    """Evaluate a finished run on corrupted versions of a split only; see `evaluate_shift`."""
     record = RunRecord.open(run)
     with torch_threads(record.config.train.threads):
         method, dataset = restore(record)
@@ -195,11 +195,11 @@ def measure_shift(
 
 
 def restore(record: RunRecord, device: str | None = None) -> tuple[Method, Dataset]:
-    """The trained method of a finished run, and the data it was trained on.
+    """Return the trained method of a finished run and the data it was trained on.
 
     Args:
         record: The run.
-        device: Where to put it; by default where it was trained.
+        device: The device of the method; by default that of the training.
     """
     config = record.config
     dataset = load(config.data, config.seed)
@@ -210,7 +210,7 @@ def restore(record: RunRecord, device: str | None = None) -> tuple[Method, Datas
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """A number of CPU threads for a while; it is part of what fixes a run's numbers."""
+    """Set the number of CPU threads within the context; a run's numbers depend on it."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -228,7 +228,7 @@ def _has_begun(out: Path) -> bool:
 
 
 def _has_ended(record: RunRecord) -> bool:
-    """Whether there is nothing left to do; a run that failed stays failed."""
+    """Return whether the run is finished; raise an error if it failed."""
     status = record.status
     if status:
         record.tidy()
@@ -248,13 +248,13 @@ def _train_and_record(
         raise
     if progress.epoch < trainer.config.train.epochs:
         return
-    trainer.method.progress = 1.0  # also after a run of one step, which ends where it starts
+    trainer.method.progress = 1.0  # also after a run of one step, which ends at progress 0
     _record_results(trainer.method, trainer.dataset, trainer.prepare, record)
     record.end("finished", seconds=round(progress.seconds, 3), **_versions())
 
 
 def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay, tracker: Tracker) -> Progress:
-    """All epochs that are not done yet, with a checkpoint after each."""
+    """Train all epochs that are not done yet, with a checkpoint after each."""
     method, dataset, prepare = trainer.method, trainer.dataset, trainer.prepare
     progress = load_checkpoint(record, trainer)
     done = progress.epoch * trainer.steps_per_epoch
@@ -267,7 +267,7 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
             terms = trainer.train_epoch(epoch, on_step)
             metrics = validation_metrics(method, dataset, prepare)
             if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
-                raise trainer.diverged(f"predictions must stay finite, however they are not after epoch {epoch + 1}")
+                raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch + 1}")
             validation = {f"val_{key}": value for key, value in metrics.items()}
             progress.history.append({"epoch": epoch + 1, **terms, **validation, **method.observables()})
             progress.epoch = epoch + 1
