@@ -1,4 +1,4 @@
-"""A table of mean ± std over seeds from reports of `sae evaluate --shift --calibrate --json`.
+"""Table of mean ± std over seeds from evaluations by `sae evaluate --shift --calibrate --json`.
 
 Run: python -m benchmarks.compare_methods FOLDER, where FOLDER holds NAME-SEED.json for every
 method and seed, and runs/NAME-SEED for the training time.
@@ -16,14 +16,14 @@ from sae.records.run import at_exits
 METRICS = ("f1", "nll", "ece", "cc_ece")
 
 
-def row_of(name: str, reports: list[dict[str, Any]], seconds: list[float]) -> list[str]:
-    """One method: clean, calibrated and shifted numbers, then cost."""
-    chosen = [at_exits(r["by_exits"], r["exits"]) for r in reports]
+def row_of(name: str, evaluations: list[dict[str, Any]], seconds: list[float]) -> list[str]:
+    """Return the row of one method: clean, calibrated and shifted metrics, then cost."""
+    chosen = [at_exits(item["by_exits"], item["exits"]) for item in evaluations]
     return [
         name,
-        *(_spread([r["metrics"][key] for r in reports]) for key in METRICS),
-        *(_spread([r["calibrated"][key] for r in reports]) for key in ("nll", "ece")),
-        *(_spread([r["shift"]["metrics"][key] for r in reports]) for key in METRICS),
+        *(_spread([item["metrics"][key] for item in evaluations]) for key in METRICS),
+        *(_spread([item["calibrated"][key] for item in evaluations]) for key in ("nll", "ece")),
+        *(_spread([item["shift"]["metrics"][key] for item in evaluations]) for key in METRICS),
         _spread([item["flops"] / 1e6 for item in chosen]),
         _spread([item["params"] / 1e6 for item in chosen]),
         f"{statistics.mean(seconds):.0f}",
@@ -44,8 +44,8 @@ def main(folder: Path) -> None:
     print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for name, paths in groups.items():
         status = [json.loads((folder / "runs" / path.stem / "status.json").read_text()) for path in paths]
-        reports = [json.loads(path.read_text()) for path in paths]
-        print("| " + " | ".join(row_of(name, reports, [item["seconds"] for item in status])) + " |")
+        evaluations = [json.loads(path.read_text()) for path in paths]
+        print("| " + " | ".join(row_of(name, evaluations, [item["seconds"] for item in status])) + " |")
 
 
 if __name__ == "__main__":

@@ -1,23 +1,20 @@
-"""Which way to train the four members of a deep ensemble is fastest, for each backbone.
+"""Time of four ways to train the members of a deep ensemble, for each backbone.
 
 Run: python -m benchmarks.ensemble_training [fc vgg vit resnet]
 
-(a) loop: what `DeepEnsemble` does, each step trains one member after the other.
+(a) loop: each step trains one member after the other, as `DeepEnsemble` does.
 (b) vmap: one call of all members, with their weights stacked (torch.func).
-(c) in turn: one member's epoch after the other's, as separate runs would.
+(c) in turn: an epoch of one member after the other, as in separate runs.
 (d) two processes of one thread, each of which trains two members by (a); start-up not counted.
 
-All four take whole training steps: batches of each member's own, augmentation, clipping per
+All four do whole training steps: separate batches for each member, augmentation, clipping per
 member, AdamW. Ratios are to (a), below 1 is faster. One thread; medians over interleaved rounds.
 """
 
 import copy
 import multiprocessing
-import statistics
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import torch
@@ -27,48 +24,26 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
-from benchmarks.noise import noise
+from benchmarks.noise import Case, median_seconds, trainer_of
 from sae.backbones.base import ChannelsLast
-from sae.config.run import resolve
-from sae.methods import build_method
 from sae.methods.deep_ensemble import DeepEnsemble
-from sae.training.flat_parameters import FlatParameters
-from sae.training.memory import keep_freed_memory
-from sae.training.trainer import Trainer
+from sae.training.trainer import FlatParameters, Trainer, keep_freed_memory
 
 MEMBERS = 4
 
 
-@dataclass(frozen=True)
-class Case:
-    """A backbone, images for it, and how much is measured."""
-
-    name: str
-    backbone: dict[str, object]
-    shape: tuple[int, int, int]
-    num_classes: int
-    batch_size: int
-    steps: int
-    rounds: int
-
-
 CASES = {
-    "fc": Case("fc, width 1, 1×32×32", {"name": "fc"}, (1, 32, 32), 2, 64, 20, 7),
-    "vgg": Case("vgg, width 2, 3×32×32", {"name": "vgg", "width": 2}, (3, 32, 32), 8, 64, 6, 5),
-    "vit": Case("vit, depth 5, 3×32×32", {"name": "vit"}, (3, 32, 32), 8, 32, 1, 3),
-    "resnet": Case("resnet, 3×32×32", {"name": "resnet"}, (3, 32, 32), 8, 16, 1, 4),
+    "fc": Case("fc, width 1, 1×32×32", {"name": "fc"}, (1, 32, 32), 2),
+    "vgg": Case("vgg, width 2, 3×32×32", {"name": "vgg", "width": 2}, (3, 32, 32), 8, steps=6),
+    "vit": Case("vit, depth 5, 3×32×32", {"name": "vit"}, (3, 32, 32), 8, batch_size=32, steps=1),
+    "resnet": Case("resnet, 3×32×32", {"name": "resnet"}, (3, 32, 32), 8, batch_size=16, steps=1),
 }
+REPEATS = {"fc": 7, "vgg": 5, "vit": 3, "resnet": 4}
 
 
-def trainer_of(case: Case, num_members: int, seed: int = 0) -> Trainer:
-    """A trainer of an ensemble, with crop and flip on."""
-    config = resolve(
-        {"data": {"name": "noise", "crop": 4, "flip": True}, "backbone": case.backbone, "seed": seed},
-        {"method": {"name": "ensemble", "members": num_members}},
-        {"train": {"batch_size": case.batch_size, "epochs": 1000}},
-    )
-    dataset = noise(case.shape, case.num_classes, case.steps * case.batch_size)
-    return Trainer(build_method(config.method, config.backbone, dataset.spec, seed), dataset, config)
+def ensemble_of(case: Case, num_members: int, seed: int = 0) -> Trainer:
+    """Return a trainer of an ensemble."""
+    return trainer_of(case, {"name": "ensemble", "members": num_members}, seed)
 
 
 class StackedMembers:
@@ -98,7 +73,7 @@ class StackedMembers:
 
 
 def without_layout(network: nn.Module) -> nn.Module:
-    """Without `ChannelsLast`, which vmap cannot do."""
+    """Remove `ChannelsLast`, which vmap does not support."""
     for module in network.modules():
         for name, child in module.named_children():
             if isinstance(child, ChannelsLast):
@@ -107,7 +82,7 @@ def without_layout(network: nn.Module) -> nn.Module:
 
 
 def vmap_epoch(trainer: Trainer) -> Callable[[], object]:
-    """An epoch of (b); takes the trainer's members, batches and settings, and none of its steps."""
+    """Return an epoch of (b), with the members, batches and settings of the trainer, but its own steps."""
     method, settings = trainer.method, trainer.config.train
     assert isinstance(method, DeepEnsemble)
     members = StackedMembers(method.network.members)
@@ -129,18 +104,19 @@ def vmap_epoch(trainer: Trainer) -> Callable[[], object]:
 
 
 def serve(case: Case, seed: int, connection: Connection) -> None:
-    """A process of (d): trains an epoch of two members whenever it is told to."""
+    """Train an epoch of two members on every request: a process of (d)."""
     torch.set_num_threads(1)
     keep_freed_memory()
-    trainer = trainer_of(case, MEMBERS // 2, seed)
+    trainer = ensemble_of(case, MEMBERS // 2, seed)
     while connection.recv():
         trainer.train_epoch(0)
         connection.send(True)
 
 
-def seconds(case: Case) -> list[float]:
-    """Median time of an epoch of (a), (b), (c), (d), taken in turns so that noise falls on all alike."""
-    together, singles = trainer_of(case, MEMBERS), [trainer_of(case, 1, seed) for seed in range(MEMBERS)]
+def seconds(case: Case, repeats: int) -> list[float]:
+    """Return the median time of an epoch of (a), (b), (c) and (d)."""
+    together, singles = ensemble_of(case, MEMBERS), [ensemble_of(case, 1, seed) for seed in range(MEMBERS)]
+    stacked = vmap_epoch(ensemble_of(case, MEMBERS))
     context = multiprocessing.get_context("spawn")
     pipes = [context.Pipe() for _ in range(2)]
     workers = [context.Process(target=serve, args=(case, seed, pipe[1])) for seed, pipe in enumerate(pipes)]
@@ -157,18 +133,11 @@ def seconds(case: Case) -> list[float]:
         for pipe in pipes:
             pipe[0].recv()
 
-    ways = [lambda: together.train_epoch(0), vmap_epoch(trainer_of(case, MEMBERS)), in_turn, two_processes]
-    times: list[list[float]] = [[] for _ in ways]
-    for round_number in range(case.rounds + 1):
-        for way, values in zip(ways, times, strict=True):
-            start = time.perf_counter()
-            way()
-            if round_number:  # the first warms up
-                values.append(time.perf_counter() - start)
+    measured = median_seconds(lambda: together.train_epoch(0), stacked, in_turn, two_processes, repeats=repeats)
     for pipe, worker in zip(pipes, workers, strict=True):
         pipe[0].send(False)
         worker.join()
-    return [statistics.median(values) for values in times]
+    return measured
 
 
 def main() -> None:
@@ -179,7 +148,7 @@ def main() -> None:
     table = Table(*columns, title=f"{MEMBERS} members: time of an epoch, as a ratio to (a)")
     for name in sys.argv[1:] or CASES:
         case = CASES[name]
-        loop, *others = seconds(case)
+        loop, *others = seconds(case, REPEATS[name])
         table.add_row(case.name, f"{loop / case.steps * 1e3:.1f}", *[f"{other / loop:.2f}" for other in others])
     Console().print(table)
 

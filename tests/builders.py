@@ -33,14 +33,16 @@ def small_method(name: str, backbone: str, spec: DataSpec = SPEC, seed: int = 0)
     return build_method(method_settings(name), SMALL_BACKBONES[backbone], spec, seed)
 
 
-def small_sae(backbone: str, num_inputs: int, max_exits: int, seed: int = 0, spec: DataSpec = SPEC) -> Sae:
+def small_sae(backbone: str, num_inputs: int, exits: int, seed: int = 0, spec: DataSpec = SPEC) -> Sae:
     """An SAE whose exits disagree about their worth, and whose BatchNorms have seen some data."""
-    values = {"method": {"name": "sae", "inputs": num_inputs, "exits": max_exits}, "backbone": {"name": "fc"}}
+    values = {"method": {"name": "sae", "inputs": num_inputs, "exits": exits}, "backbone": {"name": "fc"}}
     method = build_method(parse(NetworkConfig, values).method, SMALL_BACKBONES[backbone], spec, seed)
     assert isinstance(method, Sae)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        method.exits.logits.copy_(torch.randn(method.exits.logits.shape, generator=generator) * 0.1)
+        method.exit_distribution.logits.copy_(
+            torch.randn(method.exit_distribution.logits.shape, generator=generator) * 0.1
+        )
         method.train()
         method.network(torch.randn(16, num_inputs, *spec.shape, generator=generator))
     method.eval()

@@ -68,7 +68,7 @@ def test_a_demo_is_a_small_experiment_on_digits(carried_out: CarriedOut) -> None
         ("digits --set train.epochz=3", "did you mean train.epochs?"),
         ("digits --set confirm.seed=3", "did you mean seeds?"),
         ("digits --set search.methods=[sea]", "did you mean sae?"),
-        ("diabetes --set search.shift=true", "--shift is for images"),
+        ("diabetes --set search.shift=true", "--shift needs images"),
         ("digits --executor local --address 1.2.3.4:5", "goes with --executor ray"),
     ],
 )

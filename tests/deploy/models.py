@@ -57,7 +57,9 @@ def stirred_method(name: str, backbone: str, dataset: Dataset) -> Method:
             if values.is_floating_point() and not name.endswith("weights"):  # no two tensors alike, or a file holds one
                 values.add_(1e-3 * torch.rand(values.shape, generator=generator) * values.abs().clamp_min(1e-2))
         if isinstance(method, Sae):
-            method.exits.logits.copy_(torch.randn(method.exits.logits.shape, generator=generator) * 0.1)
+            method.exit_distribution.logits.copy_(
+                torch.randn(method.exit_distribution.logits.shape, generator=generator) * 0.1
+            )
     return method.eval()
 
 

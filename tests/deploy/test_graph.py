@@ -41,7 +41,7 @@ def test_a_graph_predicts_what_the_run_predicts_and_holds_what_it_costs(name: st
     dataset = digits()
     method = stirred_method(name, backbone, dataset)
     content, session = exported(method, dataset)
-    parity = check_parity(session, method, dataset, method.max_exits)
+    parity = check_parity(session, method, dataset, method.exits)
     assert parity.largest_difference <= TOLERANCE
     shipped = measure_shipped_cost(method.pruned(), dataset.spec.shape)
     assert 0 <= num_floats(content) - shipped.params - num_constants(method) <= FEW
@@ -55,7 +55,7 @@ def test_a_regression_comes_in_its_own_units(backbone: str) -> None:
     dataset = digit_values()
     method = stirred_method("sae", backbone, dataset)
     _, session = exported(method, dataset)
-    check_parity(session, method, dataset, method.max_exits)
+    check_parity(session, method, dataset, method.exits)
     outputs = session.run(dataset.test.inputs[:9])
     assert set(outputs) == {"mean", "variance", "entropy", "disagreement"}
     assert 0 < outputs["mean"].mean() < 2000

@@ -15,15 +15,15 @@ logit_arrays = arrays.arrays(np.float32, (3, 5), elements=st.floats(-4, 4, width
 
 
 def distribution(logits: Tensor) -> ExitDistribution:
-    exits = ExitDistribution(*logits.shape)
+    learnt = ExitDistribution(*logits.shape)
     with torch.no_grad():
-        exits.logits.copy_(logits)
-    return exits
+        learnt.logits.copy_(logits)
+    return learnt
 
 
 def test_logits_start_at_zero_so_that_all_exits_are_equal() -> None:
-    exits = ExitDistribution(2, 4)
-    torch.testing.assert_close(exits.probs(0.3), torch.full((2, 4), 0.25))
+    learnt = ExitDistribution(2, 4)
+    torch.testing.assert_close(learnt.probs(0.3), torch.full((2, 4), 0.25))
 
 
 @given(temperatures)
@@ -42,15 +42,13 @@ def test_kl_is_the_naive_sum(logits: np.ndarray, temperature: float) -> None:
 
 
 @given(logit_arrays, temperatures, st.integers(1, 5), st.integers(0, 100))
-def test_sampled_weights_sum_to_k_and_are_finite(
-    logits: np.ndarray, temperature: float, max_exits: int, seed: int
-) -> None:
-    exits = distribution(torch.from_numpy(logits))
-    weights = exits.sample(max_exits, temperature, torch.Generator().manual_seed(seed))
-    torch.testing.assert_close(weights.sum(dim=-1), torch.full((3,), float(max_exits)), rtol=1e-4, atol=1e-4)
+def test_sampled_weights_sum_to_k_and_are_finite(logits: np.ndarray, temperature: float, k: int, seed: int) -> None:
+    learnt = distribution(torch.from_numpy(logits))
+    weights = learnt.sample(k, temperature, torch.Generator().manual_seed(seed))
+    torch.testing.assert_close(weights.sum(dim=-1), torch.full((3,), float(k)), rtol=1e-4, atol=1e-4)
     weights.square().sum().backward()
-    assert exits.logits.grad is not None
-    assert exits.logits.grad.isfinite().all()
+    assert learnt.logits.grad is not None
+    assert learnt.logits.grad.isfinite().all()
 
 
 def test_relaxed_top_k_is_the_formula_of_the_specification() -> None:
@@ -64,22 +62,22 @@ def test_relaxed_top_k_is_the_formula_of_the_specification() -> None:
 
 
 @given(st.integers(1, 5), st.integers(0, 1000))
-def test_a_cold_sample_is_the_top_k_of_perturbed_logits(max_exits: int, seed: int) -> None:
+def test_a_cold_sample_is_the_top_k_of_perturbed_logits(k: int, seed: int) -> None:
     perturbed = torch.randn(3, 5, generator=torch.Generator().manual_seed(seed)) * 3
     gaps = perturbed.sort(dim=-1).values.diff(dim=-1)
     if gaps.min() < 0.05:  # a near tie is split, as it should be
         return
-    hard = top_k_mask(perturbed, max_exits).float()
-    torch.testing.assert_close(relaxed_top_k(perturbed, max_exits, 1e-3), hard, atol=1e-3, rtol=0)
+    hard = top_k_mask(perturbed, k).float()
+    torch.testing.assert_close(relaxed_top_k(perturbed, k, 1e-3), hard, atol=1e-3, rtol=0)
 
 
 def test_samples_choose_an_exit_as_often_as_theta_says() -> None:
-    exits = distribution(torch.tensor([[0.0, 1.0, 2.0]]))
+    learnt = distribution(torch.tensor([[0.0, 1.0, 2.0]]))
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        counts = sum(exits.sample(1, 1e-3, generator).round() for _ in range(4000))
+        counts = sum(learnt.sample(1, 1e-3, generator).round() for _ in range(4000))
     assert isinstance(counts, Tensor)
-    torch.testing.assert_close(counts / 4000, exits.probs(1.0).detach(), atol=0.03, rtol=0)
+    torch.testing.assert_close(counts / 4000, learnt.probs(1.0).detach(), atol=0.03, rtol=0)
 
 
 def test_gumbel_noise_is_finite_at_the_ends() -> None:
@@ -87,11 +85,9 @@ def test_gumbel_noise_is_finite_at_the_ends() -> None:
 
 
 @given(logit_arrays, temperatures, st.integers(1, 5))
-def test_evaluation_weights_are_at_most_k_and_sum_to_one(
-    logits: np.ndarray, temperature: float, max_exits: int
-) -> None:
-    weights = distribution(torch.from_numpy(logits)).weights(max_exits, temperature)
-    assert ((weights > 0).sum(dim=-1) <= max_exits).all()
+def test_evaluation_weights_are_at_most_k_and_sum_to_one(logits: np.ndarray, temperature: float, k: int) -> None:
+    weights = distribution(torch.from_numpy(logits)).weights(k, temperature)
+    assert ((weights > 0).sum(dim=-1) <= k).all()
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(3))
     assert (weights[weights > 0] >= MIN_WEIGHT).all()
 
@@ -113,7 +109,7 @@ def test_the_deepest_exit_wins_a_tie() -> None:
 
 
 def test_the_distribution_is_float32_under_mixed_precision() -> None:
-    exits = ExitDistribution(2, 3)
+    learnt = ExitDistribution(2, 3)
     with torch.autocast("cpu", torch.bfloat16):
-        sampled = exits.sample(2, 1e-3, torch.Generator().manual_seed(0))
-        assert sampled.dtype == exits.probs(1e-3).dtype == exits.kl_from_uniform(1e-3).dtype == torch.float32
+        sampled = learnt.sample(2, 1e-3, torch.Generator().manual_seed(0))
+        assert sampled.dtype == learnt.probs(1e-3).dtype == learnt.kl_from_uniform(1e-3).dtype == torch.float32

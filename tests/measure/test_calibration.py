@@ -64,7 +64,7 @@ def test_the_scale_of_variances_makes_the_mean_squared_standardised_error_one() 
 
 
 def test_a_variance_cannot_be_fitted_to_exact_predictions() -> None:
-    with pytest.raises(DataError, match="all predictions on val are exact"):
+    with pytest.raises(DataError, match="all predictions on the validation split are exact"):
         fit_temperature(Gaussian(torch.zeros(3), torch.ones(3)), torch.zeros(3))
 
 

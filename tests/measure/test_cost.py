@@ -150,7 +150,7 @@ def _cost_of_everything_else(network: nn.Module) -> int:
 
 @pytest.mark.parametrize("name", SMALL_BACKBONES)
 def test_cost_without_weights_is_the_cost_of_the_network(name: str) -> None:
-    method = small_sae(name, num_inputs=2, max_exits=2)
+    method = small_sae(name, num_inputs=2, exits=2)
     real = measure_cost(method.pruned_to([1] * method.depth), SHAPE)
     described = cost_of(SaeConfig(inputs=2, exits=1), SMALL_BACKBONES[name], SHAPE, 3, [1] * method.depth)
     assert described == real

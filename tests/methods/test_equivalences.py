@@ -68,8 +68,8 @@ def test_batch_ensemble_of_equal_members_is_the_standard_network(backbone: str) 
 @every_backbone
 @torch.no_grad()
 def test_sae_with_one_input_and_all_exits_is_an_early_exit_ensemble(backbone: str) -> None:
-    method = small_sae(backbone, num_inputs=1, max_exits=SMALL_BACKBONES[backbone].depth)
-    method.exits.logits.zero_()  # uniform θ
+    method = small_sae(backbone, num_inputs=1, exits=SMALL_BACKBONES[backbone].depth)
+    method.exit_distribution.logits.zero_()  # uniform θ
     x = torch.randn(4, *SHAPE)
     exits = zip(method.network.connectors, method.network.backbone(x), strict=True)
     answers = [

@@ -6,8 +6,7 @@ from sae.config.backbones import FcConfig
 from sae.config.methods import SaeConfig, Schedule, TemperatureSchedule, UnitSchedule
 from sae.core.errors import ConfigError
 from sae.ensemble.exit_distribution import ExitDistribution
-from sae.ensemble.mixer import mix_indices
-from sae.ensemble.objective import Elbo, negative_elbo
+from sae.ensemble.training import Elbo, mix_indices, negative_elbo
 from sae.methods import Batch, build_method
 from sae.methods.sae import Sae
 from tests.builders import SHAPE, SPEC, small_sae
@@ -19,8 +18,8 @@ def test_more_exits_than_stages_are_refused() -> None:
 
 
 def test_every_member_weighs_theta_over_n() -> None:
-    method = small_sae("fc", num_inputs=3, max_exits=2)
-    expected = method.exits.weights(2, method.temperature) / 3
+    method = small_sae("fc", num_inputs=3, exits=2)
+    expected = method.exit_distribution.weights(2, method.temperature) / 3
     torch.testing.assert_close(method.member_weights(), expected.flatten())
 
 
@@ -35,8 +34,8 @@ def test_predictions_use_the_final_temperature_after_training() -> None:
 
 
 def test_one_input_is_not_repeated() -> None:
-    assert small_sae("fc", num_inputs=1, max_exits=1).repetition == 1
-    assert small_sae("fc", num_inputs=2, max_exits=1).repetition == 2
+    assert small_sae("fc", num_inputs=1, exits=1).repetition == 1
+    assert small_sae("fc", num_inputs=2, exits=1).repetition == 2
 
 
 def test_the_schedules_reach_the_objective_and_the_mixer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +71,7 @@ def test_the_loss_holds_the_weighted_regulariser() -> None:
     method = build_method(settings, FcConfig(), SPEC)
     assert isinstance(method, Sae)
     with torch.no_grad():
-        method.exits.logits[:, 0] = 1.0
+        method.exit_distribution.logits[:, 0] = 1.0
     batch = Batch(torch.randn(4, *SHAPE), torch.zeros(4, dtype=torch.long))
     loss = method.training_loss(batch, 0.5, torch.Generator().manual_seed(0))
     assert loss.terms["kl"].item() > 0.1
@@ -81,7 +80,7 @@ def test_the_loss_holds_the_weighted_regulariser() -> None:
 
 @pytest.mark.parametrize("exits", [0, 4, -1])
 def test_a_number_of_exits_that_cannot_be_is_refused(exits: int) -> None:
-    method = small_sae("fc", num_inputs=2, max_exits=2)
+    method = small_sae("fc", num_inputs=2, exits=2)
     for read in (method.member_weights, method.active_counts, method.pruned):
         with pytest.raises(ConfigError, match=r"must be in \[1, 3\] for this network"):
             read(exits)

@@ -5,16 +5,19 @@ import numpy as np
 import pytest
 import torch
 
-from sae.core.errors import ConfigError, DivergedError, RecordError
+from sae.backbones.fc import FcBlock
+from sae.core.errors import ConfigError, CostError, DivergedError, RecordError
+from sae.core.task import Classification
 from sae.data.batches import Preparation, evaluation_batches
-from sae.methods import build_method
+from sae.methods import METHODS, build_method
+from sae.methods.sae import Sae
 from sae.records.folder import LOCK
 from sae.records.run import RunRecord
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
 from sae.training.evaluator import member_outputs
-from sae.training.run import evaluate, restore, train
+from sae.training.run import check_run, evaluate, restore, train
 from sae.training.trainer import Progress, Trainer
-from tests.builders import run_config
+from tests.builders import SMALL_METHODS, blobs, run_config, small_method
 
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 3})
 RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL)
@@ -38,10 +41,10 @@ def test_a_run_leaves_the_folder_of_the_contract(finished: RunRecord) -> None:
 def test_metrics_cover_every_number_of_exits(finished: RunRecord) -> None:
     metrics = finished.read_json(finished.METRICS)
     assert set(metrics) == {"val", "test"}
-    for report in metrics.values():
-        assert [item["exits"] for item in report["by_exits"]] == [1, 2]
-        assert report["metrics"] == report["by_exits"][1]["metrics"]
-        assert set(report["by_exits"][0]) == {
+    for evaluation in metrics.values():
+        assert [item["exits"] for item in evaluation["by_exits"]] == [1, 2]
+        assert evaluation["metrics"] == evaluation["by_exits"][1]["metrics"]
+        assert set(evaluation["by_exits"][0]) == {
             *("exits", "active", "params", "flops", "shipped_params", "shipped_flops", "metrics")
         }
 
@@ -59,11 +62,11 @@ def test_reliability_bins_hold_every_sample(finished: RunRecord) -> None:
 
 def test_curves_are_kept_at_every_number_of_exits(finished: RunRecord) -> None:
     curves = finished.read_json(finished.CURVES)["test"]
-    report = finished.report("test")
-    assert [item["exits"] for item in curves["by_exits"]] == [item["exits"] for item in report["by_exits"]]
-    trained = next(item for item in curves["by_exits"] if item["exits"] == report["exits"])
+    evaluation = finished.report("test")
+    assert [item["exits"] for item in curves["by_exits"]] == [item["exits"] for item in evaluation["by_exits"]]
+    trained = next(item for item in curves["by_exits"] if item["exits"] == evaluation["exits"])
     assert trained["reliability"] == curves["reliability"]
-    for item, measured in zip(curves["by_exits"], report["by_exits"], strict=True):
+    for item, measured in zip(curves["by_exits"], evaluation["by_exits"], strict=True):
         assert item["risk_coverage"]["risk"][-1] == pytest.approx(measured["metrics"]["error"])
 
 
@@ -101,16 +104,16 @@ def test_an_interrupted_run_continues_to_the_same_bytes(
 
 
 def test_evaluating_again_from_the_weights_gives_the_recorded_numbers(finished: RunRecord) -> None:
-    report = evaluate(finished.path, "val")
+    evaluation = evaluate(finished.path, "val")
     recorded = finished.read_json(finished.METRICS)["val"]
-    assert {key: report[key] for key in recorded} == recorded
-    assert (report["run"], report["split"], report["shift"]) == (str(finished.path), "val", None)
+    assert {key: evaluation[key] for key in recorded} == recorded
+    assert (evaluation["run"], evaluation["split"], evaluation["shift"]) == (str(finished.path), "val", None)
 
 
 def test_evaluation_at_other_exits_reports_those(finished: RunRecord) -> None:
-    report = evaluate(finished.path, "test", eval_exits=1)
-    assert report["exits"] == 1
-    assert report["metrics"] == report["by_exits"][0]["metrics"]
+    evaluation = evaluate(finished.path, "test", eval_exits=1)
+    assert evaluation["exits"] == 1
+    assert evaluation["metrics"] == evaluation["by_exits"][0]["metrics"]
 
 
 def test_calibrated_numbers_stand_beside_the_raw_ones(finished: RunRecord) -> None:
@@ -174,7 +177,7 @@ def test_a_file_that_is_no_checkpoint_is_refused(finished: RunRecord, tmp_path: 
     method, dataset = restore(finished)
     record = RunRecord.create(tmp_path / "run", CONFIG)
     record.write_arrays(record.CHECKPOINT, {"x": np.zeros(1, np.float32)})
-    with pytest.raises(RecordError, match="is no checkpoint of ours"):
+    with pytest.raises(RecordError, match="is not a checkpoint of sae"):
         load_checkpoint(record, Trainer(method, dataset, CONFIG))
 
 
@@ -193,6 +196,83 @@ def test_a_mistake_in_the_data_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="vit needs images"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def forward_with_an_unpriced_operation(self: FcBlock, x: torch.Tensor) -> torch.Tensor:
+    return x + torch.erfinv(self.linear(x).clamp(-0.5, 0.5))
+
+
+def fail_in_training(self: Trainer, epoch: int, on_step: object = None) -> dict[str, float]:
+    raise StopError
+
+
+def test_an_operation_without_a_cost_rule_is_refused_before_the_first_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FcBlock, "forward", forward_with_an_unpriced_operation)
+    monkeypatch.setattr(Trainer, "train_epoch", fail_in_training)
+    with pytest.raises(CostError, match=r"has no cost rule: add one to RULES or FREE of sae\.measure\.cost"):
+        train(CONFIG, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_starting_over_with_what_cannot_work_keeps_the_old_run(
+    finished: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = _copy(finished, tmp_path)
+    before = results(kept)
+    monkeypatch.setattr(FcBlock, "forward", forward_with_an_unpriced_operation)
+    with pytest.raises(CostError, match="has no cost rule"):
+        train(CONFIG, kept.path, force=True)
+    assert results(kept) == before
+
+
+@pytest.mark.parametrize("part", ["backbone", "fold", "metric", "loss"])
+def test_whatever_a_run_needs_is_tried_before_the_first_epoch(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {
+        "backbone": "sae.backbones.base.Backbone.forward",
+        "fold": "sae.ensemble.pruning.folded_stem",
+        "metric": "sae.training.evaluator.measure_all",
+        "loss": "sae.methods.sae.negative_elbo",
+    }
+
+    def broken(*_: object, **__: object) -> None:
+        raise ArithmeticError(part)
+
+    monkeypatch.setattr(places[part], broken)
+    monkeypatch.setattr(Trainer, "train_epoch", fail_in_training)
+    with pytest.raises(ArithmeticError, match=part):
+        train(CONFIG, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_device_is_refused_before_data_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("sae.training.run.load")
+    with pytest.raises(ConfigError, match=r"train\.device must be a device that torch can use here"):
+        train(run_config(train={"device": "abacus"}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unwritable_folder_is_refused_before_the_first_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(Trainer, "train_epoch", fail_in_training)
+    with pytest.raises(RecordError, match="folder"):
+        train(CONFIG, tmp_path / "file" / "run")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_check_changes_neither_weights_nor_random_numbers(name: str) -> None:
+    trainer = Trainer(small_method(name, "fc"), blobs(Classification(3)), run_config(method=SMALL_METHODS[name]))
+    before = {key: value.clone() for key, value in trainer.method.state_dict().items()}
+    random_state = torch.get_rng_state()
+    check_run(trainer)
+    assert all(torch.equal(value, before[key]) for key, value in trainer.method.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert all(not group.gradient.any() for group in trainer.groups)
 
 
 def test_the_number_of_threads_is_put_back(finished: RunRecord) -> None:
@@ -236,8 +316,24 @@ def test_weights_that_blow_up_in_the_last_step_are_not_recorded(tmp_path: Path) 
     config = run_config(
         data={"name": "diabetes"}, train={"epochs": 1, "batch_size": 500, "lr": 1e30, "clip_norm": 1e30}
     )
-    with pytest.raises(DivergedError, match="predictions must stay finite, however they are not after epoch 1"):
+    with pytest.raises(DivergedError, match="predictions must stay finite, but they are not after epoch 1"):
         train(config, tmp_path / "run")
     status = RunRecord(tmp_path / "run").status
     assert status is not None
     assert status["state"] == "failed"
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "run"
+
+
+def test_the_names_of_stored_tensors_do_not_follow_those_of_attributes() -> None:
+    stored, _ = RunRecord(GOLDEN).read_arrays(RunRecord.MODEL)
+    method, _ = restore(RunRecord(GOLDEN))
+    assert isinstance(method, Sae)
+    assert set(method.state_dict()) == set(stored)
+    assert torch.equal(method.exit_distribution.logits.detach(), torch.from_numpy(stored["exits.logits"]))
+
+
+def test_a_checkpoint_keeps_the_stored_names_too(tmp_path: Path) -> None:
+    record = train(CONFIG, tmp_path / "run", until=1)
+    assert "method.exits.logits" in record.read_arrays(record.CHECKPOINT)[0]

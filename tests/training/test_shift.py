@@ -78,7 +78,7 @@ def test_samples_of_its_own_are_not_told_apart(run: RunRecord) -> None:
 
 def test_another_set_must_have_the_same_shape(run: RunRecord, tmp_path: Path) -> None:
     np.savez(tmp_path / "large.npz", images=np.zeros((3, 20, 20), np.uint8))
-    with pytest.raises(ConfigError, match=r"must be shaped \(1, 16, 16\) like digits, got \(1, 20, 20\)"):
+    with pytest.raises(ConfigError, match=r"must have the shape of digits, \(1, 16, 16\), got \(1, 20, 20\)"):
         evaluate(run.path, ood=str(tmp_path / "large.npz"))
 
 
@@ -90,5 +90,5 @@ def test_another_set_without_images_is_refused(run: RunRecord, tmp_path: Path) -
 
 def test_a_table_has_no_shift(tmp_path: Path) -> None:
     record = train(run_config(data={"name": "diabetes"}, train={"epochs": 1}), tmp_path / "x")
-    with pytest.raises(ConfigError, match="--shift is for images, however diabetes is a table"):
+    with pytest.raises(ConfigError, match="--shift needs images, but diabetes is a table"):
         evaluate(record.path, shift=True)

@@ -128,7 +128,7 @@ def test_members_that_are_trained_in_parallel_are_tracked(tmp_path: Path) -> Non
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
     record = RunRecord.create(tmp_path / "x", CONFIG)
     (record.path / record.TENSORBOARD).write_text("")
-    with pytest.raises(RecordError, match="event files must be writable to"), TensorBoard().epochs(record, []):
+    with pytest.raises(RecordError, match="event files cannot be written to"), TensorBoard().epochs(record, []):
         pass
 
 

@@ -1,4 +1,4 @@
-"""A network in stages: a stem, then D stages, each of which declares the shape of its features."""
+"""Backbones: networks with a stem and D stages that declare the shape of their features."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from sae.core.task import Shape
 
 
 class FeatureKind(StrEnum):
-    """How a stage lays out its features."""
+    """The layout of a stage's features."""
 
     VECTOR = "vector"  # (feature,)
     MAP = "map"  # (feature, height, width)
@@ -23,7 +23,7 @@ class FeatureKind(StrEnum):
 
 @dataclass(frozen=True)
 class StageInfo:
-    """What comes out of a stage, for one sample."""
+    """The features that a stage returns for one sample."""
 
     kind: FeatureKind
     shape: Shape
@@ -35,7 +35,7 @@ class StageInfo:
 
 
 class Backbone(nn.Module):
-    """A stem and stages; knows nothing of exits, methods or training.
+    """A stem and stages, without exits, methods or training.
 
     Example:
         >>> import torch
@@ -53,11 +53,11 @@ class Backbone(nn.Module):
 
     @property
     def depth(self) -> int:
-        """D, the number of stages and so of possible exits."""
+        """D, the number of stages and therefore of possible exits."""
         return len(self.stages)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """The features of every stage, shallowest first, each (batch, *stage_info.shape)."""
+        """Return the features of every stage, shallowest first, each (batch, *stage_info.shape)."""
         x = self.stem(x)
         features = []
         for stage in self.stages:
@@ -66,7 +66,7 @@ class Backbone(nn.Module):
         return features
 
     def readout(self) -> nn.Module:
-        """A new module that turns the last stage's features into a vector (batch, feature)."""
+        """Return a new module that turns the features of the last stage into a vector (batch, feature)."""
         last = self.stage_info[-1]
         if last.kind is FeatureKind.VECTOR:
             return nn.Identity()
@@ -76,13 +76,13 @@ class Backbone(nn.Module):
 
 
 class ChannelsLast(nn.Module):
-    """Lays images out with their channels last in memory; shapes stay as they are.
+    """A change of memory layout to channels last; shapes stay the same.
 
     Convolutions, pooling and BatchNorm on the CPU then take about two thirds of the time.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, channel, height, width), the same numbers."""
+        """Return the same numbers in the same shape, (batch, channel, height, width)."""
         return x.contiguous(memory_format=torch.channels_last)
 
 
@@ -90,7 +90,7 @@ class GlobalAveragePool(nn.Module):
     """(batch, feature, height, width) → (batch, feature)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Average over positions; features come last, so that the gradient too is laid out channels last."""
+        """Average over positions, with features last, so that the gradient is laid out channels last too."""
         return x.permute(0, 2, 3, 1).flatten(1, 2).mean(dim=1)
 
 
@@ -98,12 +98,12 @@ class TokenMean(nn.Module):
     """(batch, token, feature) → (batch, feature)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Average over all tokens, class tokens included."""
+        """Average over all tokens, including class tokens."""
         return x.mean(dim=1)
 
 
 class PlainNetwork(nn.Module):
-    """A backbone with one head behind its last stage: the network everybody trains.
+    """A backbone with one head behind its last stage: a standard network.
 
     Shape: (batch, *sample) → (batch, out).
     """
@@ -115,17 +115,17 @@ class PlainNetwork(nn.Module):
         self.exit = nn.Sequential(backbone.readout(), head)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raw outputs, (batch, out)."""
+        """Return raw outputs, (batch, out)."""
         output: Tensor = self.exit(self.backbone(x)[-1])
         return output
 
     def parts(self) -> dict[str, nn.Module]:
-        """What its cost is told apart by."""
+        """Return the modules whose cost is listed separately, by name."""
         return named_parts(self.backbone.stem, self.backbone.stages, {self.backbone.depth: self.exit})
 
 
 class MemberNetwork(nn.Module, ABC):
-    """A network that predicts and nothing else; cost, latency and export are taken of it.
+    """A network that only predicts; cost, latency and export all use it.
 
     Shape: (batch, *sample) → (batch, member, out).
 
@@ -141,22 +141,22 @@ class MemberNetwork(nn.Module, ABC):
 
     @abstractmethod
     def parts(self) -> dict[str, nn.Module]:
-        """What its cost is told apart by: modules that share nothing, by name."""
+        """Return the modules whose cost is listed separately, by name; no two share parameters."""
 
     def folded(self, shape: Shape) -> Self:
-        """A new network to ship: it predicts the same, sample by sample, and draws nothing.
+        """Return a new network to ship that gives the same predictions without random numbers.
 
-        A network that joins inputs, or draws, says here what becomes of that where every input
-        is the same sample and nothing may be drawn.
+        Networks that join inputs or draw random numbers override this: in a shipped network every
+        input is the same sample, and nothing may be drawn.
 
         Args:
-            shape: One sample.
+            shape: The shape of one sample.
         """
         del shape
         return copy.deepcopy(self)
 
 
 def named_parts(stem: nn.Module, stages: Iterable[nn.Module], exits: Mapping[int, nn.Module]) -> dict[str, nn.Module]:
-    """stem, stage_1 …, and exit_j behind the j-th stage, counted from 1 as in the paper."""
+    """Name the parts stem, stage_1 … and exit_j (behind stage j), counted from 1 as in the paper."""
     numbered = {f"stage_{number}": stage for number, stage in enumerate(stages, start=1)}
     return {"stem": stem, **numbered, **{f"exit_{number}": module for number, module in exits.items()}}

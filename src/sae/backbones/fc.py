@@ -21,13 +21,13 @@ class FcBlock(nn.Module):
         self.activation = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, feature) → (batch, feature)."""
+        """Map (batch, feature) → (batch, feature)."""
         update: Tensor = self.activation(self.norm(self.linear(x)))
         return x + update
 
 
 def build_fc(settings: FcConfig, shape: Shape, num_inputs: int = 1) -> Backbone:
-    """Flatten, one Linear to 128·width features, then residual blocks; takes any shape.
+    """Build a stem (flatten, one Linear to 128·width features) and residual blocks, for samples of any shape.
 
     Example:
         >>> [info.shape for info in build_fc(FcConfig(depth=2), (1, 16, 16)).stage_info]

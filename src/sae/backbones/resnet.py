@@ -1,4 +1,4 @@
-"""ResNet-34 for small images: a 3×3 stem without pooling, every stage halves the map."""
+"""ResNet-34 for small images, with a 3×3 stem without pooling; every stage halves the map."""
 
 from torch import Tensor, nn
 
@@ -12,7 +12,7 @@ NUM_BLOCKS = (3, 4, 6, 3)
 
 
 class BasicBlock(nn.Module):
-    """Two 3×3 convolutions beside a shortcut, which is a 1×1 convolution where the stride is not 1."""
+    """Two 3×3 convolutions and a shortcut; the shortcut is a 1×1 convolution if the stride is not 1."""
 
     def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
         super().__init__()
@@ -27,13 +27,13 @@ class BasicBlock(nn.Module):
         self.activation = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, in, height, width) → (batch, out, height / stride, width / stride)."""
+        """Map (batch, in, height, width) → (batch, out, height / stride, width / stride)."""
         output: Tensor = self.activation(self.residual(x) + self.shortcut(x))
         return output
 
 
 def build_resnet(settings: ResnetConfig, shape: Shape, num_inputs: int = 1) -> Backbone:
-    """Up to four stages of [3, 4, 6, 3] basic blocks; takes images of any size.
+    """Build up to four stages of [3, 4, 6, 3] basic blocks, for images of any size.
 
     Example:
         >>> [info.shape for info in build_resnet(ResnetConfig(depth=2), (3, 64, 64)).stage_info]

@@ -1,4 +1,4 @@
-"""Networks made from other networks: layers are exchanged, never copied into a second class."""
+"""Surgery on networks: copies with some layers replaced."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -15,15 +15,15 @@ WeightLayer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 
 def weight_layers(network: nn.Module) -> list[str]:
-    """The names of every Linear and convolution however deep it is nested, first to last."""
+    """Return the names of all Linear layers and convolutions, nested ones included, first to last."""
     return [name for name, module in network.named_modules() if isinstance(module, WeightLayer)]
 
 
 def replaced(network: Network, replacements: Mapping[str, Callable[[nn.Module], nn.Module]]) -> Network:
-    """A copy of the network in which each named module has given way to what is made of it.
+    """Return a copy of the network in which each named module is replaced by a function of it.
 
-    The modules are collected before anything is replaced, so that what a replacement holds is
-    not replaced in its turn.
+    The modules are collected before any is replaced, so that modules inside a replacement are
+    not replaced again.
 
     Example:
         >>> network = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2)))
@@ -43,14 +43,14 @@ def replaced(network: Network, replacements: Mapping[str, Callable[[nn.Module], 
 
 
 def without_batch_norm(network: Network, shape: Shape) -> Network:
-    """A copy in which every BatchNorm right behind a Linear or convolution has gone into that layer.
+    """Return a copy in which each BatchNorm right behind a Linear or convolution is fused into that layer.
 
-    Exporting to ONNX does the same; this is for counting what is exported. A BatchNorm behind
-    anything else, as behind the rank-1 factors of BatchEnsemble, stays in both.
+    The export to ONNX does the same; this is for counting the cost of the exported network. A
+    BatchNorm behind anything else, such as the rank-1 factors of BatchEnsemble, stays in both.
 
     Args:
-        network: In evaluation mode.
-        shape: One sample: which layer a BatchNorm is behind shows in a forward pass.
+        network: A network in evaluation mode.
+        shape: The shape of one sample; a forward pass finds the layer in front of each BatchNorm.
     """
     layer_before = _layers_before_batch_norms(network, shape)
     copied = copy.deepcopy(network)
@@ -59,15 +59,15 @@ def without_batch_norm(network: Network, shape: Shape) -> Network:
         assert isinstance(layer, WeightLayer)
         assert isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d)
         fused = fuse_linear_bn_eval(layer, norm) if isinstance(layer, nn.Linear) else fuse_conv_bn_eval(layer, norm)
-        copied.set_submodule(layer_name, fused.requires_grad_())  # a bias that is new would not be counted else
+        copied.set_submodule(layer_name, fused.requires_grad_())  # so that a new bias is counted too
         copied.set_submodule(norm_name, nn.Identity())
     return copied
 
 
 def _layers_before_batch_norms(network: nn.Module, shape: Shape) -> dict[str, str]:
-    """For each BatchNorm that normalises what a Linear or convolution puts out: the name of that layer."""
+    """Map each BatchNorm whose input is the output of a Linear or convolution to the name of that layer."""
     watched = copy.deepcopy(network).to("meta").eval()
-    produced: list[tuple[Tensor, str]] = []  # holds the tensors, so that no two share an identity
+    produced: list[tuple[Tensor, str]] = []  # keeps the tensors alive, so that no two share an identity
     found: dict[str, str] = {}
 
     def note_output(name: str) -> Callable[..., None]:

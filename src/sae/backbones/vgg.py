@@ -1,4 +1,4 @@
-"""VGG: 3×3 convolutions in five stages, without the large linear layers at its end."""
+"""VGG with 3×3 convolutions in five stages and without the large linear layers at the end."""
 
 from torch import nn
 
@@ -13,7 +13,7 @@ NUM_POOLED_STAGES = 4
 
 
 def build_vgg(settings: VggConfig, shape: Shape, num_inputs: int = 1) -> Backbone:
-    """Stages of conv-BN-ReLU; the stem is the first convolution of stage 1.
+    """Build stages of conv-BN-ReLU; the stem is the first convolution of stage 1.
 
     Example:
         >>> [info.shape for info in build_vgg(VggConfig(depth=2), (3, 16, 16)).stage_info]

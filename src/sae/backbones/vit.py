@@ -15,7 +15,7 @@ NUM_HEADS = 4
 
 
 class Positions(nn.Module):
-    """Adds a learnt vector to each token; like the paper's accounting, ours does not count it."""
+    """A learnt vector added to each token; like the paper, we do not count its cost."""
 
     is_free_of_cost = True
 
@@ -24,12 +24,12 @@ class Positions(nn.Module):
         self.table = nn.Parameter(torch.randn(num_tokens, NUM_FEATURES))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, token, feature) → (batch, token, feature)."""
+        """Map (batch, token, feature) → (batch, token, feature)."""
         return x + self.table
 
 
 class PatchStem(nn.Module):
-    """Patches → LayerNorm → Linear → LayerNorm; then class tokens in front, and positions.
+    """Patches → LayerNorm → Linear → LayerNorm, then class tokens in front, then positions.
 
     A patch is flattened as (channel, row, column), so that the channels of one input stay
     side by side when several inputs are joined.
@@ -47,7 +47,7 @@ class PatchStem(nn.Module):
         self.positions = Positions(num_tokens)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, channel, height, width) → (batch, token, feature)."""
+        """Map (batch, channel, height, width) → (batch, token, feature)."""
         batch, channels, height, width = x.shape
         grid = x.reshape(batch, channels, height // PATCH, PATCH, width // PATCH, PATCH)
         patches = grid.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # (batch, patch, channel·4·4)
@@ -57,7 +57,7 @@ class PatchStem(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention; qkv without bias, output projection with."""
+    """Multi-head self-attention; qkv has no bias, the output projection has one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Attention(nn.Module):
         self.project = nn.Linear(NUM_FEATURES, NUM_FEATURES)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, token, feature) → (batch, token, feature)."""
+        """Map (batch, token, feature) → (batch, token, feature)."""
         qkv = self.qkv(x).unflatten(-1, (3, NUM_HEADS, -1)).permute(2, 0, 3, 1, 4)  # (3, batch, head, token, 48)
         mixed = F.scaled_dot_product_attention(qkv[0], qkv[1], qkv[2])
         output: Tensor = self.project(mixed.transpose(1, 2).flatten(2))
@@ -73,7 +73,7 @@ class Attention(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Pre-norm attention and MLP, each beside a residual."""
+    """Pre-norm attention and MLP, each with a residual connection."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -86,14 +86,14 @@ class EncoderLayer(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, token, feature) → (batch, token, feature)."""
+        """Map (batch, token, feature) → (batch, token, feature)."""
         x = x + self.attention(x)
         output: Tensor = x + self.mlp(x)
         return output
 
 
 def build_vit(settings: VitConfig, shape: Shape, num_inputs: int = 1) -> Backbone:
-    """Encoder layers over 4×4 patches; one class token for each input.
+    """Build encoder layers over 4×4 patches, with one class token for each input.
 
     Example:
         >>> [info.shape for info in build_vit(VitConfig(depth=2), (3, 16, 16)).stage_info]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def cost(
     backbone: Annotated[str, typer.Option(help=options.BACKBONE_HELP)],
-    input_shape: Annotated[str, typer.Option(help="one sample: channel,height,width or features")],
-    outputs: Annotated[int, typer.Option(min=1, help="classes; 2 for regression")],
+    input_shape: Annotated[str, typer.Option(help="shape of one sample: channel,height,width or features")],
+    outputs: Annotated[int, typer.Option(min=1, help="number of classes; 2 for regression")],
     method: Annotated[str, typer.Option(help=options.METHOD_HELP)] = "sae",
     inputs: options.Inputs = None,
     exits: options.Exits = None,
@@ -27,7 +27,7 @@ def cost(
     blocks: options.Blocks = None,
     json: options.Json = False,
 ) -> None:
-    """Parameters and FLOPs per sample of a pruned network, and of it as shipped, without training it."""
+    """Count parameters and FLOPs per sample of a network, pruned and as shipped, without training it."""
     from sae.cli.output import print_json
     from sae.config.run import NetworkConfig
     from sae.config.settings import parse
@@ -36,9 +36,11 @@ def cost(
 
     shape = options.integers("--input-shape", input_shape) or []
     if min(shape) < 1:
-        raise ConfigError(f"--input-shape takes sizes of at least 1, got {input_shape}")
+        raise ConfigError(f"--input-shape must hold sizes of at least 1, got {input_shape}")
     if active is not None and exits is not None:
-        raise ConfigError("--active and --exits both say which exits are used: give one of them")
+        raise ConfigError(
+            "--active and --exits must not be given together, because both choose the exits: give one of them"
+        )
     method_flags = options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate)
     backbone_flags = options.section(
         name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)
@@ -53,7 +55,7 @@ def cost(
 
 
 def print_cost(title: str, total: "Cost", shipped: "Cost") -> None:
-    """One row for each part of the pruned network, their sum, and what is left of it once it is exported."""
+    """Print a row for each part of the pruned network, one for their sum, and one for the exported network."""
     from sae.cli.output import COSTS, print_table
 
     parts = [*total.by_part.items(), ("all", total), ("as shipped", shipped)]

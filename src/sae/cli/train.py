@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def train(
     out: Annotated[Path, typer.Option(help="folder for the run; the same command again continues it")],
-    data: Annotated[str | None, typer.Option(help="a name of `sae data list`, or the path of your own data")] = None,
+    data: Annotated[str | None, typer.Option(help="name from `sae data list`, or path of your own data")] = None,
     task: options.Task = None,
     target: options.Target = None,
     size: options.Size = None,
@@ -30,12 +30,14 @@ def train(
     blocks: options.Blocks = None,
     epochs: options.Epochs = None,
     seed: Annotated[int | None, typer.Option(help="seed of weights, batches and sampling")] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags go over it")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="any setting, e.g. train.lr=1e-3")] = None,
-    force: Annotated[bool, typer.Option(help="start over, whatever the folder holds of a run")] = False,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags override it")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="any setting, e.g. train.lr=1e-3; overrides flags")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="delete an earlier run in the folder and start over")] = False,
     processes: options.Processes = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="also write event files for TensorBoard, after every epoch")
+        bool, typer.Option("--tensorboard", help="also write event files for TensorBoard after every epoch")
     ] = False,
     json: options.Json = False,
 ) -> None:
@@ -59,13 +61,13 @@ def train(
     tracker = TensorBoard() if tensorboard else UNTRACKED
     cores = processes or options.num_cores()
     record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker)
-    report = {"run": str(out), "split": "test", **record.report("test"), "shift": None}
-    (print_json if json else print_evaluation)(report)
+    evaluation = {"run": str(out), "split": "test", **record.report("test"), "shift": None}
+    (print_json if json else print_evaluation)(evaluation)
     print_message(f"the run is in {out}")
 
 
 def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> "RunConfig":
-    """Layers of settings, lowest first: what the data set suggests for the method, YAML, flags, --set."""
+    """Resolve the settings; each layer overrides the one before: data set defaults, YAML, flags, --set."""
     from sae.config.settings import from_assignments, merge, read_yaml
     from sae.data.catalogue import data_name, resolve_on
 

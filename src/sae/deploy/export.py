@@ -193,7 +193,7 @@ def _network_part(config: RunConfig, method: Method, max_exits: int) -> NetworkP
         backbone=config.backbone.name,
         num_inputs=config.method.num_inputs,
         depth=method.depth,
-        max_exits=method.max_exits,
+        max_exits=method.exits,
         eval_exits=max_exits,
         active=method.active_counts(max_exits),
         members=tuple(MemberPart(weight=weight, input=i, exit=j) for weight, (i, j) in members),

@@ -1,4 +1,4 @@
-"""Which exits to use: a categorical distribution over depths for each input, learnt by its logits."""
+"""The learnt distribution over exits: for each input a categorical distribution over depths."""
 
 import math
 
@@ -6,16 +6,16 @@ import torch
 from torch import Tensor, nn
 
 MIN_WEIGHT = 1e-3
-"""Exits that weigh less at evaluation are dropped, as in the authors' code; the rest is renormalised."""
+"""Exits with a smaller weight are dropped at evaluation, as in the authors' code; the rest is renormalised."""
 
 EPSILON = 1e-8
 """Keeps log(1 − p) finite in the relaxed top-K sample."""
 
 
 class ExitDistribution(nn.Module):
-    """Exit logits l, zero at the start, and what is derived from them.
+    """Exit logits l, which start at zero, and the weights derived from them.
 
-    All of it is computed in float32, also under mixed precision, and finite down to a
+    Everything is computed in float32, also under mixed precision, and is finite down to a
     temperature of 1e-3.
 
     Attributes:
@@ -27,62 +27,62 @@ class ExitDistribution(nn.Module):
         self.logits = nn.Parameter(torch.zeros(num_inputs, depth))
 
     def probs(self, temperature: float) -> Tensor:
-        """θ = softmax(l / T), (input, exit)."""
+        """Return θ = softmax(l / T), (input, exit)."""
         return (self.logits.float() / temperature).softmax(dim=-1)
 
     def kl_from_uniform(self, temperature: float) -> Tensor:
-        """Σ_i KL(θ_i ‖ uniform), a scalar; 0 where θ is uniform."""
+        """Return Σ_i KL(θ_i ‖ uniform), a scalar that is 0 where θ is uniform."""
         log_probs = (self.logits.float() / temperature).log_softmax(dim=-1)
         num_inputs, depth = log_probs.shape
         return (log_probs.exp() * log_probs).sum() + num_inputs * math.log(depth)
 
-    def sample(self, max_exits: int, temperature: float, generator: torch.Generator) -> Tensor:
-        """One relaxed top-K sample of exit weights, (input, exit); rows sum to K.
+    def sample(self, exits: int, temperature: float, generator: torch.Generator) -> Tensor:
+        """Draw one relaxed top-K sample of exit weights, (input, exit); rows sum to K.
 
-        K softmaxes in a row over Gumbel-perturbed logits, each with the exits taken before
-        pushed down by log(1 − p), so that their sum tends to a K-hot vector as T → 0.
+        The sample is the sum of K softmaxes over Gumbel-perturbed logits. Each softmax lowers the
+        logits of the exits already taken by log(1 − p), so the sum tends to a K-hot vector as T → 0.
         """
         uniform = torch.rand(self.logits.shape, generator=generator).to(self.logits.device)
-        return relaxed_top_k(self.logits.float() + gumbel(uniform), max_exits, temperature)
+        return relaxed_top_k(self.logits.float() + gumbel(uniform), exits, temperature)
 
-    def weights(self, max_exits: int, temperature: float) -> Tensor:
-        """Evaluation weights θ*, (input, exit): the K largest logits, the rest 0; rows sum to 1."""
+    def weights(self, eval_exits: int, temperature: float) -> Tensor:
+        """Return the evaluation weights θ*, (input, exit): softmax over the K′ largest logits, 0 elsewhere."""
         logits = self.logits.detach().float()
-        kept = top_k_mask(logits, max_exits)
+        kept = top_k_mask(logits, eval_exits)
         theta = (logits / temperature).masked_fill(~kept, -torch.inf).softmax(dim=-1)
         theta = theta.masked_fill(theta < MIN_WEIGHT, 0.0)
         return theta / theta.sum(dim=-1, keepdim=True)
 
 
 def gumbel(uniform: Tensor) -> Tensor:
-    """Gumbel noise from uniform noise in [0, 1)."""
+    """Turn uniform noise in [0, 1) into Gumbel noise."""
     tiny = torch.finfo(uniform.dtype).tiny
     return -(-uniform.clamp_min(tiny).log()).clamp_min(tiny).log()
 
 
-def relaxed_top_k(perturbed: Tensor, max_exits: int, temperature: float) -> Tensor:
-    """The sum of K successive softmaxes, (input, exit); see `ExitDistribution.sample`.
+def relaxed_top_k(perturbed: Tensor, k: int, temperature: float) -> Tensor:
+    """Return the sum of K successive softmaxes, (input, exit); see `ExitDistribution.sample`.
 
     Example:
-        >>> relaxed_top_k(torch.tensor([[0.0, 2.0, 1.0]]), max_exits=2, temperature=1e-3).round()
+        >>> relaxed_top_k(torch.tensor([[0.0, 2.0, 1.0]]), k=2, temperature=1e-3).round()
         tensor([[0., 1., 1.]])
     """
     taken = (perturbed / temperature).softmax(dim=-1)
     total = taken
-    for _ in range(max_exits - 1):
+    for _ in range(k - 1):
         perturbed = perturbed + (1 - taken).clamp_min(EPSILON).log()
         taken = (perturbed / temperature).softmax(dim=-1)
         total = total + taken
     return total
 
 
-def top_k_mask(logits: Tensor, max_exits: int) -> Tensor:
-    """Which exits are among the K largest of their row, (input, exit); the deepest wins a tie.
+def top_k_mask(logits: Tensor, k: int) -> Tensor:
+    """Mark the K largest logits of each row, (input, exit); the deepest wins a tie.
 
     Example:
-        >>> top_k_mask(torch.tensor([[0.0, 0.0, 0.0]]), max_exits=1)
+        >>> top_k_mask(torch.tensor([[0.0, 0.0, 0.0]]), k=1)
         tensor([[False, False,  True]])
     """
     from_deepest = logits.flip(-1).argsort(dim=-1, descending=True, stable=True)
     order = logits.shape[-1] - 1 - from_deepest
-    return torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order[:, :max_exits], True)
+    return torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order[:, :k], True)

@@ -1,10 +1,9 @@
-"""The network in training: N inputs joined at the stem, an exit behind every stage."""
+"""The network in training: N inputs joined at the stem, and an exit behind every stage."""
 
 import torch
 from torch import Tensor, nn
 
-from sae.backbones.base import Backbone
-from sae.ensemble.exits import ExitHeads, build_connector
+from sae.backbones.base import Backbone, FeatureKind, GlobalAveragePool, StageInfo, TokenMean
 
 
 class MultiExitNetwork(nn.Module):
@@ -15,7 +14,7 @@ class MultiExitNetwork(nn.Module):
     Args:
         backbone: Built for `num_inputs` joined samples.
         num_inputs: N.
-        num_outputs: Numbers that the task needs for one prediction.
+        num_outputs: How many numbers the task needs for one prediction.
     """
 
     def __init__(self, backbone: Backbone, num_inputs: int, num_outputs: int) -> None:
@@ -27,11 +26,57 @@ class MultiExitNetwork(nn.Module):
         self.heads = ExitHeads(backbone.depth, num_features, num_inputs, num_outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raw outputs of every (input, exit) pair."""
+        """Return the raw outputs of every (input, exit) pair."""
         features = self.backbone(join_inputs(x))
         vectors = [connector(feature) for connector, feature in zip(self.connectors, features, strict=True)]
         outputs: Tensor = self.heads(torch.stack(vectors))
         return outputs
+
+
+def build_connector(info: StageInfo, num_features: int) -> nn.Sequential:
+    """Build a module that maps the features of one stage to a vector of the last stage's size.
+
+    Args:
+        info: The features of the stage.
+        num_features: F_last, the feature size behind the last stage.
+    """
+    if info.kind is FeatureKind.VECTOR:
+        return nn.Sequential(nn.Linear(info.num_features, num_features), nn.BatchNorm1d(num_features), nn.ReLU())
+    if info.kind is FeatureKind.MAP:
+        convolution = nn.Conv2d(info.num_features, num_features, kernel_size=1)
+        return nn.Sequential(convolution, nn.BatchNorm2d(num_features), nn.ReLU(), GlobalAveragePool())
+    linear = nn.Linear(info.num_features, num_features)
+    return nn.Sequential(linear, nn.GELU(), nn.LayerNorm(num_features), TokenMean())
+
+
+class ExitHeads(nn.Module):
+    """A separate Linear head for each exit, all computed in one batched product.
+
+    Attributes:
+        weight: (exit, input·out, feature), each exit initialised like torch's Linear.
+        bias: (exit, input·out).
+    """
+
+    def __init__(self, depth: int, num_features: int, num_inputs: int, num_outputs: int) -> None:
+        super().__init__()
+        self.num_inputs, self.num_outputs = num_inputs, num_outputs
+        heads = [nn.Linear(num_features, num_inputs * num_outputs) for _ in range(depth)]
+        self.weight = nn.Parameter(torch.stack([head.weight.detach() for head in heads]))
+        self.bias = nn.Parameter(torch.stack([head.bias.detach() for head in heads]))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map (exit, batch, feature) → (batch, input, exit, out)."""
+        outputs: Tensor = torch.baddbmm(self.bias[:, None], features, self.weight.transpose(1, 2))
+        return outputs.view(*outputs.shape[:2], self.num_inputs, self.num_outputs).permute(1, 2, 0, 3)
+
+    def linear(self, exit_index: int, inputs: list[int]) -> nn.Linear:
+        """Return a new Linear with the rows of one exit that belong to the given inputs."""
+        rows = torch.tensor([row for i in inputs for row in range(i * self.num_outputs, (i + 1) * self.num_outputs)])
+        head = nn.Linear(self.weight.shape[-1], len(rows), device=self.weight.device)
+        with torch.no_grad():
+            head.weight.copy_(self.weight[exit_index, rows])
+            head.bias.copy_(self.bias[exit_index, rows])
+        return head
 
 
 def join_inputs(x: Tensor) -> Tensor:
@@ -40,5 +85,5 @@ def join_inputs(x: Tensor) -> Tensor:
 
 
 def repeat_sample(x: Tensor, num_inputs: int) -> Tensor:
-    """The same sample at every input: (batch, …) → (batch, input, …)."""
+    """Repeat each sample at every input: (batch, …) → (batch, input, …)."""
     return x[:, None].expand(-1, num_inputs, *x.shape[1:])

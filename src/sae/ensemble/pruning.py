@@ -1,15 +1,18 @@
-"""Surgery: from the network in training to a new one that computes only what is used."""
+"""Pruned and folded networks: only what a trained network uses at prediction."""
 
 import copy
-from typing import Self
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, named_parts
+from sae.backbones.surgery import replaced, weight_layers
+from sae.core.errors import ConfigError
 from sae.core.task import Shape
-from sae.ensemble.folding import folded_stem
 from sae.ensemble.network import MultiExitNetwork, join_inputs, repeat_sample
+
+Layer = TypeVar("Layer", bound=nn.Linear | nn.Conv2d)
 
 
 class Exit(nn.Module):
@@ -20,24 +23,24 @@ class Exit(nn.Module):
         self.connector, self.head, self.num_outputs = connector, head, num_outputs
 
     def forward(self, features: Tensor) -> Tensor:
-        """Stage features → (batch, member, out), one member for each input that uses this exit."""
+        """Map stage features → (batch, member, out), with one member for each input that uses this exit."""
         outputs: Tensor = self.head(self.connector(features))
         members: Tensor = outputs.unflatten(1, (-1, self.num_outputs))
         return members
 
 
 class PrunedNetwork(MemberNetwork):
-    """The network that predicts, and nothing else: used exits, used rows, stages up to the last used exit.
+    """A network with only the used exits, the used head rows and the stages up to the last used exit.
 
     Shape: (batch, *sample) → (batch, member, out), members ordered by exit, then input.
 
     Args:
-        network: The network to prune; it stays as it is.
-        exit_weights: θ*, (input, exit); a member is a pair that is not 0, and weighs θ*/N.
+        network: The network to prune; it does not change.
+        exit_weights: θ*, (input, exit); each pair with a weight above 0 becomes a member of weight θ*/N.
 
     Attributes:
         members: The (input, exit) pair behind each member.
-        num_inputs: How often the stem takes a sample: N, or 1 once it is folded.
+        num_inputs: How many copies of a sample the stem takes: N, or 1 after folding.
     """
 
     def __init__(self, network: MultiExitNetwork, exit_weights: Tensor) -> None:
@@ -57,7 +60,7 @@ class PrunedNetwork(MemberNetwork):
         self.train(network.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raw outputs of the members."""
+        """Return the raw outputs of the members."""
         features = self.stem(x if self.num_inputs == 1 else join_inputs(repeat_sample(x, self.num_inputs)))
         outputs = []
         for index, stage in enumerate(self.stages):
@@ -67,11 +70,11 @@ class PrunedNetwork(MemberNetwork):
         return torch.cat(outputs, dim=1)
 
     def parts(self) -> dict[str, nn.Module]:
-        """Stem, stages and exits."""
+        """Return the stem, the stages and the exits."""
         return named_parts(self.stem, self.stages, {int(key) + 1: module for key, module in self.exits.items()})
 
     def folded(self, shape: Shape) -> Self:
-        """The same with a stem that takes the sample once, where this one takes it N times."""
+        """Return a copy whose stem takes the sample once instead of N times."""
         del shape
         network = copy.deepcopy(self)
         network.stem, network.num_inputs = folded_stem(self.stem, self.num_inputs), 1
@@ -79,5 +82,78 @@ class PrunedNetwork(MemberNetwork):
 
 
 def active_counts(exit_weights: Tensor) -> tuple[int, ...]:
-    """How many inputs use each exit: n^j in the paper's cost formulas."""
+    """Count the inputs that use each exit: n^j in the paper's cost formulas."""
     return tuple((exit_weights > 0).sum(dim=0).tolist())
+
+
+def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
+    """Return a copy of a stem over N joined samples that takes one sample, for the case that all N are equal.
+
+    A first layer over N joined samples is W·[x; x; …; x] + b = (W_1 + … + W_N)·x + b: a layer over
+    one sample whose weight is the sum over inputs. It costs as much as the stem of a single network.
+
+    The first Linear or convolution is the layer that takes the N samples. A LayerNorm in front of
+    it spans them too: the mean and variance of N equal samples are those of one, so it becomes a
+    LayerNorm over one sample with the same eps, and its scale and shift move into the layer.
+
+    Example:
+        >>> stem, x = nn.Sequential(nn.Linear(6, 4)), torch.randn(5, 2)
+        >>> torch.allclose(folded_stem(stem, 3)(x), stem(x.repeat(1, 3)), atol=1e-6)
+        True
+    """
+    if num_inputs == 1:
+        return copy.deepcopy(stem)
+    names = weight_layers(stem)
+    if not names:
+        raise _cannot_fold("it has no such layer")
+    name = names[0]
+    layer, norm_name = stem.get_submodule(name), _norm_before(stem, name)
+    if norm_name is None:
+        if not isinstance(layer, nn.Linear | nn.Conv2d):
+            raise _cannot_fold(f"its first layer is {layer}")
+        return replaced(stem, {name: lambda _: _with_summed_weight(layer, layer.weight.double(), num_inputs)})
+    norm = stem.get_submodule(norm_name)
+    assert isinstance(norm, nn.LayerNorm)
+    if not isinstance(layer, nn.Linear):
+        raise _cannot_fold(f"its LayerNorm is followed by {layer}")
+    weight = layer.weight.double() * norm.weight.double()  # (out, input·in)
+    linear = _with_summed_weight(layer, weight, num_inputs)
+    with torch.no_grad():
+        linear.bias.copy_(layer.bias.double() + layer.weight.double() @ norm.bias.double())
+    narrow = nn.LayerNorm(linear.in_features, norm.eps).to(layer.weight)  # scale 1, shift 0
+    return replaced(stem, {norm_name: lambda _: narrow, name: lambda _: linear})
+
+
+def _with_summed_weight(layer: Layer, weight: Tensor, num_inputs: int) -> Layer:
+    """Return the layer over one sample; its weight is summed over inputs in float64 to lose no digits."""
+    if isinstance(layer, nn.Conv2d) and layer.groups != 1:
+        raise _cannot_fold(f"its first convolution has {layer.groups} groups")
+    summed = weight.unflatten(1, (num_inputs, -1)).sum(dim=1).to(layer.weight.dtype)
+    narrow = copy.deepcopy(layer)
+    narrow.weight = nn.Parameter(summed.detach())
+    if isinstance(narrow, nn.Linear):
+        narrow.in_features = summed.shape[1]
+    else:
+        narrow.in_channels = summed.shape[1]
+    return narrow
+
+
+def _norm_before(stem: nn.Module, name: str) -> str | None:
+    """Return the name of the LayerNorm in front of the first layer, or None; refuse other layers with weights."""
+    before = []
+    for other, module in stem.named_modules():
+        if other == name:
+            break
+        if not list(module.children()) and list(module.parameters()):
+            before.append(other)
+    norms = [other for other in before if isinstance(stem.get_submodule(other), nn.LayerNorm)]
+    if before != norms[:1]:
+        raise _cannot_fold(f"before its first layer are the layers {', '.join(before)}")
+    return norms[0] if norms else None
+
+
+def _cannot_fold(problem: str) -> ConfigError:
+    return ConfigError(
+        "the stem of a network with several inputs must begin with a Linear or an ungrouped Conv2d, or with a "
+        f"LayerNorm and a Linear, but {problem}: set method.inputs to 1, or change the stem of the backbone"
+    )

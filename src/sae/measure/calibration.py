@@ -1,7 +1,7 @@
-"""Temperature scaling: one number, fitted on held-out data, that makes a distribution flatter or sharper.
+"""Calibration by temperature scaling: one number, fitted on held-out data, flattens or sharpens predictions.
 
-A distribution at temperature T is p^(1/T), made to integrate to 1. Of classes that is
-softmax(log p / T); of a Gaussian it is the same mean with T times the variance.
+A distribution at temperature T is p^(1/T), renormalised. For classes this is
+softmax(log p / T); for a Gaussian it is the same mean with T times the variance.
 """
 
 import math
@@ -13,20 +13,20 @@ from sae.core.errors import DataError
 from sae.core.predictive import Categorical, Gaussian, Predictive
 
 COLDEST, HOTTEST = 0.05, 20.0
-"""Where the temperature of classes is looked for: if all of them are right, the best would be 0."""
+"""The range of temperatures of classes: if all predictions are right, the best temperature would be 0."""
 
 
 def fit_temperature(predictive: Predictive, targets: Tensor) -> float:
-    """The temperature at which held-out targets are most likely.
+    """Fit the temperature at which held-out targets are most likely.
 
     Args:
-        predictive: Of the held-out samples, as the method gives it.
-        targets: Their labels or values, (batch,).
+        predictive: The predictions for the held-out samples.
+        targets: The labels or values of these samples, (batch,).
 
     Example:
         >>> import torch
         >>> doubtful = Categorical(torch.tensor([[0.6, 0.4], [0.6, 0.4], [0.6, 0.4], [0.6, 0.4]]).log())
-        >>> fit_temperature(doubtful, torch.tensor([0, 0, 0, 1])) < 1  # right more often than it says
+        >>> fit_temperature(doubtful, torch.tensor([0, 0, 0, 1])) < 1  # right more often than predicted
         True
     """
     if isinstance(predictive, Gaussian):
@@ -43,9 +43,9 @@ def fit_temperature(predictive: Predictive, targets: Tensor) -> float:
 
 
 def calibrated(predictive: Predictive, temperature: float) -> Predictive:
-    """The distribution at this temperature; 1 leaves it as it is.
+    """Return the distribution at this temperature; 1 does not change it.
 
-    Classes are kept in float64, in which none that differ become alike: the most probable stays.
+    Class probabilities are float64: different ones stay different, so the most probable class stays the same.
 
     Example:
         >>> import torch
@@ -58,9 +58,9 @@ def calibrated(predictive: Predictive, temperature: float) -> Predictive:
 
 
 def _fit_variance(predictive: Gaussian, targets: Tensor) -> float:
-    """The mean of squared standardised errors: where the derivative of the likelihood is 0."""
+    """Return the mean of squared standardised errors, where the derivative of the likelihood is 0."""
     squared = (targets - predictive.mean).double().square() / predictive.variance.double()
     scale = squared.mean().item()
     if scale == 0:
-        raise DataError("a variance can be fitted to errors only, however all predictions on val are exact")
+        raise DataError("the variance cannot be calibrated: all predictions on the validation split are exact")
     return scale

@@ -1,7 +1,7 @@
-"""What a network costs per sample, counted on the network itself.
+"""The cost of a network per sample, counted on the network itself.
 
-Every operation of one forward pass of one sample is seen and priced by the rules below
-(a multiply-accumulate is 1). An operation without a rule is an error: a cost is never
+Every operation in the forward pass of one sample is counted by the rules below
+(a multiply-accumulate is 1). An operation without a rule is an error, so a cost is never
 silently too small.
 """
 
@@ -23,7 +23,7 @@ from sae.core.task import Shape
 
 aten = torch.ops.aten
 REST = "rest"
-"""The part to which operations outside of all named parts belong."""
+"""The part of operations outside all named parts."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Cost(PartCost):
 def measure_cost(network: nn.Module, shape: Shape) -> Cost:
     """Count one network's cost for one sample of `shape`.
 
-    A copy without numbers (on torch's `meta` device) is counted, where operations are the same
-    for networks of every device. The network itself is left as it is.
+    It counts a copy on torch's `meta` device, which has no numbers and whose operations do not
+    depend on the device of the network. The network itself does not change.
 
     Example:
         >>> measure_cost(nn.Sequential(nn.Linear(8, 4), nn.ReLU()), (8,)).flops
@@ -66,9 +66,9 @@ def measure_cost(network: nn.Module, shape: Shape) -> Cost:
 
 
 def measure_shipped_cost(network: MemberNetwork, shape: Shape) -> Cost:
-    """Count what is exported of a pruned network: a stem that takes the sample once, BatchNorm gone into layers.
+    """Count the cost of a pruned network as exported: folded, and with BatchNorm fused into layers.
 
-    It is never mixed with `measure_cost`, which counts the pruned network as the paper does.
+    Never mix it with `measure_cost`, which counts the pruned network as the paper does.
     """
     return measure_cost(without_batch_norm(network.folded(shape).eval(), shape), shape)
 
@@ -78,7 +78,7 @@ def _num_params(module: nn.Module) -> int:
 
 
 class _Counter(TorchDispatchMode):
-    """Prices every operation that torch dispatches, and books it on the part that is running."""
+    """A counter of the cost of every operation that torch dispatches, by the part that is running."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -105,7 +105,7 @@ class _Counter(TorchDispatchMode):
         packet = func.overloadpacket
         if func not in FREE and packet not in FREE and not self.is_free:
             if packet not in RULES:
-                raise CostError(f"every operation must have a cost, however {func} has no rule in sae.measure.cost")
+                raise CostError(f"{func} has no cost rule: add one to RULES or FREE of sae.measure.cost")
             self.flops[self.part] = self.flops.get(self.part, 0) + RULES[packet](args, out)
         return out
 
@@ -170,10 +170,10 @@ RULES: dict[Any, Rule] = {
 }
 
 FREE = {
-    # Views and copies move numbers, they compute none.
+    # Views and copies compute nothing.
     *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze),
     *(aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach, aten._to_copy),
     aten.repeat,
-    # The 1/√d of attention; no part of the paper's accounting.
+    # The 1/√d of attention; the paper does not count it.
     aten.mul.Scalar,
 }

@@ -1,4 +1,4 @@
-"""How good a predictive distribution is: pure functions, registered in `core.objectives`.
+"""Metrics of predictive distributions, as pure functions that `core.objectives` registers.
 
 Classification metrics take a `Categorical` over (batch, class) and labels (batch,);
 regression metrics a `Gaussian` over (batch,) and targets (batch,). All return a float.
@@ -16,25 +16,25 @@ NUM_BINS = 15
 
 
 def nll(predictive: Categorical, labels: Tensor) -> float:
-    """Mean negative log-probability of the true class."""
+    """Return the mean negative log-probability of the true class."""
     return -predictive.log_probs.gather(1, labels[:, None]).double().mean().item()
 
 
 def accuracy(predictive: Categorical, labels: Tensor) -> float:
-    """Share of samples whose most probable class is the true one."""
+    """Return the share of samples whose most probable class is the true one."""
     return (predicted_class(predictive) == labels).double().mean().item()
 
 
 def error(predictive: Categorical, labels: Tensor) -> float:
-    """1 − accuracy."""
+    """Return 1 − accuracy."""
     return 1.0 - accuracy(predictive, labels)
 
 
 def f1(predictive: Categorical, labels: Tensor) -> float:
-    """Macro F1: the mean over classes of 2·TP / (2·TP + FP + FN).
+    """Return macro F1, the mean over classes of 2·TP / (2·TP + FP + FN).
 
-    A class that is neither true nor predicted anywhere has no F1 and is left out, as
-    scikit-learn does.
+    A class that is neither true nor predicted for any sample has no F1 and is left out, as in
+    scikit-learn.
     """
     num_classes = predictive.log_probs.shape[1]
     predicted = predicted_class(predictive)
@@ -46,36 +46,36 @@ def f1(predictive: Categorical, labels: Tensor) -> float:
 
 
 def brier(predictive: Categorical, labels: Tensor) -> float:
-    """Mean squared distance between the probabilities and the one-hot truth, in [0, 2]."""
+    """Return the mean squared distance between the probabilities and the one-hot truth, in [0, 2]."""
     truth = torch.nn.functional.one_hot(labels, predictive.log_probs.shape[1])
     return (predictive.probs - truth).double().square().sum(dim=1).mean().item()
 
 
 def ece(predictive: Categorical, labels: Tensor) -> float:
-    """Expected calibration error of the top label, 15 bins (lo, hi]."""
+    """Return the expected calibration error of the top label, in 15 bins (lo, hi]."""
     bins = reliability(predictive, labels)
     gap = (bins.accuracy - bins.confidence).abs()
     return (bins.count * gap).sum().item() / len(labels)
 
 
 def cc_ece(predictive: Categorical, labels: Tensor) -> float:
-    """Class-conditional ECE: Σ_c |D_c|/|D| · ECE(D_c), D_c the samples *predicted* to be c."""
+    """Return the class-conditional ECE: Σ_c |D_c|/|D| · ECE(D_c), with D_c the samples *predicted* as c."""
     return sum(count / len(labels) * value for count, value in _ece_by_predicted_class(predictive, labels))
 
 
 def cc_ece_uniform(predictive: Categorical, labels: Tensor) -> float:
-    """The authors' variant of CC-ECE: classes weigh 1/C each; a class never predicted counts 0."""
+    """Return the authors' variant of CC-ECE: each class weighs 1/C; a class that is never predicted counts 0."""
     num_classes = predictive.log_probs.shape[1]
     return sum(value for _, value in _ece_by_predicted_class(predictive, labels)) / num_classes
 
 
 def regression_nll(predictive: Gaussian, targets: Tensor) -> float:
-    """Mean negative log-likelihood of the collapsed Gaussian, without ½·log 2π."""
+    """Return the mean negative log-likelihood of the collapsed Gaussian, without ½·log 2π."""
     return gaussian_nll(predictive, targets).double().mean().item()
 
 
 def mse(predictive: Gaussian, targets: Tensor) -> float:
-    """Mean squared error of the predictive mean."""
+    """Return the mean squared error of the predictive mean."""
     return (predictive.mean - targets).double().square().mean().item()
 
 
@@ -86,7 +86,7 @@ def measure_all(predictive: Predictive, targets: Tensor) -> dict[str, float]:
 
 
 def predicted_class(predictive: Categorical) -> Tensor:
-    """The most probable class of each sample, (batch,)."""
+    """Return the most probable class of each sample, (batch,)."""
     return predictive.log_probs.argmax(dim=1)
 
 
@@ -106,7 +106,7 @@ class Reliability:
 
 
 def reliability(predictive: Categorical, labels: Tensor) -> Reliability:
-    """What a reliability diagram shows, in 15 bins (lo, hi]."""
+    """Return the bins of a reliability diagram, 15 bins (lo, hi]."""
     confidence = predictive.probs.max(dim=1).values.double().clamp(max=1.0)
     right = (predicted_class(predictive) == labels).double()
     return _bin(confidence, right)
@@ -125,7 +125,7 @@ def _bin(confidence: Tensor, right: Tensor) -> Reliability:
 
 
 def _ece_by_predicted_class(predictive: Categorical, labels: Tensor) -> list[tuple[int, float]]:
-    """(count, ECE) of the samples predicted to be each class that is predicted at all."""
+    """Return (count, ECE) of the samples of each predicted class."""
     predicted = predicted_class(predictive)
     return [
         (int(chosen.sum()), ece(Categorical(predictive.log_probs[chosen]), labels[chosen]))

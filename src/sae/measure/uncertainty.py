@@ -1,6 +1,6 @@
-"""What a predictive distribution does not know, how its members differ, and what that is good for.
+"""Uncertainty of predictive distributions: entropy, disagreement, diversity, selective prediction, detection.
 
-Per-sample numbers are tensors (batch,); the larger, the less certain. Summaries are floats.
+Uncertainties per sample are tensors (batch,); larger means less certain. Summaries are floats.
 """
 
 import math
@@ -17,11 +17,11 @@ INTERVAL_LEVELS = (0.5, 0.9, 0.95)
 
 @dataclass(frozen=True)
 class VarianceParts:
-    """A mixture's variance by where it comes from, (batch,) each; their sum is the variance.
+    """The two terms of a mixture's variance, (batch,) each; their sum is the variance.
 
     Attributes:
-        within: The mean of the member variances: what each member doubts.
-        between: The variance of the member means: how far they disagree.
+        within: The mean of the member variances: the uncertainty of each member.
+        between: The variance of the member means: their disagreement.
     """
 
     within: Tensor
@@ -33,7 +33,7 @@ class Diversity:
     """How differently the members of an ensemble predict, averaged over pairs of used members.
 
     Attributes:
-        disagreement: Share of samples on which two members name different classes; for
+        disagreement: Share of samples for which two members predict different classes; for
             regression the root mean squared distance of their means.
         kl: Mean Kullback–Leibler divergence of one member from another.
     """
@@ -44,7 +44,7 @@ class Diversity:
 
 @dataclass(frozen=True)
 class RiskCoverage:
-    """What happens to the error if the least certain samples are passed on.
+    """The error that remains if the least certain samples are deferred.
 
     Attributes:
         coverage: Share of samples kept, rising to 1.
@@ -61,21 +61,21 @@ class RiskCoverage:
 
 
 def entropy(predictive: Predictive) -> Tensor:
-    """Predictive entropy in nats, (batch,); differential entropy for a Gaussian."""
+    """Return the predictive entropy in nats, (batch,); the differential entropy for a Gaussian."""
     if isinstance(predictive, Gaussian):
         return 0.5 * (predictive.variance.log() + math.log(2 * math.pi * math.e))
     return _entropy(predictive.log_probs)
 
 
 def disagreement(task: Task, outputs: Tensor, weight: Tensor) -> Tensor:
-    """How far the members disagree about each sample, (batch,).
+    """Return how far the members disagree about each sample, (batch,).
 
     Classification: the mutual information between the prediction and the member, which is
     the entropy of the mixture minus the mean entropy of the members. Regression: the
     variance of the member means, in squared units of the data.
 
     Args:
-        task: Says what the outputs mean.
+        task: The task, which defines what the outputs mean.
         outputs: Raw member outputs, (batch, member, out).
         weight: Member weights, (member,), summing to 1.
     """
@@ -87,17 +87,17 @@ def disagreement(task: Task, outputs: Tensor, weight: Tensor) -> Tensor:
 
 
 def variance_parts(outputs: Tensor, weight: Tensor) -> VarianceParts:
-    """The law of total variance, term by term, of raw outputs (batch, member, 2)."""
+    """Return the terms of the law of total variance for raw outputs (batch, member, 2)."""
     member = as_gaussian(outputs)
     within = (weight * member.variance).sum(dim=1)
     return VarianceParts(within, mix_gaussians(member.mean, member.variance, weight).variance - within)
 
 
 def diversity(task: Task, outputs: Tensor, weight: Tensor) -> Diversity | None:
-    """How differently the used members predict; None where there is only one.
+    """Return how differently the used members predict, or None if there is only one.
 
     Args:
-        task: Says what the outputs mean.
+        task: The task, which defines what the outputs mean.
         outputs: Raw member outputs, (batch, member, out).
         weight: Member weights, (member,); members of weight 0 are left out.
     """
@@ -122,11 +122,11 @@ def diversity(task: Task, outputs: Tensor, weight: Tensor) -> Diversity | None:
 
 
 def risk_coverage(uncertainty: Tensor, loss: Tensor) -> RiskCoverage:
-    """The mean loss of the most certain samples, for every share of them.
+    """Return the mean loss of the most certain samples, for every share of them.
 
     Args:
-        uncertainty: (batch,); the largest are passed on first.
-        loss: What each sample costs if it is kept, (batch,): 0 or 1, or a squared error.
+        uncertainty: (batch,); samples with the largest are deferred first.
+        loss: The loss of each sample if it is kept, (batch,): 0 or 1, or a squared error.
     """
     kept = loss.double()[uncertainty.argsort(stable=True)]
     count = torch.arange(1, len(kept) + 1, dtype=torch.float64)
@@ -134,7 +134,7 @@ def risk_coverage(uncertainty: Tensor, loss: Tensor) -> RiskCoverage:
 
 
 def interval_metrics(predictive: Gaussian, targets: Tensor) -> dict[str, float]:
-    """Coverage and mean width of central intervals: `coverage_90` should be 0.9, and `width_90` small."""
+    """Return coverage and mean width of central intervals: `coverage_90` should be 0.9, `width_90` small."""
     measured = {}
     for level in INTERVAL_LEVELS:
         half = predictive.variance.sqrt() * math.sqrt(2) * torch.erfinv(torch.tensor(level)).item()
@@ -145,30 +145,30 @@ def interval_metrics(predictive: Gaussian, targets: Tensor) -> dict[str, float]:
 
 
 def auroc(inside: Tensor, outside: Tensor) -> float:
-    """The chance that a sample from outside is less certain than one from inside; ties count half."""
+    """Return the probability that a sample from outside is less certain than one from inside; ties count half."""
     scores = torch.cat([inside, outside]).double()
     _, rank_of, counts = scores.unique(return_inverse=True, return_counts=True)
-    mean_rank = counts.cumsum(0) - (counts - 1) / 2  # of all that share a score, from 1
+    mean_rank = counts.cumsum(0) - (counts - 1) / 2  # of all samples with the same score, from 1
     rank_sum = float(mean_rank[rank_of[len(inside) :]].sum())
     pairs = len(inside) * len(outside)
     return (rank_sum - len(outside) * (len(outside) + 1) / 2) / pairs
 
 
 def fpr95(inside: Tensor, outside: Tensor) -> float:
-    """Share of samples from inside that are flagged where 95 % of those from outside are."""
+    """Return the share of inside samples flagged at the threshold that flags 95 % of outside samples."""
     descending = outside.double().sort(descending=True).values
     threshold = descending[math.ceil(0.95 * len(outside)) - 1]
     return (inside.double() >= threshold).double().mean().item()
 
 
 def selection_loss(predictive: Predictive, targets: Tensor) -> Tensor:
-    """What keeping a sample costs: 1 for a wrong class, the squared error for regression; (batch,)."""
+    """Return the loss of keeping each sample, (batch,): 1 for a wrong class, the squared error for regression."""
     if isinstance(predictive, Categorical):
         return (predictive.log_probs.argmax(dim=1) != targets).double()
     return (predictive.mean - targets).double().square()
 
 
 def _entropy(log_probs: Tensor) -> Tensor:
-    """Σ −p log p over the last dimension; a probability of 0 adds nothing."""
+    """Return Σ −p log p over the last dimension; a probability of 0 adds nothing."""
     per_class: Tensor = torch.special.entr(log_probs.exp())
     return per_class.sum(dim=-1)

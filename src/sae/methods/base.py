@@ -1,15 +1,20 @@
-"""The contract of everything that can be trained and compared."""
+"""The interface of methods, and what methods without early exits share."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from sae.backbones import MemberNetwork
+from sae.backbones import MemberNetwork, PlainNetwork
 from sae.core.errors import ConfigError
 from sae.core.task import Task
+from sae.ensemble.network import repeat_sample
+
+Network = TypeVar("Network", bound=MemberNetwork)
 
 
 @dataclass(frozen=True)
@@ -19,7 +24,7 @@ class Batch:
     Attributes:
         inputs: (batch, *sample).
         targets: (batch,), class indices or standardised values.
-        stream: Which of the method's streams they come from; 0 for a method of one.
+        stream: The number of the method's stream that they come from; 0 if it has only one.
     """
 
     inputs: Tensor
@@ -29,7 +34,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Loss:
-    """What to minimise, and what to log beside it.
+    """The loss to minimise and the terms to log.
 
     Attributes:
         total: A scalar with a gradient.
@@ -42,7 +47,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Members:
-    """What each member of an ensemble says.
+    """The outputs and weights of the members of an ensemble.
 
     Attributes:
         outputs: Raw outputs, (batch, member, out).
@@ -58,8 +63,8 @@ class ParameterGroup:
     """Parameters that are clipped together.
 
     Attributes:
-        norm: What their gradient norm is called in the history; groups of one name are logged as their mean.
-        parameters: At least one; in no other group.
+        norm: The name of their gradient norm in the history; groups with the same name are logged as their mean.
+        parameters: At least one; no parameter is in two groups.
         decays: Whether weight decay applies.
     """
 
@@ -69,67 +74,67 @@ class ParameterGroup:
 
 
 class Method(nn.Module, ABC):
-    """A way to train a network, or several, into one predictive distribution.
+    """A way to train one or several networks that together give one predictive distribution.
 
-    Methods with exits can be read at any number of exits K′ up to their depth, because
-    learnt weights rank the exits; `max_exits=None` means the number they were trained for.
+    Methods with exits can be evaluated at any number of exits K′ up to their depth, because
+    learnt weights rank the exits; `eval_exits=None` means the trained number K.
 
     Attributes:
-        task: What the outputs mean.
-        max_exits: K, exits per input at prediction; 1 for methods without exits.
-        depth: D, stages of the backbone.
-        seed: The run's; of whatever is drawn at prediction.
-        progress: How far training has come, in [0, 1]; what predictions depend on while it lasts.
+        task: The task, which defines what the outputs mean.
+        exits: K, the exits per input as trained; 1 for methods without early exits.
+        depth: D, the number of stages of the backbone.
+        seed: The seed of the run, for whatever is drawn at prediction.
+        progress: The progress of training in [0, 1]; during training predictions depend on it.
     """
 
-    def __init__(self, task: Task, depth: int, max_exits: int = 1) -> None:
+    def __init__(self, task: Task, depth: int, exits: int = 1) -> None:
         super().__init__()
-        self.task, self.depth, self.max_exits = task, depth, max_exits
+        self.task, self.depth, self.exits = task, depth, exits
         self.seed, self.progress = 0, 1.0
 
     @property
     def smallest_batch(self) -> int:
-        """Fewer samples than this cannot be trained on: BatchNorm needs two positions."""
+        """The fewest samples of a training batch; BatchNorm needs two positions."""
         return 2
 
     @property
     def num_streams(self) -> int:
-        """How many times, and in how many independent orders, an epoch goes through the data."""
+        """The number of passes over the data in an epoch, each in an independent order."""
         return 1
 
     def stream_module(self, stream: int) -> nn.Module:
-        """What is trained on one of several streams; shares nothing with the others."""
-        assert self.num_streams == 1, f"a method of several streams must say what each trains, however: {stream=}"
+        """Return the module that is trained on one of several streams; streams share no parameters."""
+        assert self.num_streams == 1, f"a method with several streams must override stream_module, got {stream=}"
         return self
 
     @property
     def exit_choices(self) -> tuple[int, ...]:
         """The numbers of exits K′ at which this method can predict."""
-        return (self.max_exits,)
+        return (self.exits,)
 
     @abstractmethod
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """The loss of one step on a batch of one stream; `progress` runs from 0 at the first step to 1 at the last."""
+        """Return the loss of one step on a batch; `progress` goes from 0 at the first step to 1 at the last."""
 
     @abstractmethod
     def member_outputs(self, x: Tensor) -> Tensor:
-        """Raw outputs of all possible members, (batch, member, out), for samples (batch, *sample)."""
+        """Return the raw outputs of all possible members, (batch, member, out), for samples (batch, *sample)."""
 
     def shipped_outputs(self, x: Tensor) -> Tensor:
-        """What a shipped network must give for all possible members: `member_outputs` with nothing drawn anew."""
+        """Return `member_outputs` as a shipped network must compute them, without new random numbers."""
         return self.member_outputs(x)
 
     @abstractmethod
-    def member_weights(self, max_exits: int | None = None) -> Tensor:
-        """The weight of each of `member_outputs`, (member,), when each input keeps K′ exits."""
+    def member_weights(self, eval_exits: int | None = None) -> Tensor:
+        """Return the weight of each of `member_outputs`, (member,), when each input keeps K′ exits."""
 
     @abstractmethod
-    def active_counts(self, max_exits: int | None = None) -> tuple[int, ...]:
-        """How many inputs use each exit, shallowest first."""
+    def active_counts(self, eval_exits: int | None = None) -> tuple[int, ...]:
+        """Count the inputs that use each exit, shallowest first."""
 
     @abstractmethod
-    def pruned(self, max_exits: int | None = None) -> MemberNetwork:
-        """A new network that predicts what this method does at K′ exits, and holds nothing else."""
+    def pruned(self, eval_exits: int | None = None) -> MemberNetwork:
+        """Return a new network with only what this method needs to predict at K′ exits."""
 
     def pruned_to(self, active: Sequence[int]) -> MemberNetwork:
         """Return a new network in which `active[j]` inputs use exit j, whatever has been learnt."""
@@ -137,23 +142,76 @@ class Method(nn.Module, ABC):
             f"a method with exits must choose among them, {type(self).__name__} does not: {active=}"
         )
 
-    def resolve_exits(self, max_exits: int | None) -> int:
-        """K′, or the trained K if none is given; a number of exits that cannot be is refused."""
-        if max_exits is None:
-            return self.max_exits
-        if max_exits not in self.exit_choices:
+    def resolve_exits(self, eval_exits: int | None) -> int:
+        """Return K′, or the trained K if none is given; refuse a K′ that this method cannot use."""
+        if eval_exits is None:
+            return self.exits
+        if eval_exits not in self.exit_choices:
             first, last = self.exit_choices[0], self.exit_choices[-1]
-            raise ConfigError(f"the number of exits must be in [{first}, {last}] for this network, got {max_exits}")
-        return max_exits
+            raise ConfigError(f"the number of exits must be in [{first}, {last}] for this network, got {eval_exits}")
+        return eval_exits
 
     def predict_members(self, x: Tensor) -> Members:
-        """What each member says of samples (batch, *sample)."""
+        """Return the outputs and weights of the members for samples (batch, *sample)."""
         return Members(self.member_outputs(x), self.member_weights())
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        """All parameters, by what is clipped together."""
+        """Return all parameters, in groups that are clipped together."""
         return [ParameterGroup("grad_norm", list(self.parameters()))]
 
     def observables(self) -> dict[str, float]:
-        """Numbers that describe the method's present state, for the history of a run."""
+        """Return numbers that describe the current state of the method, for the history of a run."""
         return {}
+
+
+class SingleExitMethod(Method, Generic[Network]):
+    """A method without early exits: its members are the outputs of one network behind the last stage.
+
+    Attributes:
+        network: The network, which predicts for all members and has nothing to prune.
+    """
+
+    def __init__(self, task: Task, depth: int, network: Network) -> None:
+        super().__init__(task, depth)
+        self.network: Network = network
+
+    def member_outputs(self, x: Tensor) -> Tensor:
+        """Return one member for each output of the network."""
+        outputs: Tensor = self.network(x)
+        return outputs
+
+    def member_weights(self, eval_exits: int | None = None) -> Tensor:
+        """Return equal weights."""
+        self.resolve_exits(eval_exits)
+        return self.network.weights
+
+    def active_counts(self, eval_exits: int | None = None) -> tuple[int, ...]:
+        """Return 0 for every exit but the last."""
+        self.resolve_exits(eval_exits)
+        return (*[0] * (self.depth - 1), 1)
+
+    def pruned(self, eval_exits: int | None = None) -> Network:
+        """Return a copy of the network, in which nothing is to be pruned."""
+        self.resolve_exits(eval_exits)
+        return copy.deepcopy(self.network)
+
+
+class RepeatedNetwork(MemberNetwork):
+    """A network that takes each sample once for every member; all members weigh the same.
+
+    Its rows are ordered by sample, then member: row i belongs to member i mod M.
+    """
+
+    def __init__(self, network: PlainNetwork, num_members: int) -> None:
+        super().__init__(torch.full((num_members,), 1.0 / num_members))
+        self.network, self.num_members = network, num_members
+
+    def parts(self) -> dict[str, nn.Module]:
+        """Return the parts of the network."""
+        return self.network.parts()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (batch, *sample) → (batch, member, out)."""
+        rows = repeat_sample(x, self.num_members).flatten(0, 1)
+        outputs: Tensor = self.network(rows).unflatten(0, (-1, self.num_members))
+        return outputs

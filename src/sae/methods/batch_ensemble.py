@@ -1,4 +1,4 @@
-"""BatchEnsemble: members that share their weights but for a rank-1 factor in every layer."""
+"""BatchEnsemble: members that share all weights except rank-1 factors in every layer."""
 
 import copy
 from typing import Self
@@ -12,22 +12,20 @@ from sae.config.backbones import BackboneSettings
 from sae.config.methods import BatchEnsembleConfig
 from sae.core.predictive import member_nll
 from sae.core.task import DataSpec, Shape
-from sae.methods.base import Batch, Loss
-from sae.methods.repeated import RepeatedNetwork
-from sae.methods.single_exit import SingleExitMethod
+from sae.methods.base import Batch, Loss, RepeatedNetwork, SingleExitMethod
 
 FACTOR_STD = 0.01
-"""How far the rank-1 factors of the members are from 1, and from each other, at the start."""
+"""The standard deviation of the initial rank-1 factors around 1."""
 
 
 class RankOneLayer(nn.Module):
     """A Linear or convolution whose weight is W ∘ (s rᵀ) for each member: ((x ∘ r) W) ∘ s + b.
 
-    Row i of a batch belongs to member i mod M, so that any batch is dealt in shares that
-    differ by at most one.
+    Row i of a batch belongs to member i mod M, so that the members' shares of a batch differ by
+    at most one row.
 
     Args:
-        layer: Whose weight is shared, and whose bias each member starts from; is taken over.
+        layer: The layer whose weight is shared and whose bias each member starts from; it is modified.
         num_members: M.
     """
 
@@ -45,12 +43,12 @@ class RankOneLayer(nn.Module):
         self.layer = layer
 
     def forward(self, x: Tensor) -> Tensor:
-        """(row, in, …) → (row, out, …), or features last for a Linear."""
+        """Map (row, in, …) → (row, out, …), with features last for a Linear."""
         output: Tensor = self.layer(x * self._by_row(self.r, x)) * self._by_row(self.s, x)
         return output if self.bias is None else output + self._by_row(self.bias, x)
 
     def _by_row(self, values: Tensor, x: Tensor) -> Tensor:
-        """(member, feature) → (row, feature), with dimensions of 1 where `x` has positions."""
+        """Map (member, feature) → (row, feature), with dimensions of 1 where `x` has positions."""
         num_members, num_rows = len(values), len(x)
         dealt = values.repeat(-(-num_rows // num_members), 1)[:num_rows]
         positions = [1] * (x.dim() - 2)
@@ -58,9 +56,9 @@ class RankOneLayer(nn.Module):
 
 
 class MemberwiseRankOneLayer(nn.Module):
-    """A `RankOneLayer` for whole sets of members: rows are ordered by sample, then member, and none is left over.
+    """A `RankOneLayer` for batches that hold every sample once for each member, ordered by sample, then member.
 
-    The factors meet the rows by broadcasting, where a batch of any size needs them repeated.
+    The factors are broadcast to the rows; `RankOneLayer` has to repeat them for batches of any size.
     """
 
     def __init__(self, source: RankOneLayer) -> None:
@@ -70,18 +68,18 @@ class MemberwiseRankOneLayer(nn.Module):
         self.r, self.s, self.bias = copied.r, copied.s, copied.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """(row, in, …) → (row, out, …), or features last for a Linear."""
+        """Map (row, in, …) → (row, out, …), with features last for a Linear."""
         rows = self._by_member(x) * self._aligned(self.r, x)
         outputs = self._by_member(self.layer(rows.flatten(0, 1))) * self._aligned(self.s, x)
         return (outputs if self.bias is None else outputs + self._aligned(self.bias, x)).flatten(0, 1)
 
     def _by_member(self, x: Tensor) -> Tensor:
-        """(row, …) → (batch, member, …)."""
+        """Map (row, …) → (batch, member, …)."""
         by_member: Tensor = x.unflatten(0, (-1, len(self.r)))
         return by_member
 
     def _aligned(self, values: Tensor, x: Tensor) -> Tensor:
-        """(member, feature), with dimensions of 1 where `x` has positions."""
+        """Return `values`, (member, feature), with dimensions of 1 where `x` has positions."""
         positions = [1] * (x.dim() - 2)
         shape = [*positions, -1] if self.features_last else [-1, *positions]
         return values.view(len(values), *shape)
@@ -91,7 +89,7 @@ class FactoredNetwork(RepeatedNetwork):
     """A network whose members differ in the rank-1 factors of its layers."""
 
     def folded(self, shape: Shape) -> Self:
-        """The same, still in rank-1 form: M times smaller than the members written out."""
+        """Return a copy that is still in rank-1 form, M times smaller than separate members."""
         del shape
         names = [name for name, module in self.named_modules() if isinstance(module, RankOneLayer)]
 
@@ -103,7 +101,7 @@ class FactoredNetwork(RepeatedNetwork):
 
 
 def with_rank_one_factors(network: PlainNetwork, num_members: int) -> PlainNetwork:
-    """A copy of the network with a `RankOneLayer` for every Linear and convolution."""
+    """Return a copy of the network with a `RankOneLayer` for every Linear and convolution."""
 
     def replace(layer: nn.Module) -> RankOneLayer:
         assert isinstance(layer, WeightLayer)
@@ -122,7 +120,7 @@ class BatchEnsemble(SingleExitMethod[FactoredNetwork]):
         self.settings = settings
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Plain negative log-likelihood; each sample is seen by one member, and all are seen."""
+        """Return the mean negative log-likelihood; each sample is seen by exactly one member."""
         del progress, generator
         outputs = self.network.network(batch.inputs)
         return Loss(member_nll(self.task, outputs, batch.targets).mean())

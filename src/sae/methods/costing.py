@@ -1,4 +1,4 @@
-"""What a configuration costs, without training it."""
+"""The cost of a configuration, without training it."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -22,15 +22,15 @@ def cost_of(
     num_outputs: int,
     active: Sequence[int] | None = None,
 ) -> Cost:
-    """Parameters and FLOPs per sample of the pruned network, as the paper counts them.
+    """Return parameters and FLOPs per sample of the pruned network, as the paper counts them.
 
     Args:
-        method: What is trained.
-        backbone: The network it is trained on.
-        shape: One sample.
-        num_outputs: Classes, or 2 for a mean and a log-variance.
-        active: How many inputs use each exit; by default all N at the last K. Which exits a
-            trained network uses is learnt, so that before training this is an assumption.
+        method: The settings of the method.
+        backbone: The settings of the backbone.
+        shape: The shape of one sample.
+        num_outputs: The number of classes, or 2 for a mean and a log-variance.
+        active: How many inputs use each exit; by default all N use the last K. Which exits a
+            trained network uses is learnt, so before training this is an assumption.
     """
     return measure_cost(_pruned_network(method, backbone, shape, num_outputs, active), shape)
 
@@ -42,7 +42,7 @@ def shipped_cost_of(
     num_outputs: int,
     active: Sequence[int] | None = None,
 ) -> Cost:
-    """Parameters and FLOPs per sample of the network that is exported; arguments as of `cost_of`."""
+    """Return parameters and FLOPs per sample of the exported network; the arguments are those of `cost_of`."""
     return measure_shipped_cost(_pruned_network(method, backbone, shape, num_outputs, active), shape)
 
 
@@ -55,16 +55,23 @@ def _pruned_network(
         unused = backbone.depth - method.trained_exits
         return built.pruned_to(active or [0] * unused + [method.num_inputs] * method.trained_exits)
     if active is not None:
-        raise ConfigError(f"--active must be left out for {method.name}, which has one exit, the last")
+        raise ConfigError(
+            f"--active needs a method with early exits, but {method.name} has one exit, the last: drop it"
+        )
     return built.pruned()
 
 
 def cost_bounds(config: NetworkConfig, spec: DataSpec, *, shipped: bool = False) -> Cost:
-    """The least that a configuration may cost, known before it is trained; `shipped`, of the exported network.
+    """Return lower bounds of the cost of a configuration, which are known before it is trained.
 
-    Which exits an SAE will use is learnt, and it may be evaluated at fewer than it was trained
-    for: the cheapest outcome is that all inputs use one exit, the cheapest. Parameters and
-    FLOPs are bounded apart, for another exit may have the fewest of each.
+    Which exits an SAE uses is learnt, and it may be evaluated at fewer exits than it was trained
+    with: in the cheapest case all inputs use the one cheapest exit. Parameters and FLOPs have
+    separate bounds, because the exit with the fewest parameters may not have the fewest FLOPs.
+
+    Args:
+        config: The method and the backbone.
+        spec: The shape of a sample and the task.
+        shipped: Whether to count the exported network instead of the pruned one.
     """
     return _bounds(config.method.cheapest(), config.backbone, spec.shape, spec.task.num_outputs, shipped)
 

@@ -1,4 +1,4 @@
-"""Independent networks whose probabilities are averaged; one of them is the standard network."""
+"""Deep ensembles: independent networks whose predictions are averaged; an ensemble of one is the standard network."""
 
 from collections.abc import Iterable
 
@@ -10,12 +10,11 @@ from sae.config.backbones import BackboneSettings
 from sae.config.methods import EnsembleConfig, StandardConfig
 from sae.core.predictive import member_nll
 from sae.core.task import DataSpec
-from sae.methods.base import Batch, Loss, ParameterGroup
-from sae.methods.single_exit import SingleExitMethod
+from sae.methods.base import Batch, Loss, ParameterGroup, SingleExitMethod
 
 
 class NetworkList(MemberNetwork):
-    """Plain networks side by side, each a member of equal weight."""
+    """Plain networks that are members of equal weight."""
 
     def __init__(self, networks: Iterable[PlainNetwork]) -> None:
         members = nn.ModuleList(networks)
@@ -23,23 +22,23 @@ class NetworkList(MemberNetwork):
         self.members = members
 
     def parts(self) -> dict[str, nn.Module]:
-        """The parts of the one network, or each network as a whole."""
+        """Return the parts of a single network, or each of several networks as a whole."""
         if len(self.members) == 1 and isinstance(self.members[0], PlainNetwork):
             return self.members[0].parts()
         return {f"member_{number}": member for number, member in enumerate(self.members, start=1)}
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, *sample) → (batch, member, out)."""
+        """Map (batch, *sample) → (batch, member, out)."""
         return torch.stack([member(x) for member in self.members], dim=1)
 
 
 class DeepEnsemble(SingleExitMethod[NetworkList]):
-    """Networks that share nothing; a member is a network, and an ensemble of one is `standard`.
+    """An ensemble of networks that share nothing; an ensemble of one is `standard`.
 
-    Weights are drawn one network after the other and each has a stream of batches of its own, so
-    that a member is the same in ensembles of any size, and the same as a network trained alone.
-    They are trained in a loop, or in several processes (`training.parallel`); one call for all (vmap)
-    is never faster, see docs/benchmarks.md.
+    Weights are drawn one network after the other, and each network has its own stream of batches.
+    A member is therefore the same in ensembles of any size, and the same as a network trained alone.
+    The networks are trained in a loop, or in several processes (`training.parallel`); one call for
+    all of them (vmap) is never faster, see docs/benchmarks.md.
     """
 
     def __init__(self, settings: StandardConfig | EnsembleConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
@@ -51,19 +50,19 @@ class DeepEnsemble(SingleExitMethod[NetworkList]):
 
     @property
     def num_streams(self) -> int:
-        """One for each member."""
+        """One stream for each member."""
         return len(self.network.members)
 
     def stream_module(self, stream: int) -> nn.Module:
-        """The member of this number."""
+        """Return the member with this number."""
         return self.network.members[stream]
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Plain negative log-likelihood of the member whose stream this is; takes neither schedules nor noise."""
+        """Return the mean negative log-likelihood of the member that this stream belongs to."""
         del progress, generator
         outputs = self.network.members[batch.stream](batch.inputs)  # (batch, out)
         return Loss(member_nll(self.task, outputs, batch.targets).mean())
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        """Each network apart: how far one is clipped does not depend on another."""
+        """Return one group per network, so that networks are clipped independently."""
         return [ParameterGroup("grad_norm", list(network.parameters())) for network in self.network.members]

@@ -1,4 +1,4 @@
-"""MC dropout: dropout that stays on at prediction, and an ensemble of what it lets through."""
+"""MC dropout: dropout that stays on at prediction; each draw of the masks is a member."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -16,21 +16,19 @@ from sae.config.methods import McDropoutConfig
 from sae.core.predictive import member_nll
 from sae.core.seeds import derive_seed
 from sae.core.task import DataSpec, Shape
-from sae.methods.base import Batch, Loss
-from sae.methods.repeated import RepeatedNetwork
-from sae.methods.single_exit import SingleExitMethod
+from sae.methods.base import Batch, Loss, RepeatedNetwork, SingleExitMethod
 
 
 class MaskSource:
-    """Where all dropout layers of a network draw from.
+    """The source of random numbers for all dropout layers of a network.
 
-    At prediction each layer draws from a generator of its own that starts over with every
-    pass, seeded by the run's seed and the layer. Rows are drawn in order, so that the masks
-    of a sample depend on its place in the batch, and not on how many samples come after it.
+    At prediction each layer has its own generator, seeded by the run's seed and the layer, which
+    starts again in every pass. Rows are drawn in order, so the masks of a sample depend on its
+    place in the batch, and not on how many samples come after it.
     In training all layers draw from the generator of the step.
 
     Attributes:
-        seed: The run's.
+        seed: The seed of the run.
     """
 
     def __init__(self) -> None:
@@ -38,14 +36,14 @@ class MaskSource:
         self._generator: torch.Generator | None = None
 
     def generator(self, layer: int) -> torch.Generator:
-        """What the layer of this number draws from now."""
+        """Return the generator that the layer with this number draws from now."""
         if self._generator is not None:
             return self._generator
         return torch.Generator().manual_seed(derive_seed(self.seed, "masks", layer))
 
     @contextmanager
     def drawing_from(self, generator: torch.Generator) -> Iterator[None]:
-        """Let every layer draw from this generator for a while."""
+        """Let every layer draw from this generator within the context."""
         self._generator = generator
         try:
             yield
@@ -54,19 +52,19 @@ class MaskSource:
 
 
 class Mask(nn.Module):
-    """Draws what a dropout multiplies by: 0 with probability `rate`, otherwise 1 / (1 − rate).
+    """The factors of a dropout: 0 with probability `rate`, otherwise 1 / (1 − rate).
 
-    A rate of 1 gives zeros. Drawn on the CPU, so that a seed means the same on every device.
+    A rate of 1 gives zeros. Masks are drawn on the CPU, so that a seed gives the same masks on every device.
     """
 
-    is_free_of_cost = True  # like the paper's accounting, ours counts the product alone
+    is_free_of_cost = True  # like the paper, we count only the product
 
     def __init__(self, rate: float, source: MaskSource, layer: int) -> None:
         super().__init__()
         self.keep, self.source, self.layer = 1.0 - rate, source, layer
 
     def forward(self, x: Tensor) -> Tensor:
-        """Shaped like `x`; maps are drawn channels last, as they are laid out."""
+        """Draw a mask shaped like `x`; maps are drawn channels last, like their memory layout."""
         axes = (0, *range(2, x.dim()), 1) if x.dim() == 4 else tuple(range(x.dim()))
         shape = [x.shape[axis] for axis in axes]
         drawn = torch.rand(shape, generator=self.source.generator(self.layer), device="cpu") < self.keep
@@ -82,16 +80,16 @@ class Dropout(nn.Module):
         self.mask = Mask(rate, source, layer)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, …) → (batch, …)."""
+        """Map (batch, …) → (batch, …)."""
         mask: Tensor = self.mask(x)
         return x * mask
 
 
 class FixedMask(nn.Module):
-    """One drawn mask for each member, the same for every sample: what a graph without random numbers can hold.
+    """One fixed mask for each member, the same for every sample, for graphs without random numbers.
 
     Args:
-        mask: (member, …), as `Mask` draws it for one sample.
+        mask: The masks that `Mask` draws for one sample, (member, …).
     """
 
     mask: Tensor
@@ -101,16 +99,16 @@ class FixedMask(nn.Module):
         self.register_buffer("mask", mask)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rows ordered by sample, then member, (row, …) → (row, …)."""
+        """Map (row, …) → (row, …), with rows ordered by sample, then member."""
         rows: Tensor = x.unflatten(0, (-1, len(self.mask))) * self.mask
         return rows.flatten(0, 1)
 
 
 class DrawnNetwork(RepeatedNetwork):
-    """A network whose members differ in what its dropouts draw."""
+    """A network whose members differ in their dropout masks."""
 
     def folded(self, shape: Shape) -> Self:
-        """The same with fixed masks: those of a sample that is the first of its batch, and so of one alone."""
+        """Return a copy with fixed masks: those of a sample that is alone or first in its batch."""
         names = [name for name, module in self.named_modules() if isinstance(module, Dropout)]
         drawn: dict[str, Tensor] = {}
 
@@ -130,11 +128,11 @@ class DrawnNetwork(RepeatedNetwork):
 
 
 def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> PlainNetwork:
-    """A copy of the network with dropout in its places.
+    """Return a copy of the network with dropout layers added.
 
-    A vision transformer has them behind the positions, the attention and both linear layers
+    A vision transformer gets them behind the positions, the attention and both linear layers
     of each MLP (the first: behind its activation), and before the head; any other network
-    before every Linear and convolution but the first.
+    before every Linear and convolution except the first.
     """
     before, after = dropout_places(network)
     dropouts = (Dropout(rate, source, number) for number in itertools.count())
@@ -149,7 +147,7 @@ def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> Plai
 
 
 def dropout_places(network: PlainNetwork) -> tuple[list[str], list[str]]:
-    """The names of modules that get a dropout before them, and after them."""
+    """Return the names of the modules that get a dropout before them, and of those that get one after them."""
     layers = weight_layers(network)
     named = dict(network.named_modules())
     blocks = [name for name, module in named.items() if isinstance(module, EncoderLayer)]
@@ -162,7 +160,7 @@ def dropout_places(network: PlainNetwork) -> tuple[list[str], list[str]]:
 
 
 class McDropout(SingleExitMethod[DrawnNetwork]):
-    """A member is one draw of all masks."""
+    """MC dropout; a member is one draw of all masks."""
 
     def __init__(self, settings: McDropoutConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
         plain = PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
@@ -172,22 +170,22 @@ class McDropout(SingleExitMethod[DrawnNetwork]):
         self.settings, self.source = settings, source
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Plain negative log-likelihood under one draw for each sample, from the step's generator."""
+        """Return the mean negative log-likelihood, with one draw of the masks for each sample."""
         del progress
         with self.source.drawing_from(generator):
             outputs = self.network.network(batch.inputs)
         return Loss(member_nll(self.task, outputs, batch.targets).mean())
 
     def member_outputs(self, x: Tensor) -> Tensor:
-        """One member for each draw, from the run's seed."""
+        """Return one member for each draw; draws follow from the seed of the run."""
         self.source.seed = self.seed
         return super().member_outputs(x)
 
     def shipped_outputs(self, x: Tensor) -> Tensor:
-        """Every sample alone, so that each meets the masks of the first in a batch."""
+        """Return the outputs of every sample alone, with the masks of the first sample of a batch."""
         return torch.cat([self.member_outputs(sample) for sample in x.split(1)])
 
-    def pruned(self, max_exits: int | None = None) -> DrawnNetwork:
-        """A copy that draws what the method draws."""
+    def pruned(self, eval_exits: int | None = None) -> DrawnNetwork:
+        """Return a copy of the network that draws the same masks as the method."""
         self.source.seed = self.seed
-        return super().pruned(max_exits)
+        return super().pruned(eval_exits)

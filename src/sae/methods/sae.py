@@ -1,6 +1,7 @@
-"""Single architecture ensemble: N inputs, an exit at every depth, and a learnt choice of K of them."""
+"""Single architecture ensemble (SAE): N inputs, an exit at every depth, and K learnt exits per input."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,46 +12,50 @@ from sae.config.methods import SaeConfig
 from sae.core.errors import ConfigError
 from sae.core.task import DataSpec
 from sae.ensemble.exit_distribution import ExitDistribution
-from sae.ensemble.mixer import mix_indices
 from sae.ensemble.network import MultiExitNetwork, repeat_sample
-from sae.ensemble.objective import exit_nll, negative_elbo
 from sae.ensemble.pruning import PrunedNetwork, active_counts
+from sae.ensemble.training import exit_nll, mix_indices, negative_elbo
 from sae.methods.base import Batch, Loss, Method, ParameterGroup
+
+LOGITS, STORED_LOGITS = "exit_distribution.logits", "exits.logits"
+"""The name of the exit logits in the method, and their name in files of weights."""
 
 
 class Sae(Method):
-    """A member is a pair (input, exit) that weighs θ*/N; members are ordered by input, then exit."""
+    """SAE; a member is a pair (input, exit) of weight θ*/N, ordered by input, then exit."""
 
     def __init__(self, settings: SaeConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
         settings.check(backbone)
         super().__init__(spec.task, backbone.depth, settings.exits)
         self.settings = settings
-        stages = build_backbone(backbone, spec.shape, settings.inputs)
-        self.network = MultiExitNetwork(stages, settings.inputs, spec.task.num_outputs)
-        self.exits = ExitDistribution(settings.inputs, backbone.depth)
+        built = build_backbone(backbone, spec.shape, settings.inputs)
+        self.network = MultiExitNetwork(built, settings.inputs, spec.task.num_outputs)
+        self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth)
+        self.register_state_dict_post_hook(_to_stored_name)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_from_stored_name)  # type: ignore[no-untyped-call]
 
     @property
     def repetition(self) -> int:
-        """R; 1 for one input, where repeating a batch changes no gradient."""
+        """R, the batch repetition; 1 for one input, because repeating would not change the gradient."""
         return 1 if self.settings.inputs == 1 else self.settings.batch_repetition
 
     @property
     def smallest_batch(self) -> int:
-        """A batch of one is enough where it is repeated."""
+        """The fewest samples of a training batch; one is enough if it is repeated."""
         return 2 if self.repetition == 1 else 1
 
     @property
     def exit_choices(self) -> tuple[int, ...]:
-        """K is free: every number of exits up to the depth."""
+        """The numbers of exits K′ at which this method can predict: all up to the depth."""
         return tuple(range(1, self.depth + 1))
 
     @property
     def temperature(self) -> float:
-        """T at the present progress."""
+        """T at the current progress."""
         return self.settings.temperature.at(self.progress)
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """The negative ELBO of one mixed batch, with one relaxed top-K sample of exit weights."""
+        """Return the negative ELBO of one mixed batch, with one relaxed top-K sample of exit weights."""
         self.progress = progress
         index = mix_indices(
             len(batch.targets),
@@ -63,33 +68,35 @@ class Sae(Method):
         inputs = batch.inputs.index_select(0, index.flatten()).unflatten(0, index.shape)
         outputs = self.network(inputs)  # (position, input, exit, out)
         nll = exit_nll(self.task, outputs, batch.targets[index])
-        weights = self.exits.sample(self.max_exits, self.temperature, generator)
-        elbo = negative_elbo(nll, weights, self.exits, self.temperature, self.settings.kl_weight.at(progress))
+        weights = self.exit_distribution.sample(self.exits, self.temperature, generator)
+        elbo = negative_elbo(
+            nll, weights, self.exit_distribution, self.temperature, self.settings.kl_weight.at(progress)
+        )
         return Loss(elbo.loss, {"data_fit": elbo.data_fit, "kl": elbo.kl})
 
     def member_outputs(self, x: Tensor) -> Tensor:
-        """All N·D members."""
+        """Return the outputs of all N·D members."""
         outputs: Tensor = self.network(repeat_sample(x, self.settings.inputs))
         return outputs.flatten(1, 2)
 
-    def exit_weights(self, max_exits: int | None = None) -> Tensor:
-        """θ*, (input, exit)."""
-        return self.exits.weights(self.resolve_exits(max_exits), self.temperature)
+    def exit_weights(self, eval_exits: int | None = None) -> Tensor:
+        """Return θ*, (input, exit)."""
+        return self.exit_distribution.weights(self.resolve_exits(eval_exits), self.temperature)
 
-    def member_weights(self, max_exits: int | None = None) -> Tensor:
-        """θ*/N, (input·exit,)."""
-        return self.exit_weights(max_exits).flatten() / self.settings.inputs
+    def member_weights(self, eval_exits: int | None = None) -> Tensor:
+        """Return θ*/N, (input·exit,)."""
+        return self.exit_weights(eval_exits).flatten() / self.settings.inputs
 
-    def active_counts(self, max_exits: int | None = None) -> tuple[int, ...]:
-        """How many inputs use each exit."""
-        return active_counts(self.exit_weights(max_exits))
+    def active_counts(self, eval_exits: int | None = None) -> tuple[int, ...]:
+        """Count the inputs that use each exit, shallowest first."""
+        return active_counts(self.exit_weights(eval_exits))
 
-    def pruned(self, max_exits: int | None = None) -> PrunedNetwork:
-        """A new network with the used exits, head rows and stages only."""
-        return PrunedNetwork(self.network, self.exit_weights(max_exits))
+    def pruned(self, eval_exits: int | None = None) -> PrunedNetwork:
+        """Return a new network with only the used exits, head rows and stages."""
+        return PrunedNetwork(self.network, self.exit_weights(eval_exits))
 
     def pruned_to(self, active: Sequence[int]) -> PrunedNetwork:
-        """A new network in which the first `active[j]` inputs use exit j, whatever has been learnt."""
+        """Return a new network in which the first `active[j]` inputs use exit j, instead of the learnt choice."""
         num_inputs = self.settings.inputs
         if len(active) != self.depth or not all(0 <= count <= num_inputs for count in active) or not any(active):
             raise ConfigError(
@@ -100,19 +107,30 @@ class Sae(Method):
         return PrunedNetwork(self.network, used.float())
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        """Weights, and apart from them the logits of the exit distribution, which are not decayed."""
+        """Return two groups: the weights, and the exit logits, which do not decay."""
         return [
             ParameterGroup("grad_norm", list(self.network.parameters())),
-            ParameterGroup("logit_grad_norm", [self.exits.logits], decays=False),
+            ParameterGroup("logit_grad_norm", [self.exit_distribution.logits], decays=False),
         ]
 
     def observables(self) -> dict[str, float]:
-        """The schedules' present values and θ by input and exit."""
+        """Return the current values of the schedules, and θ by input and exit."""
         settings, progress = self.settings, self.progress
-        theta = self.exits.probs(self.temperature).tolist()
+        theta = self.exit_distribution.probs(self.temperature).tolist()
         return {
             "temperature": self.temperature,
             "kl_weight": settings.kl_weight.at(progress),
             "repeat_fraction": settings.repeat_fraction.at(progress),
             **{f"theta_{i}_{j}": value for i, row in enumerate(theta) for j, value in enumerate(row)},
         }
+
+
+def _to_stored_name(_module: Sae, state: dict[str, Any], prefix: str, _metadata: dict[str, Any]) -> None:
+    """Give the exit logits of a state dict the name that files of weights use."""
+    state[prefix + STORED_LOGITS] = state.pop(prefix + LOGITS)
+
+
+def _from_stored_name(_module: Sae, state: dict[str, Any], prefix: str, *_: object) -> None:
+    """Undo `_to_stored_name` before a state dict is loaded."""
+    if prefix + STORED_LOGITS in state:
+        state[prefix + LOGITS] = state.pop(prefix + STORED_LOGITS)

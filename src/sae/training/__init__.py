@@ -1,1 +1,1 @@
-"""From a config to a record: the loop, the evaluation, and what joins them."""
+"""Training and evaluation: from a config to a run folder, and back to a network."""

@@ -1,4 +1,4 @@
-"""The state of a run on disk: safetensors for arrays, JSON in its header for the rest."""
+"""Weights and checkpoints on disk: safetensors for arrays, with JSON in the header for the rest."""
 
 import json
 
@@ -33,7 +33,7 @@ def load_first_streams(record: RunRecord, method: Method) -> None:
 
 
 def save_checkpoint(record: RunRecord, trainer: Trainer, progress: Progress) -> None:
-    """Write all that the next epoch depends on, in one file, so that it is whole or not there."""
+    """Write everything that the next epoch depends on into one file, so that it is never half written."""
     arrays = {f"method.{name}": array for name, array in _to_arrays(trainer.method.state_dict()).items()}
     for index, state in trainer.optimizer.state_dict()["state"].items():
         arrays |= {f"optimizer.{index}.{name}": array for name, array in _to_arrays(state).items()}
@@ -47,13 +47,13 @@ def save_checkpoint(record: RunRecord, trainer: Trainer, progress: Progress) -> 
 
 
 def load_checkpoint(record: RunRecord, trainer: Trainer) -> Progress:
-    """Bring a trainer to where the last checkpoint left off; a fresh start where there is none."""
+    """Restore a trainer from the last checkpoint and return its progress; start fresh if there is none."""
     path = record.path / record.CHECKPOINT
     if not path.exists():
         return Progress()
     arrays, metadata = record.read_arrays(record.CHECKPOINT)
     if "progress" not in metadata:
-        raise RecordError(f"{path} is no checkpoint of ours: delete it or train again with --force")
+        raise RecordError(f"{path} is not a checkpoint of sae: delete it or train again with --force")
     header = json.loads(metadata["progress"])
     _load_state(trainer.method, _below(arrays, "method."), str(path))
     state: dict[int, dict[str, Tensor]] = {}
@@ -74,7 +74,7 @@ def _below(arrays: Arrays, prefix: str) -> Arrays:
 
 
 def _load_state(model: nn.Module, arrays: Arrays, where: str) -> None:
-    """Load weights after checking that they are those of this network."""
+    """Load weights after checking that their names and shapes fit this network."""
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     given = {name: array.shape for name, array in arrays.items()}
     for name in [*expected, *given]:

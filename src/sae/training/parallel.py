@@ -1,8 +1,8 @@
-"""Members of an ensemble trained in several processes: on two cores in little more than half the time.
+"""Training of ensemble members in several processes: on two cores in little more than half the time.
 
-Members share nothing, so that who trains which changes no number. Each worker trains its
-members for an epoch and hands their weights and optimiser state back; the parent then holds
-what it would hold had it trained them itself, validates, and writes its checkpoint.
+Members share nothing, so the distribution over workers changes no number. Each worker trains its
+members for an epoch and returns their weights and optimiser state. The parent then has the same
+state as if it had trained them itself, validates, and writes its checkpoint.
 """
 
 import multiprocessing
@@ -20,16 +20,15 @@ from sae.core.errors import SaeError
 from sae.data.catalogue import load
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
-from sae.training.memory import keep_freed_memory
-from sae.training.trainer import Trainer, mean_of
+from sae.training.trainer import Trainer, keep_freed_memory, mean_of
 
 
 @contextmanager
 def training(method: Method, dataset: Dataset, config: RunConfig, processes: int) -> Iterator[Trainer]:
-    """A trainer that uses several processes where that helps and changes no number.
+    """Provide a trainer that uses several processes where that helps; the number of processes changes no result.
 
-    Only independent streams can be trained apart, and only where they share nothing else:
-    float16 has one loss scale for all, and a GPU is one.
+    Only independent streams can be trained in parallel, and only if they share nothing else:
+    with float16 they share a loss scale, and on a GPU the device.
     """
     can_split = config.train.device == "cpu" and config.train.precision != "float16"
     count = min(processes, method.num_streams) if can_split else 1
@@ -44,7 +43,7 @@ def training(method: Method, dataset: Dataset, config: RunConfig, processes: int
 
 
 class ParallelTrainer(Trainer):
-    """Trains the streams of a method in worker processes."""
+    """A trainer that trains the streams of a method in worker processes."""
 
     def __init__(self, method: Method, dataset: Dataset, config: RunConfig, processes: int) -> None:
         super().__init__(method, dataset, config)
@@ -52,7 +51,7 @@ class ParallelTrainer(Trainer):
         self.workers: list[tuple[BaseProcess, Connection]] = []
 
     def train_rows(self, epoch: int, on_step: Callable[[], None] = lambda: None) -> tuple[list[str], list[Tensor]]:
-        """What is logged of every step, as a mean over streams, after all of them went through the data."""
+        """Train one epoch in the workers; return the names and, for every step, the logged means over streams."""
         if not self.workers:
             self._start()
         for process, connection in self.workers:
@@ -85,13 +84,13 @@ class ParallelTrainer(Trainer):
         self.workers = []
 
     def _start(self) -> None:
-        """Workers begin where this trainer is: at the start, or at a checkpoint."""
+        """Start the workers from the state of this trainer, which may be that of a checkpoint."""
         context = multiprocessing.get_context("spawn")
         for share in self.shares:
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(theirs, self.config, share), daemon=True)
             process.start()
-            theirs.close()  # so that the end of the worker is the end of the pipe
+            theirs.close()  # so that the pipe ends with the worker
             self.workers.append((process, ours))
             with _noticing_its_end(process):
                 ours.send({stream: stream_state(self, stream) for stream in share})
@@ -99,19 +98,19 @@ class ParallelTrainer(Trainer):
 
 @contextmanager
 def _noticing_its_end(process: BaseProcess) -> Iterator[None]:
-    """Say it in our words if a worker is gone."""
+    """Turn the end of a worker into an error that users understand."""
     try:
         yield
     except (EOFError, OSError):
         process.join()
         raise SaeError(
-            f"a process that trained members of the ensemble ended with code {process.exitcode}; "
-            f"the same command continues from the last finished epoch"
+            f"a process that trained members of the ensemble ended with code {process.exitcode}: "
+            f"run the same command again to continue from the last finished epoch"
         ) from None
 
 
 def stream_state(trainer: Trainer, stream: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Weights and optimiser state of one stream, as arrays."""
+    """Return the weights and the optimiser state of one stream, as arrays."""
     module, flat = trainer.method.stream_module(stream), trainer.group_of(stream).parameter
     states = (module.state_dict(), trainer.optimizer.state.get(flat, {}))
     weights, moments = ({name: tensor.numpy(force=True) for name, tensor in state.items()} for state in states)
@@ -119,14 +118,14 @@ def stream_state(trainer: Trainer, stream: int) -> tuple[dict[str, Any], dict[st
 
 
 def load_stream(trainer: Trainer, stream: int, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """Put one stream where another trainer left it."""
+    """Load the state of one stream from another trainer."""
     weights, moments = ({name: torch.from_numpy(array) for name, array in part.items()} for part in state)
     trainer.method.stream_module(stream).load_state_dict(weights)
     trainer.optimizer.state[trainer.group_of(stream).parameter] = moments
 
 
 def _work(connection: Connection, config: RunConfig, share: tuple[int, ...]) -> None:
-    """Train some streams, an epoch at a time, until the parent goes away."""
+    """Train some streams, an epoch at a time, until the parent ends."""
     try:
         torch.set_num_threads(config.train.threads)
         keep_freed_memory()

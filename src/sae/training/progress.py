@@ -1,4 +1,4 @@
-"""Progress with time left on a terminal; nothing where nobody looks."""
+"""Progress bars with the time left, for terminals only."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,31 +9,31 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class ProgressDisplay(Protocol):
-    """Something that can show how many steps of a run are done."""
+    """A display of how many steps of a run are done."""
 
     def steps(self, name: str, total: int, done: int) -> AbstractContextManager[Callable[[], None]]:
-        """Show progress for a while; the context gives a function to be called after every step."""
+        """Show progress within the context, which gives a function to call after every step."""
 
 
 class Silent:
-    """Shows nothing."""
+    """A display that shows nothing."""
 
     @contextmanager
     def steps(self, name: str, total: int, done: int) -> Iterator[Callable[[], None]]:
-        """A counter that does not count."""
+        """Give a function that does nothing."""
         del name, total, done
         yield lambda: None
 
 
 class Bar:
-    """A bar with time left on standard error; nothing if that is not a terminal."""
+    """A bar with the time left on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
 
     @contextmanager
     def steps(self, name: str, total: int, done: int) -> Iterator[Callable[[], None]]:
-        """A bar that lives as long as the context."""
+        """Show a bar within the context."""
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),

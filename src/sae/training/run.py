@@ -1,5 +1,6 @@
-"""The only assembler: from a config to a record, and from a record back to a network."""
+"""Runs: train a config into a run folder, and evaluate or restore it from there."""
 
+import copy
 import math
 import platform
 import time
@@ -26,8 +27,16 @@ from sae.training.checkpoint import (
     save_checkpoint,
     save_model,
 )
-from sae.training.evaluator import curves, evaluate_calibrated, evaluate_split, metrics_at, validation_metrics
-from sae.training.memory import keep_freed_memory
+from sae.training.evaluator import (
+    curves,
+    describe_exits,
+    evaluate_calibrated,
+    evaluate_split,
+    measure_members,
+    member_outputs,
+    metrics_at,
+    validation_metrics,
+)
 from sae.training.parallel import training
 from sae.training.progress import SILENT, ProgressDisplay
 from sae.training.shift import (
@@ -37,7 +46,10 @@ from sae.training.shift import (
     evaluate_shift,
 )
 from sae.training.tracking import UNTRACKED, Tracker
-from sae.training.trainer import Progress, Trainer, pick_device
+from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device
+
+REHEARSED = 8
+"""Samples that a run is rehearsed on before its first epoch."""
 
 
 def train(
@@ -50,22 +62,25 @@ def train(
     display: ProgressDisplay = SILENT,
     tracker: Tracker = UNTRACKED,
 ) -> RunRecord:
-    """Train, evaluate and record a run; continue it if it was interrupted, return it if it is there.
+    """Train, evaluate and record a run; continue it if it was interrupted, return it if it is finished.
 
     Args:
         config: Everything that the result depends on.
         out: The run folder.
-        force: Start over, whatever the folder holds of an earlier run.
-        processes: How many may train the members of an ensemble at once; changes no number.
-        until: Pause after this epoch, if the run is not further yet; what it is worth by then is in `interim.json`.
+        force: Whether to delete an earlier run in the folder and start over.
+        processes: How many processes may train the members of an ensemble; changes no number.
+        until: Pause after this epoch, if the run has not passed it, and write its evaluation to `interim.json`.
         display: Where progress is shown.
-        tracker: What is told of every epoch; changes no number.
+        tracker: A tracker that receives the history of every epoch; changes no number.
     """
     keep_freed_memory()
+    pick_device(config.train.device)
     with torch_threads(config.train.threads):
         dataset = load(config.data, config.seed)
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
         with training(method, dataset, config, processes) as trainer:
+            if force or not _has_begun(out):
+                check_run(trainer)
             record = RunRecord.create(out, config, force=force)
             with record.lock():
                 if _has_ended(record):
@@ -76,16 +91,36 @@ def train(
     return record
 
 
-def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
-    """Record an ensemble whose members are the first of a larger one that is trained already.
+def check_run(trainer: Trainer) -> None:
+    """Rehearse everything that a run will do, so that what cannot work is refused before the first epoch.
 
-    A member is the same in ensembles of any size, so that this is what `train` would record, but
-    for the history of the epochs.
+    On a copy of the method: one training step on a few samples, then pruning, folding, cost and metrics
+    at the fewest and the most exits. Neither the trainer nor torch's global generator changes.
+    """
+    rehearsal = copy.copy(trainer)
+    rehearsal.method = method = copy.deepcopy(trainer.method)
+    dataset, spec = trainer.dataset, trainer.dataset.spec
+    with torch.random.fork_rng(devices=[]):
+        rehearsal.try_step()
+        outputs = member_outputs(method, [trainer.prepare(dataset.train.inputs[:REHEARSED])])
+        for eval_exits in sorted({method.exit_choices[0], method.exit_choices[-1]}):
+            describe_exits(method, eval_exits, spec)
+            for split in (dataset.val, dataset.test):
+                # The few outputs repeat, because a metric may need every target of a split.
+                repeated = outputs[torch.arange(len(split)) % len(outputs)]
+                measure_members(method, repeated, split, eval_exits)
+
+
+def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
+    """Record an ensemble whose members are the first members of a larger trained ensemble.
+
+    A member is the same in ensembles of any size, so this records what `train` would record,
+    except for the history of the epochs.
 
     Args:
-        config: Of the smaller ensemble, or of the standard network.
+        config: The config of the smaller ensemble or of the standard network.
         out: Its run folder.
-        source: The run folder of the larger ensemble; all but the number of members must be the same.
+        source: The run folder of the larger ensemble; only the number of members may differ.
     """
     larger = RunRecord.open(source)
     if larger.config.method.name != config.method.members_from:
@@ -123,11 +158,11 @@ def evaluate(
     Args:
         run: The run folder.
         split: val or test.
-        eval_exits: K′ to report; by default the trained K.
-        shift: Also on the 95 corrupted versions of the split.
-        ood: Also how well uncertainty tells samples of this other set, by name or path, from the run's own.
-        calibrate: Also after temperature scaling fitted on the validation split.
-        device: Where to compute; by default where the run was trained.
+        eval_exits: K′ to evaluate at; by default the trained K.
+        shift: Whether to evaluate also on the 95 corrupted versions of the split.
+        ood: Name or path of another data set; measures how well uncertainty detects its samples.
+        calibrate: Whether to evaluate also after temperature scaling fitted on the validation split.
+        device: The device to compute on; by default that of the training.
         display: Where progress is shown.
     """
     record = RunRecord.open(run)
@@ -140,33 +175,33 @@ def evaluate(
             check_same_shape(dataset, others)
         chosen = method.resolve_exits(eval_exits)
         prepare = _preparation(dataset, device or record.config.train.device)
-        report = {"run": str(run), "split": split, **evaluate_split(method, dataset, split, prepare)}
-        report |= {"exits": chosen, "metrics": metrics_at(report["by_exits"], chosen)}
+        evaluation = {"run": str(run), "split": split, **evaluate_split(method, dataset, split, prepare)}
+        evaluation |= {"exits": chosen, "metrics": metrics_at(evaluation["by_exits"], chosen)}
         if calibrate:
-            report |= evaluate_calibrated(method, dataset, split, prepare, report["by_exits"], chosen)
-        report["shift"] = evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None
+            evaluation |= evaluate_calibrated(method, dataset, split, prepare, evaluation["by_exits"], chosen)
+        evaluation["shift"] = evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None
         if others is not None:
-            report["ood"] = {"set": ood, **evaluate_ood(method, dataset, split, others, prepare, chosen)}
-    return report
+            evaluation["ood"] = {"set": ood, **evaluate_ood(method, dataset, split, others, prepare, chosen)}
+    return evaluation
 
 
 def measure_shift(
     run: Path, split: str, sets: Sequence[CorruptedSet] = ALL_SETS, display: ProgressDisplay = SILENT
 ) -> dict[str, Any]:
-    """Evaluate a finished run on corrupted versions of a split alone; see `evaluate_shift`."""
+    """Evaluate a finished run on corrupted versions of a split only; see `evaluate_shift`."""
     record = RunRecord.open(run)
     with torch_threads(record.config.train.threads):
         method, dataset = restore(record)
         prepare = _preparation(dataset, record.config.train.device)
-        return evaluate_shift(method, dataset, split, prepare, method.max_exits, display, sets)
+        return evaluate_shift(method, dataset, split, prepare, method.exits, display, sets)
 
 
 def restore(record: RunRecord, device: str | None = None) -> tuple[Method, Dataset]:
-    """The trained method of a finished run, and the data it was trained on.
+    """Return the trained method of a finished run and the data it was trained on.
 
     Args:
         record: The run.
-        device: Where to put it; by default where it was trained.
+        device: The device of the method; by default that of the training.
     """
     config = record.config
     dataset = load(config.data, config.seed)
@@ -177,7 +212,7 @@ def restore(record: RunRecord, device: str | None = None) -> tuple[Method, Datas
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """A number of CPU threads for a while; it is part of what fixes a run's numbers."""
+    """Set the number of CPU threads within the context; a run's numbers depend on it."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -186,8 +221,16 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def _has_begun(out: Path) -> bool:
+    """Return whether an earlier command has passed the check and trained at least one epoch here."""
+    try:
+        return any((out / name).exists() for name in (RunRecord.STATUS, RunRecord.CHECKPOINT))
+    except OSError:  # a path that cannot be; `RunRecord.create` names it
+        return False
+
+
 def _has_ended(record: RunRecord) -> bool:
-    """Whether there is nothing left to do; a run that failed stays failed."""
+    """Return whether the run is finished; raise an error if it failed."""
     status = record.status
     if status:
         record.tidy()
@@ -207,13 +250,13 @@ def _train_and_record(
         raise
     if progress.epoch < trainer.config.train.epochs:
         return
-    trainer.method.progress = 1.0  # also after a run of one step, which ends where it starts
+    trainer.method.progress = 1.0  # also after a run of one step, which ends at progress 0
     _record_results(trainer.method, trainer.dataset, trainer.prepare, record)
     record.end("finished", seconds=round(progress.seconds, 3), **_versions())
 
 
 def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay, tracker: Tracker) -> Progress:
-    """All epochs that are not done yet, with a checkpoint after each."""
+    """Train all epochs that are not done yet, with a checkpoint after each."""
     method, dataset, prepare = trainer.method, trainer.dataset, trainer.prepare
     progress = load_checkpoint(record, trainer)
     done = progress.epoch * trainer.steps_per_epoch
@@ -226,7 +269,7 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
             terms = trainer.train_epoch(epoch, on_step)
             metrics = validation_metrics(method, dataset, prepare)
             if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
-                raise trainer.diverged(f"predictions must stay finite, however they are not after epoch {epoch + 1}")
+                raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch + 1}")
             validation = {f"val_{key}": value for key, value in metrics.items()}
             progress.history.append({"epoch": epoch + 1, **terms, **validation, **method.observables()})
             progress.epoch = epoch + 1
@@ -235,8 +278,8 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
             save_checkpoint(record, trainer, progress)
             on_epoch(progress.history[-1])
     if progress.epoch < trainer.config.train.epochs:
-        report = evaluate_split(method, dataset, "val", prepare)
-        record.write_json(record.INTERIM, {"epoch": progress.epoch, "seconds": progress.seconds, "val": report})
+        evaluation = evaluate_split(method, dataset, "val", prepare)
+        record.write_json(record.INTERIM, {"epoch": progress.epoch, "seconds": progress.seconds, "val": evaluation})
     return progress
 
 

@@ -1,4 +1,4 @@
-"""Evaluation under shift: the 95 corrupted versions of a split, and samples of another set."""
+"""Evaluation under shift: on the 95 corrupted versions of a split, and on samples of another data set."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,17 +23,17 @@ def evaluate_shift(
     dataset: Dataset,
     split_name: str,
     prepare: Preparation,
-    max_exits: int,
+    eval_exits: int,
     display: ProgressDisplay,
     sets: Sequence[CorruptedSet] = ALL_SETS,
 ) -> dict[str, Any]:
-    """Metrics on corrupted versions of a split, by default on all, one set in memory at a time.
+    """Measure metrics on corrupted versions of a split, by default on all, with one set in memory at a time.
 
     Returns:
-        The mean and the standard deviation over all sets and every set by itself, at K′ exits and in
-        `by_exits` at every number of exits. The deviation is that of a sample (n − 1), as the one over
-        seeds is that it stands beside; one set has none. `auroc_entropy` is how well predictive entropy tells the
-        corrupted samples from the clean ones.
+        The mean and standard deviation over the sets, and each set, at K′ exits and in `by_exits` at
+        every number of exits. The standard deviation is that of a sample (n − 1), like the one over
+        seeds; it is left out if there is only one set. `auroc_entropy` measures how well predictive
+        entropy detects corrupted samples.
     """
     split = dataset.split(split_name)
     check_images(dataset)
@@ -52,10 +52,10 @@ def evaluate_shift(
                 rows[k].append({"corruption": name, "severity": severity, "metrics": metrics})
             on_step()
     return {
-        "exits": max_exits,
+        "exits": eval_exits,
         "sets": len(sets),
-        "metrics": _means(rows[max_exits]),
-        "std_over_sets": _stds(rows[max_exits]),
+        "metrics": _means(rows[eval_exits]),
+        "std_over_sets": _stds(rows[eval_exits]),
         "by_exits": [
             {
                 "exits": k,
@@ -65,23 +65,24 @@ def evaluate_shift(
             }
             for k in method.exit_choices
         ],
-        "by_set": rows[max_exits],
+        "by_set": rows[eval_exits],
     }
 
 
 def evaluate_ood(
-    method: Method, dataset: Dataset, split_name: str, other: Samples, prepare: Preparation, max_exits: int
+    method: Method, dataset: Dataset, split_name: str, other: Samples, prepare: Preparation, eval_exits: int
 ) -> dict[str, float]:
-    """How well uncertainty tells samples of another set from a split's own, at K′ exits.
+    """Measure how well uncertainty at K′ exits detects samples of another data set.
 
-    AUROC and the false-positive rate at 95 % true positives, by predictive entropy and by
-    the disagreement of the members.
+    Returns:
+        AUROC and the false-positive rate at 95 % true positives, by predictive entropy and by
+        the disagreement of the members.
     """
-    weight = method.member_weights(max_exits).cpu()
+    weight = method.member_weights(eval_exits).cpu()
 
     def scores(samples: Samples) -> dict[str, Tensor]:
         outputs = member_outputs(method, evaluation_batches(samples, prepare))
-        doubt = entropy(predictive_at(method, outputs, max_exits))
+        doubt = entropy(predictive_at(method, outputs, eval_exits))
         return {"entropy": doubt, "disagreement": disagreement(method.task, outputs, weight)}
 
     own, others = scores(dataset.split(split_name).inputs), scores(other)
@@ -94,18 +95,19 @@ def evaluate_ood(
 
 
 def check_images(dataset: Dataset) -> None:
-    """Only images can be corrupted."""
+    """Refuse a data set without images, because only images can be corrupted."""
     if len(dataset.spec.shape) != 3:
         raise ConfigError(
-            f"--shift is for images, however {dataset.name} is a table: corruptions of it are not defined"
+            f"--shift needs images, but {dataset.name} is a table, for which no corruptions are defined: drop --shift"
         )
 
 
 def check_same_shape(dataset: Dataset, other: Samples) -> None:
-    """Another set can be told from a run's own only by a network that takes it."""
+    """Refuse another data set whose samples the network cannot take."""
     if other.shape[1:] != dataset.spec.shape:
         raise ConfigError(
-            f"samples of the other set must be shaped {dataset.spec.shape} like {dataset.name}, got {other.shape[1:]}"
+            f"samples of the other set must have the shape of {dataset.name}, {dataset.spec.shape}, "
+            f"got {other.shape[1:]}"
         )
 
 
@@ -114,7 +116,7 @@ def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _stds(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Standard deviations over sets, seen as a sample of all that may happen to images; empty for one set."""
+    """Return the sample standard deviations over sets; empty for one set."""
     return {key: float(np.std(values, ddof=1)) for key, values in _by_metric(rows).items() if len(rows) > 1}
 
 

@@ -1,6 +1,7 @@
-"""Who else is told of a run's epochs: event files for TensorBoard, a view of its history and never a source.
+"""Trackers of a run's history: event files for TensorBoard.
 
-Light to import: neither torch nor, before it is asked for, tensorboard.
+The files are a view of the history and never a source. This module imports neither torch nor,
+before `TensorBoard` is made, tensorboard; `torch.utils.tensorboard` would import both.
 """
 
 import re
@@ -19,26 +20,26 @@ SCHEDULES = ("lr", "temperature", "kl_weight", "repeat_fraction")
 
 
 class Tracker(Protocol):
-    """Something that keeps a view of the history of a run."""
+    """A writer of some view of a run's history."""
 
     def epochs(self, record: RunRecord, history: Sequence[Row]) -> AbstractContextManager[Callable[[Row], None]]:
-        """Begin with the rows that are there; the context gives a function to be called with every new one."""
+        """Write the given rows; the context gives a function to call with every new row."""
 
     def write(self, record: RunRecord) -> bool:
-        """The view of what a run has recorded so far, whoever trained it; returns whether there is one now."""
+        """Write the view of a run's recorded history; return whether there was a history."""
 
 
 class Untracked:
-    """Keeps nothing."""
+    """A tracker that writes nothing."""
 
     @contextmanager
     def epochs(self, record: RunRecord, history: Sequence[Row]) -> Iterator[Callable[[Row], None]]:
-        """A function that does nothing."""
+        """Give a function that does nothing."""
         del record, history
         yield lambda _: None
 
     def write(self, record: RunRecord) -> bool:
-        """Nothing."""
+        """Write nothing."""
         del record
         return False
 
@@ -47,11 +48,11 @@ UNTRACKED = Untracked()
 
 
 class TensorBoard:
-    """Event files in the folder `tensorboard` of a run, a scalar for each column of the history.
+    """A tracker that writes event files to the folder `tensorboard` of a run, a scalar per column of the history.
 
-    They are always made anew from the history, so that no epoch is in them twice, whatever was
-    interrupted and whether or not earlier epochs were tracked. TensorBoard keeps single
-    precision; the history has the numbers in full.
+    The files are always rewritten from the history, so no epoch is in them twice, even if the run
+    was interrupted or earlier epochs were not tracked. TensorBoard has single precision; the
+    history has the numbers in full.
     """
 
     def __init__(self) -> None:
@@ -62,26 +63,26 @@ class TensorBoard:
 
     @contextmanager
     def epochs(self, record: RunRecord, history: Sequence[Row]) -> Iterator[Callable[[Row], None]]:
-        """Write the rows that are there; the context gives a function that adds one."""
-        with _said_in_our_words(record):
+        """Write the given rows; the context gives a function that adds one."""
+        with _naming_the_folder(record):
             record.clear_events()
             writer = self._open(str(record.path / record.TENSORBOARD))
         with closing(writer):
-            with _said_in_our_words(record):
+            with _naming_the_folder(record):
                 writer.add_event(self._start())
                 for row in history:
                     writer.add_event(self._event(row))
                 writer.flush()
 
             def add(row: Row) -> None:
-                with _said_in_our_words(record):
+                with _naming_the_folder(record):
                     writer.add_event(self._event(row))
                     writer.flush()
 
             yield add
 
     def write(self, record: RunRecord) -> bool:
-        """Event files of what a run has recorded; none where it has no history, as a derived one."""
+        """Write event files of a run's recorded history; a run without history, such as a derived one, gets none."""
         history = record.history()
         if history:
             with self.epochs(record, history):
@@ -89,7 +90,7 @@ class TensorBoard:
         return bool(history)
 
     def _start(self) -> Any:
-        """Tells a TensorBoard that is looking on to forget what it has read of the file before this one."""
+        """Return the event that makes a running TensorBoard forget the previous file."""
         log = self._events.SessionLog(status=self._events.SessionLog.START)
         return self._events.Event(wall_time=time.time(), step=1, session_log=log)
 
@@ -104,7 +105,7 @@ class TensorBoard:
 
 
 def tag_of(column: str) -> str:
-    """Where TensorBoard shows a column of the history: its group, then its name.
+    """Return the TensorBoard tag of a column of the history: its group, then its name.
 
     Example:
         >>> [tag_of(column) for column in ("loss", "val_nll", "theta_0_3", "lr")]
@@ -117,9 +118,9 @@ def tag_of(column: str) -> str:
 
 
 @contextmanager
-def _said_in_our_words(record: RunRecord) -> Iterator[None]:
+def _naming_the_folder(record: RunRecord) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         where = record.path / record.TENSORBOARD
-        raise RecordError(f"event files must be writable to {where}, however they are not ({error.strerror})") from None
+        raise RecordError(f"event files cannot be written to {where}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""What is shipped says what was trained, and costs what it says."""
+"""Pruned and folded networks: what they predict and what they cost."""
 
 import pytest
 import torch
@@ -6,11 +6,79 @@ from torch import nn
 
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import without_batch_norm
-from sae.ensemble.folding import folded_stem
+from sae.core.errors import ConfigError
+from sae.core.predictive import Categorical, Gaussian, aggregate
+from sae.ensemble.pruning import PrunedNetwork, active_counts, folded_stem
 from sae.measure.cost import measure_cost, measure_shipped_cost
-from tests.builders import SHAPE, SMALL_BACKBONES, SMALL_METHODS, small_method, small_sae
+from tests.builders import REGRESSION_SPEC, SHAPE, SMALL_BACKBONES, SMALL_METHODS, SPEC, small_method, small_sae
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
+
+
+@every_backbone
+@pytest.mark.parametrize("num_inputs", [1, 2, 3])
+def test_pruned_predicts_what_the_masked_network_does_at_every_k(backbone: str, num_inputs: int) -> None:
+    for seed in range(2):
+        method = small_sae(backbone, num_inputs, exits=1, seed=seed)
+        x = torch.randn(4, *SHAPE)
+        for k in method.exit_choices:
+            pruned = method.pruned(k)
+            masked = aggregate(SPEC.task, method.member_outputs(x), method.member_weights(k))
+            direct = aggregate(SPEC.task, pruned(x), pruned.weights)
+            assert isinstance(masked, Categorical)
+            assert isinstance(direct, Categorical)
+            torch.testing.assert_close(direct.probs, masked.probs, rtol=1e-4, atol=1e-6)
+
+
+def test_pruned_regression_predicts_what_the_masked_network_does() -> None:
+    method = small_sae("fc", 2, 2, spec=REGRESSION_SPEC)
+    x = torch.randn(4, *SHAPE)
+    pruned = method.pruned()
+    masked = aggregate(REGRESSION_SPEC.task, method.member_outputs(x), method.member_weights())
+    direct = aggregate(REGRESSION_SPEC.task, pruned(x), pruned.weights)
+    assert isinstance(masked, Gaussian)
+    assert isinstance(direct, Gaussian)
+    torch.testing.assert_close(direct.mean, masked.mean)
+    torch.testing.assert_close(direct.variance, masked.variance)
+
+
+@every_backbone
+def test_pruning_leaves_nothing_behind_the_last_used_exit(backbone: str) -> None:
+    method = small_sae(backbone, num_inputs=2, exits=1)
+    weights = torch.zeros(2, method.depth)
+    weights[:, 0] = 1.0
+    pruned = PrunedNetwork(method.network, weights)
+    assert len(pruned.stages) == 1
+    assert list(pruned.exits) == ["0"]
+    assert measure_cost(pruned, SHAPE).params < measure_cost(method.pruned(method.depth), SHAPE).params
+
+
+def test_pruning_keeps_only_the_head_rows_in_use() -> None:
+    method = small_sae("fc", num_inputs=3, exits=1)
+    pruned = method.pruned_to([1, 0, 2])
+    rows = {name: len(value) for name, value in pruned.state_dict().items() if name.endswith("head.bias")}
+    assert rows == {"exits.0.head.bias": 3, "exits.2.head.bias": 6}
+    assert pruned.members == ((0, 0), (0, 2), (1, 2))
+
+
+def test_pruning_leaves_the_network_itself_alone() -> None:
+    method = small_sae("fc", num_inputs=2, exits=1)
+    before = {name: tensor.clone() for name, tensor in method.state_dict().items()}
+    with torch.no_grad():
+        for parameter in method.pruned().parameters():
+            parameter.zero_()
+    for name, tensor in method.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+
+def test_active_counts_say_how_many_inputs_use_each_exit() -> None:
+    assert active_counts(torch.tensor([[0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("active", [[1, 1], [0, 0, 0], [3, 0, 0], [-1, 1, 1]])
+def test_active_counts_that_cannot_be_are_refused(active: list[int]) -> None:
+    with pytest.raises(ConfigError, match=r"active must hold 3 counts in \[0, 2\]"):
+        small_sae("fc", num_inputs=2, exits=1).pruned_to(active)
 
 
 @every_backbone
@@ -42,9 +110,19 @@ def test_a_layer_norm_with_a_scale_for_each_input_folds_with_its_own_eps() -> No
     torch.testing.assert_close(folded_stem(stem, 3)(x), stem(x.repeat(1, 3)), rtol=1e-10, atol=1e-10)
 
 
-def test_a_stem_whose_inputs_meet_before_its_first_layer_is_refused() -> None:
-    with pytest.raises(AssertionError, match="may be one LayerNorm"):
-        folded_stem(nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)), 3)
+@pytest.mark.parametrize(
+    ("stem", "problem"),
+    [
+        (nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)), "before its first layer are the layers 0"),
+        (nn.Sequential(nn.Conv1d(6, 4, 1)), "its first layer is Conv1d"),
+        (nn.Sequential(nn.Conv2d(6, 6, 1, groups=3)), "its first convolution has 3 groups"),
+        (nn.Sequential(nn.LayerNorm(6), nn.Conv2d(6, 4, 1)), "its LayerNorm is followed by Conv2d"),
+        (nn.Sequential(nn.ReLU()), "it has no such layer"),
+    ],
+)
+def test_a_stem_that_cannot_be_folded_is_refused(stem: nn.Module, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        folded_stem(stem, 3)
 
 
 @every_backbone

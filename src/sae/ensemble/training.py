@@ -1,0 +1,91 @@
+"""Training of SAE: the sample that each input sees, and the negative ELBO to minimise."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sae.core.predictive import member_nll
+from sae.core.task import Task
+from sae.ensemble.exit_distribution import ExitDistribution
+
+
+def mix_indices(
+    batch_size: int, num_inputs: int, repetition: int, repeat_fraction: float, generator: torch.Generator
+) -> Tensor:
+    """Draw the sample that each input sees at each position, as indices (batch·repetition, input).
+
+    The batch is repeated and shuffled once into a common order. In the last
+    ⌈repeat_fraction · positions⌉ positions all inputs see the same sample. The other positions
+    are shuffled again for each input, so that the inputs are independent there. Every input sees
+    every sample `repetition` times.
+
+    Example:
+        >>> mix_indices(3, num_inputs=1, repetition=1, repeat_fraction=0.0,
+        ...             generator=torch.Generator().manual_seed(0)).sort(dim=0).values.T
+        tensor([[0, 1, 2]])
+    """
+    positions = batch_size * repetition
+    common = torch.randperm(positions, generator=generator) % batch_size
+    num_free = positions - num_repeated(positions, repeat_fraction)
+    order = torch.arange(positions).expand(num_inputs, positions).clone()
+    order[:, :num_free] = torch.rand(num_inputs, num_free, generator=generator).argsort(dim=1)
+    return common[order].T
+
+
+def num_repeated(positions: int, repeat_fraction: float) -> int:
+    """Return ⌈fraction · positions⌉, unaffected by rounding errors in the fraction.
+
+    Example:
+        >>> num_repeated(10, 0.1 + 0.2)
+        3
+    """
+    return math.ceil(round(repeat_fraction * positions, 6))
+
+
+@dataclass(frozen=True)
+class Elbo:
+    """The negative ELBO and its parts, scalars.
+
+    Attributes:
+        loss: data_fit + kl_weight · kl.
+        data_fit: Σ over inputs and exits of sampled weight · mean negative log-likelihood.
+        kl: Σ over inputs of KL(θ ‖ uniform).
+    """
+
+    loss: Tensor
+    data_fit: Tensor
+    kl: Tensor
+
+
+def exit_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean negative log-likelihood of every (input, exit) pair.
+
+    Args:
+        task: The task, which defines what the outputs mean.
+        outputs: (batch, input, exit, out).
+        targets: The target of each input, (batch, input).
+
+    Returns:
+        (input, exit).
+    """
+    expanded = targets[:, :, None].expand(outputs.shape[:-1])
+    return member_nll(task, outputs, expanded).mean(dim=0)
+
+
+def negative_elbo(
+    nll: Tensor, exit_weights: Tensor, exit_distribution: ExitDistribution, temperature: float, kl_weight: float
+) -> Elbo:
+    """Return the negative ELBO of one batch: the paper's equation with |D|/B replaced by 1.
+
+    Args:
+        nll: Mean negative log-likelihoods, (input, exit).
+        exit_weights: One relaxed top-K sample, (input, exit).
+        exit_distribution: The distribution that the sample came from.
+        temperature: T at this step.
+        kl_weight: α at this step.
+    """
+    data_fit = (exit_weights * nll).sum()
+    kl = exit_distribution.kl_from_uniform(temperature)
+    return Elbo(data_fit + kl_weight * kl, data_fit, kl)
