@@ -32,8 +32,8 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler
 from benchmarks.surrogate.digits import SPACE as DIGITS_SPACE
 from benchmarks.surrogate.digits import DigitsSurrogate
 from sae.analysis.pareto import hypervolume as dominated_volume
-from sae.search.scalarized import ScalarizedSampler
-from sae.search.unit_cube import UnitCube
+from sae.search.samplers.scalarized import ScalarizedSampler
+from sae.search.samplers.unit_cube import UnitCube
 
 Floats = NDArray[np.float64]
 Params = Mapping[str, Any]

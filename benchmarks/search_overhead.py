@@ -18,9 +18,8 @@ from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.job import Job, Outcome
-from sae.search.method_study import MethodStudy
+from sae.search.method_study import MethodStudy, open_studies
 from sae.search.space import Space, build_space
-from sae.search.storage import open_studies
 
 TRIALS, STARTUP, LATE = 45, 10, 10
 """Trials of a search, random ones at its start, and those at its end that are timed."""

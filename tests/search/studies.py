@@ -14,9 +14,8 @@ from sae.config.study import StudyConfig
 from sae.core.objectives import objectives
 from sae.records.study import StudyRecord
 from sae.search.job import Job, Outcome, run_job
-from sae.search.method_study import MethodStudy
+from sae.search.method_study import MethodStudy, open_studies
 from sae.search.space import Space, build_space
-from sae.search.storage import open_studies
 
 SAE = [sys.executable, "-c", "from sae.cli import main; main()"]
 DIGITS: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc", "depth": 2}}

@@ -13,9 +13,8 @@ from sae.config.run import RunConfig
 from sae.config.study import SAMPLERS
 from sae.core.errors import ConfigError
 from sae.core.objectives import objectives
-from sae.search.method_study import ERROR, REFUSED, MethodStudy
-from sae.search.samplers import FixedSampler, make_sampler
-from sae.search.storage import open_studies
+from sae.search.method_study import ERROR, REFUSED, MethodStudy, open_studies
+from sae.search.samplers.repeatable import FixedSampler, make_sampler
 from tests.search.studies import made_up_values, study_of
 
 FAST = ("gp", "random")

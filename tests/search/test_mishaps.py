@@ -11,8 +11,8 @@ from sae.core.task import Classification, DataSpec
 from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.executors.local import LocalExecutor
+from sae.search.method_study import open_studies
 from sae.search.space import build_space
-from sae.search.storage import open_studies
 from tests.search.studies import DIGITS, InlineExecutor, search
 
 TWO = ("--sampler", "random", "--trials", "2")

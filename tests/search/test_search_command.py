@@ -105,7 +105,7 @@ def test_what_training_shows_to_break_a_limit_is_not_on_the_front(tmp_path: Path
 def test_limits_that_leave_nothing_are_named_with_the_least_there_is(
     method: str, tmp_path: Path, inline: InlineExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sae.search.refusal.MOST_REFUSED", 5)
+    monkeypatch.setattr("sae.search.screening.MOST_REFUSED", 5)
     for _ in range(2):  # and says it again when it is asked again
         code, _, error = search(tmp_path / "x", *RANDOM, "--method", method, "--max", "flops=10")
         assert code == 2

@@ -12,10 +12,9 @@ from sae.core.errors import SaeError
 from sae.core.objectives import Objective
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
-from sae.search.dispatch import POLL, Dispatcher
+from sae.search.dispatch import POLL, Dispatcher, with_sources
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
-from sae.search.sharing import with_sources
 
 
 class Confirmation:

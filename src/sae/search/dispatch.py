@@ -1,5 +1,9 @@
 """Jobs on their way to an executor: which has to wait for another, and which is tried again."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sae.config.run import EnsembleConfig, RunConfig, StandardConfig
 from sae.records.run import RunRecord
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
@@ -74,3 +78,29 @@ def _give_up(job: Job, outcome: Outcome) -> Outcome:
     error = f"its worker was lost {MOST_LOSSES} times, {outcome.error}: does it fit into memory?"
     RunRecord.create(job.folder, job.config).end("failed", error=error)
     return Outcome("failed", error)
+
+
+def num_members(config: RunConfig) -> int:
+    """Networks in an ensemble; 1 for a standard network."""
+    return config.method.members if isinstance(config.method, EnsembleConfig) else 1
+
+
+def gives_members(source: RunConfig, config: RunConfig) -> bool:
+    """Whether a run has all members of another one: it is a larger ensemble of the same networks.
+
+    A standard network is also what an ensemble of one holds.
+    """
+    method = config.method
+    if not isinstance(source.method, EnsembleConfig) or not isinstance(method, EnsembleConfig | StandardConfig):
+        return False
+    enough = num_members(config) + isinstance(method, EnsembleConfig)
+    return num_members(source) >= enough and source.model_copy(update={"method": method}) == config
+
+
+def with_sources(jobs: Iterable[Job]) -> list[Job]:
+    """Ensembles of most members first; smaller ones of the same networks take their members from them."""
+    ordered = sorted(jobs, key=lambda job: (-num_members(job.config), isinstance(job.config.method, StandardConfig)))
+    return [
+        replace(job, source=next((other.folder for other in ordered if gives_members(other.config, job.config)), None))
+        for job in ordered
+    ]

@@ -18,13 +18,11 @@ from sae.core.errors import SaeError
 from sae.core.task import DataSpec
 from sae.records.run import at_exits
 from sae.records.study import StudyRecord, Trial
-from sae.search.dispatch import POLL, Dispatcher
+from sae.search.dispatch import POLL, Dispatcher, gives_members
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
 from sae.search.method_study import Asked, MethodStudy
-from sae.search.refusal import broken_limit, check_hope
-from sae.search.sharing import gives_members
-from sae.search.stopping import passes
+from sae.search.screening import broken_limit, check_hope, passes
 
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 CLOCK_SECONDS = 20.0

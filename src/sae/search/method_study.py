@@ -1,19 +1,26 @@
 """The trials of one method, in an Optuna study: asked one at a time, told once each."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
 
 from sae.analysis.pareto import Losses
 from sae.config.run import RunConfig
 from sae.config.study import StudyConfig
+from sae.core.errors import ConfigError, SaeError
+from sae.core.objectives import Objective
 from sae.core.seeds import derive_seed
-from sae.search.samplers import FixedSampler, make_sampler
+from sae.search.samplers.repeatable import FixedSampler, make_sampler
 from sae.search.space import Space
 
 REFUSED, ERROR, RUN, RUNG = "refused", "error", "run", "rung"
@@ -195,3 +202,72 @@ def suggest(trial: optuna.trial.Trial, name: str, distribution: BaseDistribution
         return trial.suggest_float(name, distribution.low, distribution.high, log=distribution.log)
     assert isinstance(distribution, CategoricalDistribution), f"a hole is of three kinds, got {distribution}"
     return trial.suggest_categorical(name, distribution.choices)
+
+
+@contextmanager
+def reaching_storage() -> Iterator[None]:
+    """Say it in our words if the database is out of reach; what was told it is safe there."""
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise SaeError(
+            f"the database of the study must stay within reach, however it is not ({reason}): "
+            f"when it is back, the same command continues the search"
+        ) from None
+
+
+def check_storage(storage: str) -> None:
+    """Refuse a database that cannot be reached, before a folder is made, or cleared, for its study."""
+    backend = _open_database(storage)
+    backend.remove_session()
+    backend.engine.dispose()
+
+
+def open_studies(
+    storage: str, config: StudyConfig, spaces: Sequence[Space], objectives: Sequence[Objective]
+) -> list[MethodStudy]:
+    """The Optuna study of each method, new or as an earlier session left it.
+
+    Args:
+        storage: URL of a database.
+        config: The settings of the study.
+        spaces: By method.
+        objectives: What is optimised.
+    """
+    backend = _open_database(storage)
+    names = [objective.name for objective in objectives]
+    ways = StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE
+    directions = [ways[objective.quantity.maximise] for objective in objectives]
+    studies = []
+    for space in spaces:
+        study = optuna.create_study(
+            storage=backend, study_name=f"{space.method} {config.id}", directions=directions, load_if_exists=True
+        )
+        if study.metric_names != names:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                study.set_metric_names(names)
+        studies.append(MethodStudy(space, config, study))
+    return studies
+
+
+def close_storage(studies: Sequence[MethodStudy]) -> None:
+    """Let go of the connections to a database, which a long-lived process would run out of."""
+    for study in studies:
+        storage = study.optuna._storage
+        storage.remove_session()
+        engine = getattr(getattr(storage, "_backend", storage), "engine", None)
+        if engine is not None:
+            engine.dispose()
+
+
+def _open_database(storage: str) -> optuna.storages.RDBStorage:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        return optuna.storages.RDBStorage(storage)
+    except (SQLAlchemyError, StorageInternalError, ImportError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"--storage takes the URL of a database that can be reached, e.g. sqlite:///study.db: {reason}"
+        ) from None

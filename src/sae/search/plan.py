@@ -12,9 +12,8 @@ from sae.core.objectives import limits, objectives
 from sae.core.task import DataSpec, Regression
 from sae.data.catalogue import data_name, load, suggestions
 from sae.search.holes import read_holes
-from sae.search.refusal import check_reach
+from sae.search.screening import check_reach, rungs
 from sae.search.space import build_space
-from sae.search.stopping import rungs
 from sae.training.shift import check_images
 
 

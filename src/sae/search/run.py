@@ -14,12 +14,10 @@ from sae.records.study import StudyRecord
 from sae.search.confirm import Confirmation
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
-from sae.search.lines import ConfirmationLines, SearchLines
-from sae.search.method_study import MethodStudy
+from sae.search.method_study import MethodStudy, check_storage, close_storage, open_studies, reaching_storage
 from sae.search.plan import SearchPlan
+from sae.search.progress import ConfirmationLines, SearchLines, SearchView, render_confirmation, showing
 from sae.search.space import read_space
-from sae.search.storage import check_storage, close_storage, open_studies, reaching_storage
-from sae.search.view import SearchView, render_confirmation, showing
 
 
 def run_study(

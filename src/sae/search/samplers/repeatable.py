@@ -10,7 +10,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from sae.core.seeds import derive_seed
-from sae.search.scalarized import ScalarizedSampler
+from sae.search.samplers.scalarized import ScalarizedSampler
 
 LARGEST_SEED = 2**32
 CHOSEN_BY_GP = "gp:relative_params:0"

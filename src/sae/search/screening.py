@@ -1,8 +1,12 @@
-"""Trials that are refused before training: those that cannot keep the limits, whatever they would learn."""
+"""Trials that are not worth training: refused before it by the limits, or stopped early at a rung."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from sae.analysis.pareto import Losses, spread_order
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError
 from sae.core.objectives import COSTS, Limit
@@ -72,3 +76,30 @@ def _is_hopeless(study: MethodStudy) -> bool:
     enough = int(study.space.size) if study.is_enumerated else MOST_REFUSED
     latest = study.trials()[-enough:]
     return len(latest) == enough and all(REFUSED in trial.user_attrs for trial in latest)
+
+
+NUM_RUNGS = 2
+
+
+def rungs(epochs: int, reduction: int) -> tuple[int, ...]:
+    """Epochs after which trials are judged, a `reduction` apart.
+
+    Example:
+        >>> rungs(50, 3), rungs(3, 3), rungs(1, 3)
+        ((6, 17), (1,), ())
+    """
+    steps = {math.ceil(epochs / reduction**level) for level in range(1, NUM_RUNGS + 1)}
+    return tuple(sorted(step for step in steps if step < epochs))
+
+
+def passes(losses: Losses, reduction: int) -> bool:
+    """Whether the last of the trials at a rung goes on; the first few always do.
+
+    Args:
+        losses: Of all trials that have been at the rung, (trial, objective).
+        reduction: One of so many goes on.
+    """
+    if len(losses) < reduction:
+        return True
+    best = spread_order(losses)[: math.ceil(len(losses) / reduction)]
+    return bool(np.isin(len(losses) - 1, best))

@@ -1,0 +1,1 @@
+"""Samplers: how the next configuration is chosen."""
