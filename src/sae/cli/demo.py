@@ -18,7 +18,7 @@ def demo(
     json: options.Json = False,
 ) -> None:
     """A small experiment on digits: search SAE and the baselines, confirm, pick, ship and report."""
-    from sae.experiment import read_preset
+    from sae.experiment.settings import read_preset
     from sae.search.executors.local import LocalExecutor
     from sae.search.plan import resolve_search
 

@@ -40,7 +40,7 @@ def experiment(
 ) -> None:
     """Search, confirm on other seeds, test clean and shifted, ship and report; the same command again continues."""
     from sae.data.locations import choose_data_root
-    from sae.experiment import experiment_layers
+    from sae.experiment.settings import experiment_layers
     from sae.search.plan import resolve_search
 
     choose_data_root(data_root)
@@ -62,7 +62,7 @@ def carry_out(
     """Run an experiment and print what it comes to."""
     from sae.cli.output import print_line, print_message
     from sae.cli.receipt import print_receipt
-    from sae.experiment import Place, run_experiment
+    from sae.experiment.run import Place, run_experiment
     from sae.records.study import StudyRecord
 
     receipt = run_experiment(Place(out, executor, storage, force), plan, print_message)

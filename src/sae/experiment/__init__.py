@@ -1,0 +1,1 @@
+"""A whole experiment in one resumable command: its settings, and its run."""
