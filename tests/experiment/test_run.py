@@ -1,4 +1,4 @@
-"""What an experiment does after its search; the whole of it is in end_to_end."""
+"""The stages of an experiment after its search; end_to_end tests all of it."""
 
 from pathlib import Path
 from typing import Any
@@ -9,16 +9,17 @@ import sae.deploy.receipt
 import sae.experiment.run
 import sae.search.plan
 from sae.core.errors import ModelError, OtherModelError, ParityError, RecordError
-from sae.experiment.run import Place, run_experiment, ship
+from sae.experiment.run import run_experiment, ship
 from sae.experiment.settings import experiment_layers
 from sae.records.study import StudyRecord
 from sae.search.executors.local import LocalExecutor
 from sae.search.plan import resolve_search
+from sae.search.run import Place
 from tests.studies import small_study
 
 
 class Shipping:
-    """Takes the place of `ship_pick`: the first errors are raised, one a call."""
+    """Replaces `ship_pick`: raises one error per call, then succeeds."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.forced = list(errors), list[bool]()
@@ -61,7 +62,7 @@ def test_a_file_of_the_user_s_is_not_replaced(record: StudyRecord) -> None:
 
 
 def run_with(record: StudyRecord, monkeypatch: pytest.MonkeyPatch, *, ships: bool, reports: bool) -> list[str]:
-    """Run an experiment whose search is over; returns what it said."""
+    """Run an experiment whose search is over; return the lines it printed."""
     said: list[str] = []
 
     def report(_studies: Any) -> None:

@@ -1,4 +1,4 @@
-"""Experiments as settings: what the shipped ones and the user's own come to. What they do is in end_to_end."""
+"""The settings of shipped experiments and of the user's own."""
 
 import itertools
 from contextlib import suppress
@@ -24,12 +24,12 @@ SPECS = {
     "retinamnist": DataSpec((3, 32, 32), Regression(mean=0.5, std=0.3)),
     "tinyimagenet": DataSpec((3, 64, 64), Classification(200)),
 }
-"""Of sets whose files need not be here."""
+"""Shapes of data sets whose files may be missing."""
 
 
 @pytest.fixture
 def without_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets that would have to be fetched are known by their shape alone."""
+    """Replace data sets that would have to be downloaded by their shapes."""
 
     def load_shape(config: Any, seed: int) -> Any:
         if config.name not in SPECS:
@@ -134,7 +134,7 @@ def test_fewer_methods_may_be_searched_by_file_or_by_flag(budget: str, tmp_path:
 
 def test_spaces_of_the_user_s_for_what_is_not_searched_are_refused(tmp_path: Path) -> None:
     own = write(tmp_path / "own.yaml", "data: digits\nsearch: {methods: [sae]}\nspaces: {standard: {seed: 1}}\n")
-    with pytest.raises(ConfigError, match="spaces are for methods that are searched"):
+    with pytest.raises(ConfigError, match="spaces must name methods that are searched"):
         resolve(own)
 
 
@@ -151,7 +151,7 @@ def test_a_budget_of_which_nothing_is_said_is_the_shipped_one(tmp_path: Path) ->
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "{}\n"])
 def test_an_empty_file_is_no_experiment(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"must say at least `data: NAME`, however .*own.yaml is empty"):
+    with pytest.raises(ConfigError, match=r"must hold at least `data: NAME`, but .*own.yaml is empty"):
         experiment_layers(str(write(tmp_path / "own.yaml", text)), "small")
 
 

@@ -1,4 +1,4 @@
-"""The order in which jobs are handed over; what becomes of lost ones is tested with real workers elsewhere."""
+"""The order of jobs and the sharing of members; lost jobs are tested with real workers in executors/test_local."""
 
 from pathlib import Path
 from typing import Any

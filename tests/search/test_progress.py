@@ -1,4 +1,4 @@
-"""What a search shows on the way: on a terminal, and where standard error is no terminal."""
+"""Progress of a search, on a terminal and in a log."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def test_a_process_without_a_terminal_says_a_line_for_every_trial(tmp_path: Path
     code, _, error = finish_search(tmp_path / "x", *TWO, "--confirm", "1", "--confirm-most", "1")
     assert code == 0, error
     announced, *lines, confirmed = error.splitlines()
-    assert announced.startswith("searching for nll, cc_ece, flops")
+    assert announced.startswith("searching for the best nll, cc_ece, flops: sae by random, 2 trials each, the first")
     expected = [FINISHED.format(f"sae/{number}", f"{number + 1} of 2") for number in range(2)]
     assert len(lines) == 2, error
     for line, pattern in zip(lines, expected, strict=True):

@@ -32,7 +32,7 @@ def test_the_first_structure_within_the_limits_is_enough(monkeypatch: pytest.Mon
 
 def test_a_space_without_any_structure_within_the_limits_is_refused() -> None:
     space = build_space("standard", DIGITS, {}, {})
-    with pytest.raises(ConfigError, match=r"limits must leave something to try of standard: flops ≤ 1 where"):
+    with pytest.raises(ConfigError, match=r"limits must leave standard something to try: flops ≤ 1, but"):
         screening.check_reach([space], limits({"flops": 1}, {}, "classification"), SPEC)
 
 

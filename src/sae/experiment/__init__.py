@@ -1,1 +1,1 @@
-"""A whole experiment in one resumable command: its settings, and its run."""
+"""A whole experiment in one resumable command: search, confirm, ship, report."""

@@ -1,4 +1,4 @@
-"""What a search shows while it runs: a live picture on a terminal, a line for each trial in a log."""
+"""Progress of a search: a live display on a terminal, or one line for each trial in a log."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sae.analysis.candidates import Candidate, candidates_of, front, summary
-from sae.core.wording import duration
+from sae.core.wording import count, duration
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.search.confirm import Confirmation
@@ -21,14 +21,14 @@ from sae.search.job import Job, Outcome
 from sae.search.method_study import ERROR, REFUSED, RUN, MethodStudy
 
 MOST_ROWS = 8
-"""Members of the front that are shown."""
+"""Rows of the front that are shown."""
 
 
 class SearchView:
-    """A live picture of a search.
+    """The live display of a search.
 
     Args:
-        driver: The search to look at.
+        driver: The search to show.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -39,11 +39,11 @@ class SearchView:
         self._front_after = -1  # ended trials
 
     def render(self) -> Group:
-        """The picture of the moment."""
+        """Return the display as of now."""
         return Group(Text(self.headline()), worker_table(self.driver.dispatcher.executor.running), self._front_table())
 
     def headline(self) -> str:
-        """Counts and time left, in one line."""
+        """Return counts and time left in one line."""
         studies = self.driver.studies.values()
         counts = {
             "finished": sum(study.count(TrialState.COMPLETE) for study in studies),
@@ -51,14 +51,14 @@ class SearchView:
             "failed": sum(study.count(TrialState.FAIL) for study in studies),
             "refused": sum(study.num_refused() for study in studies),
         }
-        told = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "finished")
+        shown = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "finished")
         total = self.driver.num_planned()
-        return f"trials: {told}{f' of {total}' if total else ''}; {self.time_left()}"
+        return f"trials: {shown}{f' of {total}' if total else ''}; {self.time_left()}"
 
     def time_left(self) -> str:
-        """From the pace of this session and the hours that are left, whichever ends first."""
+        """Estimate the time left from the pace of this session and the hours left, whichever is less."""
         if self.driver.is_stopping:
-            return "stopping when the running ones are done"
+            return "stopping after the running trials"
         hours, total = self.driver.budget.hours, self.driver.num_planned()
         estimates = [] if hours is None else [hours * 3600 - self.driver.seconds]
         done = self.driver.num_ended() - self.counted_before
@@ -78,7 +78,7 @@ class SearchView:
         return table
 
     def front(self) -> list[Candidate]:
-        """The best so far by the first objective; looked for anew when another trial has ended."""
+        """Return the front so far, best first objective first; it is computed again when another trial has ended."""
         if self.driver.num_ended() != self._front_after:
             self._front, self._front_after = self._find_front(), self.driver.num_ended()
         return self._front
@@ -89,7 +89,7 @@ class SearchView:
             if trial.name not in self.seen and trial.run.is_finished:
                 found_here = candidates_of(trial)
                 if all(objective.name in found_here[0].values for objective in self.driver.objectives):
-                    self.seen[trial.name] = found_here  # else its shifted metrics are still being measured
+                    self.seen[trial.name] = found_here  # else some of its metrics are still being measured
         found = [item for items in self.seen.values() for item in items]
         best = front(found, self.driver.objectives, self.driver.limits)
         return sorted(best, key=lambda item: item.losses(self.driver.objectives)[0])
@@ -97,7 +97,7 @@ class SearchView:
 
 @contextmanager
 def showing() -> Iterator["Live | None"]:
-    """A live picture on standard error, or None if that is not a terminal."""
+    """Open a live display on standard error; None if that is not a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -107,14 +107,15 @@ def showing() -> Iterator["Live | None"]:
 
 
 def render_confirmation(confirmation: Confirmation) -> Group:
-    """How far confirming has come."""
+    """Return the display of a confirmation as of now."""
     total = len(confirmation.jobs)
-    text = f"confirming {len(confirmation.chosen)} of the front: {len(confirmation.ended)} of {total} trainings done"
+    chosen = count(len(confirmation.chosen), "configuration")
+    text = f"confirming {chosen}: {len(confirmation.ended)} of {total} trainings done"
     return Group(Text(text), worker_table(confirmation.dispatcher.executor.running))
 
 
 def worker_table(jobs: Sequence[Job]) -> Table:
-    """A line for each job that runs."""
+    """Return a table with a row for each running job."""
     table = Table(show_header=False, box=None)
     for job in jobs:
         done, epochs = job.epochs_done, job.config.train.epochs
@@ -124,7 +125,7 @@ def worker_table(jobs: Sequence[Job]) -> Table:
 
 
 def rounded(seconds: float) -> float:
-    """Whole minutes of what takes longer than one: nobody counts the seconds of an estimate.
+    """Round an estimate of over a minute to whole minutes.
 
     Example:
         >>> rounded(59.0), rounded(200.0)
@@ -134,25 +135,25 @@ def rounded(seconds: float) -> float:
 
 
 class SearchLines:
-    """Says what became of trials; those that ended before are known already.
+    """One line for each trial that ends; trials that ended in earlier sessions are not repeated.
 
     Args:
-        driver: The search to look at.
-        on_word: Takes a line.
+        driver: The search to follow.
+        say: Prints a line.
     """
 
-    def __init__(self, driver: Driver, on_word: Callable[[str], None]) -> None:
-        self.driver, self.on_word = driver, on_word
+    def __init__(self, driver: Driver, say: Callable[[str], None]) -> None:
+        self.driver, self.say = driver, say
         self.seen = {(study.method, trial.number) for study, trial in self._ended()}
 
     def update(self) -> None:
-        """Say what is new."""
+        """Print a line for each trial that ended since the last call."""
         for study, trial in self._ended():
             if (study.method, trial.number) not in self.seen:
                 self.seen.add((study.method, trial.number))
                 planned = self.driver.num_planned()
-                count = f"{len(self.seen)} of {planned}" if planned else f"{len(self.seen)}"
-                self.on_word(f"{study.method}/{trial.number} {self._told(trial)} ({count})")
+                ordinal = f"{len(self.seen)} of {planned}" if planned else f"{len(self.seen)}"
+                self.say(f"{study.method}/{trial.number} {self._describe(trial)} ({ordinal})")
 
     def _ended(self) -> list[tuple[MethodStudy, FrozenTrial]]:
         return [
@@ -162,7 +163,7 @@ class SearchLines:
             if trial.state in ENDED and REFUSED not in trial.user_attrs
         ]
 
-    def _told(self, trial: FrozenTrial) -> str:
+    def _describe(self, trial: FrozenTrial) -> str:
         if trial.state == TrialState.FAIL:
             return f"failed: {trial.user_attrs.get(ERROR, 'the reason was not recorded')}"
         if trial.state == TrialState.PRUNED:
@@ -173,28 +174,28 @@ class SearchLines:
 
 
 class ConfirmationLines:
-    """Says what became of trainings on other seeds; those that ended in an earlier session are known already.
+    """One line for each training on another seed that ends; those of earlier sessions are not repeated.
 
     Args:
-        confirmation: What to look at.
-        on_word: Takes a line.
+        confirmation: The confirmation to follow.
+        say: Prints a line.
     """
 
-    def __init__(self, confirmation: Confirmation, on_word: Callable[[str], None]) -> None:
-        self.confirmation, self.on_word = confirmation, on_word
+    def __init__(self, confirmation: Confirmation, say: Callable[[str], None]) -> None:
+        self.confirmation, self.say = confirmation, say
         self.known = {job.name for job in confirmation.jobs if job.run.status is not None}
         self.num_seen = 0
 
     def update(self) -> None:
-        """Say what is new."""
+        """Print a line for each training that ended since the last call."""
         for job, outcome in self.confirmation.ended[self.num_seen :]:
             self.num_seen += 1
             if job.name not in self.known:
-                self.on_word(f"{job.name} {_outcome(job, outcome)} ({self.num_seen} of {len(self.confirmation.jobs)})")
+                self.say(f"{job.name} {_outcome(job, outcome)} ({self.num_seen} of {len(self.confirmation.jobs)})")
 
 
 def finished(run: Path) -> str:
-    """How long a finished run took, in words."""
+    """Describe how long a finished run took."""
     return f"finished in {duration((RunRecord(run).status or {}).get('seconds', 0.0))}"
 
 

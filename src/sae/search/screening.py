@@ -1,4 +1,10 @@
-"""Trials that are not worth training: refused before it by the limits, or stopped early at a rung."""
+"""Screening of trials: those that must break a limit are refused, those that fall behind are stopped early.
+
+Early stopping is asynchronous successive halving over several objectives; Optuna's pruners know only one. A trial
+passes a rung if it is among the best of all trials that reached the rung so far: by non-dominated rank, and within
+a rank by how well the trials are spread over the front, so that all trade-offs go on (the ε-net of MO-ASHA).
+No trial waits for another.
+"""
 
 import itertools
 import math
@@ -17,72 +23,73 @@ from sae.search.space import Space
 
 SHIPPED = "shipped_"
 MOST_REFUSED = 200
-"""Trials of a method refused in a row before the search says that its limits leave nothing to sample."""
+"""After this many refused trials of a method in a row, the search reports that its limits leave nothing to sample."""
+NUM_RUNGS = 2
 
 
 def broken_limit(limits: Sequence[Limit], config: RunConfig, spec: DataSpec) -> str | None:
-    """The limit that a configuration breaks whatever exits it learns to use, as a sentence; None if there is none."""
-    for limit in on_costs(limits):
-        least = least_of(limit, config, spec)
+    """Return a sentence about a limit that a configuration breaks whichever exits it learns to use, or None."""
+    for limit in _on_costs(limits):
+        least = _least_cost(limit, config, spec)
         if limit.violation(least) > 0:
-            return f"{limit} cannot be kept, the least it may come to is {least:,}"
+            return f"{limit} cannot be kept: this configuration has at least {least:,}"
     return None
 
 
 def check_reach(spaces: Sequence[Space], limits: Sequence[Limit], spec: DataSpec) -> None:
-    """Refuse at once a space of which nothing can keep the limits; where that takes long to tell, trials will show."""
-    if not on_costs(limits):
+    """Refuse a space in which every configuration breaks a limit.
+
+    Only spaces with few structures are checked; in larger ones the refused trials will show it (`check_hope`).
+    """
+    if not _on_costs(limits):
         return
     for space in spaces:
         points = list(itertools.islice(space.structures(), MOST_REFUSED))
         if len(points) < MOST_REFUSED and all(broken_limit(limits, space.fill(point), spec) for point in points):
-            told = _told([space.fill(point) for point in points], limits, spec)
-            raise ConfigError(f"limits must leave something to try of {space.method}: {told}")
+            advice = _advice([space.fill(point) for point in points], limits, spec)
+            raise ConfigError(f"limits must leave {space.method} something to try: {advice}")
 
 
 def check_hope(study: MethodStudy, studies: Sequence[MethodStudy], limits: Sequence[Limit], spec: DataSpec) -> None:
-    """Say so if a sampled space seems to hold nothing within the limits, or if no enumerated one does."""
+    """Refuse to go on if a sampled space seems to hold nothing within the limits, or if no enumerated one does."""
     concerned = studies if study.is_enumerated else [study]
     if not all(map(_is_hopeless, concerned)):
         return
     configs = [study.config_of(trial) for trial in study.trials()[-MOST_REFUSED:]]
     raise ConfigError(
-        f"limits must leave something to try, however {len(configs)} configurations of {study.method} in a row "
-        f"had to be refused: {_told(configs, limits, spec)}"
+        f"limits must leave {study.method} something to try, but its last {len(configs)} configurations "
+        f"all break one: {_advice(configs, limits, spec)}"
     )
 
 
-def _told(configs: Sequence[RunConfig], limits: Sequence[Limit], spec: DataSpec) -> str:
-    """How far configurations are from the limits, and what to do."""
-    cheapest = {limit: min(least_of(limit, config, spec) for config in configs) for limit in on_costs(limits)}
-    told = ", ".join(f"{limit} where the cheapest comes to {least:,}" for limit, least in cheapest.items())
-    return f"{told}; raise the limit, search smaller networks, or leave the method out"
+def _advice(configs: Sequence[RunConfig], limits: Sequence[Limit], spec: DataSpec) -> str:
+    """Describe how far configurations are from the limits, and what to do."""
+    cheapest = {limit: min(_least_cost(limit, config, spec) for config in configs) for limit in _on_costs(limits)}
+    gaps = ", ".join(f"{limit}, but the cheapest has {least:,}" for limit, least in cheapest.items())
+    return f"{gaps}; raise the limit, search smaller networks, or leave the method out"
 
 
-def on_costs(limits: Sequence[Limit]) -> list[Limit]:
-    """Limits that can be broken before training; latency has no bound before it is measured."""
+def _on_costs(limits: Sequence[Limit]) -> list[Limit]:
+    """Return the limits that can be checked before training; latency has no bound before it is measured."""
     return [limit for limit in limits if limit.objective.key in COSTS and limit.is_maximum]
 
 
-def least_of(limit: Limit, config: RunConfig, spec: DataSpec) -> int:
-    """The least that a configuration may cost in what is limited."""
+def _least_cost(limit: Limit, config: RunConfig, spec: DataSpec) -> int:
+    """Return a lower bound of the limited cost of a configuration."""
     key = limit.objective.key.removeprefix(SHIPPED)
     least: int = getattr(cost_bounds(config, spec, shipped=key != limit.objective.key), key)
     return least
 
 
 def _is_hopeless(study: MethodStudy) -> bool:
-    """Whether all of a finite space, or so many in a row of another one, had to be refused."""
+    """Return whether all trials of an enumerated space, or many in a row of a sampled one, were refused."""
     enough = int(study.space.size) if study.is_enumerated else MOST_REFUSED
     latest = study.trials()[-enough:]
     return len(latest) == enough and all(REFUSED in trial.user_attrs for trial in latest)
 
 
-NUM_RUNGS = 2
-
-
 def rungs(epochs: int, reduction: int) -> tuple[int, ...]:
-    """Epochs after which trials are judged, a `reduction` apart.
+    """Return the epochs after which trials are judged; each is `reduction` times the one before.
 
     Example:
         >>> rungs(50, 3), rungs(3, 3), rungs(1, 3)
@@ -93,11 +100,11 @@ def rungs(epochs: int, reduction: int) -> tuple[int, ...]:
 
 
 def passes(losses: Losses, reduction: int) -> bool:
-    """Whether the last of the trials at a rung goes on; the first few always do.
+    """Return whether the latest trial at a rung goes on; the first few always do.
 
     Args:
-        losses: Of all trials that have been at the rung, (trial, objective).
-        reduction: One of so many goes on.
+        losses: Losses of all trials that reached the rung, the latest last, (trial, objective).
+        reduction: One in this many trials goes on.
     """
     if len(losses) < reduction:
         return True

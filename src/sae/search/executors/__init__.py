@@ -6,25 +6,25 @@ from sae.search.job import Job, Outcome
 
 
 class Executor(Protocol):
-    """Runs jobs somewhere, several at a time.
+    """Runs jobs, several at a time.
 
-    A job may be lost with its worker; its outcome is then `lost` and the executor is as able as
-    before. Jobs are safe to repeat, so that losing track of one costs time only.
+    If a worker is lost, the outcome of its job is `lost`, and the executor can run as many jobs as
+    before. Jobs are safe to repeat, so a lost one costs only time.
     """
 
     @property
     def capacity(self) -> int:
-        """How many jobs can run at once."""
+        """The number of jobs that can run at once."""
 
     @property
     def running(self) -> list[Job]:
-        """Jobs without an outcome, oldest first."""
+        """Jobs that have not ended, oldest first."""
 
     def submit(self, job: Job) -> None:
         """Start a job; there must be room for it."""
 
     def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
-        """What ended, as soon as something did or so many seconds have passed."""
+        """Return the jobs that ended, as soon as one has or after this many seconds."""
 
     def close(self) -> None:
-        """End all workers at once, and with them what they are at."""
+        """End all workers at once, also those with unfinished jobs."""

@@ -1,1 +1,1 @@
-"""Samplers: how the next configuration is chosen."""
+"""Samplers, which choose the next configuration to try."""
