@@ -1,18 +1,18 @@
-"""How much of the front each sampler of the search finds with the same number of trials, and what it costs.
+"""Samplers of the search compared: hypervolume after the same number of trials, and time per suggestion.
 
 Run: python -m benchmarks.samplers [--seeds 5] [--samplers gp,tpe,scalarized,nsga2,random]
 
-10 random trials, then the sampler's own up to 40, of three objectives, on four problems:
+Each search has 40 trials, the first 10 of them random, and three objectives. There are four problems:
 
 sphere: mixed DTLZ2. The front is an eighth of a sphere; seven parameters: where on it (a float
     and an int), and how far from it (floats, two of them logarithmic, and a choice of three).
 plane: the same parameters with a flat front and a distance that grows exponentially.
-minima: the same parameters; each loss is the squared distance to a configuration of its own.
+minima: the same parameters; each loss is the squared distance to a different configuration.
 digits: a surrogate of real runs, see benchmarks/surrogate; the paper's nine parameters.
 
-Hypervolume is that of all trials between the ideal and the reference point of the problem, as
-a share of the box between them; mean ± std over seeds. Seconds are of a suggestion after the
-random ones, one thread. The last table is the time of one suggestion by number of objectives.
+Hypervolume is the share of the box between the ideal and the reference point of the problem that
+the trials dominate; mean ± std over seeds. Seconds are the time of a suggestion after the random
+ones, on one thread. The last table shows the time of one suggestion by number of objectives.
 """
 
 import argparse
@@ -32,8 +32,8 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler
 from benchmarks.surrogate.digits import SPACE as DIGITS_SPACE
 from benchmarks.surrogate.digits import DigitsSurrogate
 from sae.analysis.pareto import hypervolume as dominated_volume
-from sae.search.scalarized import ScalarizedSampler
-from sae.search.unit_cube import UnitCube
+from sae.search.samplers.scalarized import ScalarizedSampler
+from sae.search.samplers.unit_cube import UnitCube
 
 Floats = NDArray[np.float64]
 Params = Mapping[str, Any]
@@ -51,7 +51,7 @@ SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A space, its losses, and the box in which they are of interest."""
+    """A space, its losses, and the box in which hypervolume is measured."""
 
     space: dict[str, BaseDistribution]
     losses: Callable[[Params], list[float]]
@@ -71,7 +71,7 @@ MIXED_SPACE: dict[str, BaseDistribution] = {
 
 
 def sphere(params: Params, num_objectives: int = 3) -> list[float]:
-    """Mixed DTLZ2: all losses are non-negative, and the squares of a front point's sum to 1."""
+    """Return the losses of mixed DTLZ2: non-negative, and the squares of a front point's losses sum to 1."""
     angles = np.array([params["where"], params["level"] / 8, params["more"]])[: num_objectives - 1] * np.pi / 2
     losses = (1 + _distance(params)) * np.ones(num_objectives)
     for index in range(num_objectives):
@@ -81,7 +81,7 @@ def sphere(params: Params, num_objectives: int = 3) -> list[float]:
 
 
 def plane(params: Params, num_objectives: int = 3) -> list[float]:
-    """The losses of a front point sum to 1; away from it they grow exponentially."""
+    """Return losses that sum to 1 on the front and grow exponentially away from it."""
     squares = np.square(sphere(params, num_objectives))
     return [float(loss) for loss in squares / squares.sum() * np.exp(3 * _distance(params))]
 
@@ -98,21 +98,21 @@ CENTRES = MIXED_CUBE.encode(
 
 
 def minima(params: Params) -> list[float]:
-    """Squared distances to three configurations in the unit cube, where two kinds are one apart."""
+    """Return squared distances to three configurations in the unit cube, where two kinds have distance 1."""
     at = MIXED_CUBE.columns(MIXED_CUBE.encode([params]))
     distances: list[float] = np.square(MIXED_CUBE.columns(CENTRES) - at).sum(axis=1).tolist()
     return distances
 
 
 def _distance(params: Params) -> float:
-    """How far a configuration is from the front, 0 on it."""
+    """Return the distance of a configuration from the front, 0 on it."""
     kind = {"first": 0.0, "second": 0.1, "third": 0.3}[params["kind"]]
     rate, decay = np.log10(params["rate"]) / -4, np.log10(params["decay"]) / -3
     return float((params["near"] - 0.5) ** 2 + (rate - 0.5) ** 2 + (decay - 0.3) ** 2 + kind)
 
 
 def problems() -> dict[str, Problem]:
-    """All problems, by name."""
+    """Return all problems by name."""
     surrogate = DigitsSurrogate()
     for name, score in surrogate.scores().items():
         print(f"surrogate of digits, {len(surrogate.inputs)} runs: cross-validated R² of {name} is {score:.2f}")
@@ -125,13 +125,13 @@ def problems() -> dict[str, Problem]:
 
 
 def hypervolume(losses: Floats, ideal: Floats, reference: Floats) -> float:
-    """The share of the box from ideal to reference that is dominated, in [0, 1]."""
+    """Return the dominated share of the box from ideal to reference, in [0, 1]."""
     unit = np.clip((losses - ideal) / (reference - ideal), 0, 1)
     return dominated_volume(unit, np.ones(losses.shape[1]))
 
 
 def search(problem: Problem, sampler: BaseSampler) -> tuple[float, float]:
-    """Hypervolume after all trials, and mean seconds of a suggestion after the random ones."""
+    """Return the hypervolume after all trials, and the mean seconds of a suggestion after the random ones."""
     study = optuna.create_study(directions=["minimize"] * len(problem.ideal), sampler=sampler)
     seconds, losses = [], []
     for _ in range(TRIALS):
@@ -144,7 +144,7 @@ def search(problem: Problem, sampler: BaseSampler) -> tuple[float, float]:
 
 
 def seconds_of_a_suggestion(sampler: BaseSampler, num_objectives: int, num_trials: int) -> float:
-    """Time of one suggestion after random trials on the sphere."""
+    """Return the time of one suggestion after random trials on the sphere."""
     study = optuna.create_study(directions=["minimize"] * num_objectives, sampler=RandomSampler(seed=0))
     for _ in range(num_trials):
         trial = study.ask(MIXED_SPACE)

@@ -1,7 +1,7 @@
-"""What the driver of a search costs per trial: asking, telling and keeping books, without any training.
+"""Time of the search driver per trial: asking for trials and recording results, without any training.
 
-Jobs end at once: their run folders are written by hand, as a worker would have left them. So what is
-timed is the driver alone, on an SQLite file, at the length that a search has in practice.
+Jobs end at once: their run folders are filled with made-up results. So only the driver is timed, on an
+SQLite file, in a search of a realistic length.
 """
 
 import tempfile
@@ -18,31 +18,30 @@ from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.job import Job, Outcome
-from sae.search.method_study import MethodStudy
+from sae.search.method_study import MethodStudy, open_studies
 from sae.search.space import Space, build_space
-from sae.search.storage import open_studies
 
 TRIALS, STARTUP, LATE = 45, 10, 10
-"""Trials of a search, random ones at its start, and those at its end that are timed."""
+"""All trials of a search, the random ones at its start, and the timed ones at its end."""
 NAMES = ("nll", "cc_ece", "flops")
 SAMPLERS: tuple[Sampler, ...] = ("random", "tpe", "scalarized", "gp")
 
 
 class InstantExecutor:
-    """Has every job done at once."""
+    """Ends every job at once, with made-up results."""
 
     capacity = 1
 
     def __init__(self) -> None:
         self.running: list[Job] = []
-        self.seconds = 0.0  # spent here, and not by the driver
+        self.seconds = 0.0  # spent here, not in the driver
 
     def submit(self, job: Job) -> None:
-        """Remember it."""
+        """Keep the job."""
         self.running.append(job)
 
     def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
-        """All of them."""
+        """Return all jobs as finished."""
         del timeout
         start = time.perf_counter()
         ended = [(job, Outcome("finished")) for job in self.running]
@@ -53,7 +52,7 @@ class InstantExecutor:
         return ended
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there are no workers."""
 
 
 def _make_up_results(job: Job) -> None:
@@ -80,13 +79,13 @@ def _make_up_results(job: Job) -> None:
 
 
 def open_driver(folder: Path, sampler: Sampler) -> tuple[Driver, InstantExecutor]:
-    """A search of SAE's whole space."""
+    """Open a search of SAE's whole space."""
     base = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
     space: Space = build_space("sae", base, {}, {})
     config = StudyConfig(
         id="overhead",
         task="classification",
-        spaces={"sae": space.to_yaml()},
+        spaces={"sae": dict(space.to_yaml())},
         objectives=NAMES,
         max={},
         min={},
@@ -108,7 +107,7 @@ def open_driver(folder: Path, sampler: Sampler) -> tuple[Driver, InstantExecutor
 
 
 def measure(sampler: Sampler) -> tuple[float, float]:
-    """Milliseconds of the driver per trial over the last ones: in asking, and in all else."""
+    """Return the driver's milliseconds per trial over the last trials: for asking, and for the rest."""
     with tempfile.TemporaryDirectory() as folder:
         driver, executor = open_driver(Path(folder) / "study", sampler)
         study = driver.studies["sae"]

@@ -1,10 +1,10 @@
-"""What stopping early saves: the same random search with and without it, by training time and hypervolume.
+"""Savings of early stopping: the same random search with and without it, by training time and hypervolume.
 
     python -m benchmarks.stop_early [--seeds 3] [--trials 40] [--epochs 30] [--out runs/stop-early]
 
-Both searches of a seed draw the same configurations. Time is what the trials spent in training,
-summed, so that neither the number of workers nor the driver counts. Hypervolumes of a seed are
-on a common scale, that of all candidates of both searches.
+Both searches of a seed draw the same configurations. Time is the sum of the trials' training times;
+the number of workers and the driver do not count. The hypervolumes of a seed share one scale, the
+range of all candidates of both searches.
 """
 
 import argparse
@@ -19,24 +19,24 @@ from sae.cli.output import print_message
 from sae.records.study import StudyRecord
 from sae.search.executors.local import LocalExecutor
 from sae.search.plan import resolve_search
-from sae.search.run import run_study
+from sae.search.run import Place, run_study
 
 REFERENCE = 1.1
 
 
 def search(out: Path, seed: int, trials: int, epochs: int, *, stop_early: bool) -> StudyRecord:
-    """One random search of SAE on digits."""
+    """Run one random search of SAE on digits."""
     flags = {
         "data": {"name": "digits"},
         "train": {"epochs": epochs},
         "seed": seed,
         "search": {"trials": trials, "sampler": "random", "stop_early": stop_early},
     }
-    return run_study(out, resolve_search([flags]), LocalExecutor(2), on_word=print_message)
+    return run_study(Place(out, LocalExecutor(2)), resolve_search([flags]), print_message)
 
 
 def course(record: StudyRecord, among: Sequence[Candidate]) -> tuple[list[float], list[float]]:
-    """Training seconds and hypervolume after each trial that ended."""
+    """Return training seconds and hypervolume after each trial that ended."""
     objectives = record.objectives
     ended = sorted(record.trials(), key=lambda trial: (trial.run.status or {})["ended"])
     points, seconds, volumes = np.empty((0, len(objectives))), [0.0], [0.0]
@@ -52,12 +52,12 @@ def course(record: StudyRecord, among: Sequence[Candidate]) -> tuple[list[float]
 
 
 def time_to(volume: float, seconds: Sequence[float], volumes: Sequence[float]) -> float:
-    """Training time until a hypervolume is reached; infinite if it never is."""
+    """Return the training time until a hypervolume is reached; infinite if it never is."""
     return next((s for s, v in zip(seconds, volumes, strict=True) if v >= volume), float("inf"))
 
 
 def epochs_of(record: StudyRecord) -> int:
-    """Epochs that were trained in all: unlike seconds, the same on every machine."""
+    """Return the number of epochs trained in all: unlike seconds, it is the same on every machine."""
     trials = list(record.trials())
     return sum((trial.run.status or {}).get("epochs", trial.run.config.train.epochs) for trial in trials)
 

@@ -1,11 +1,11 @@
-"""Train random configurations of SAE on digits and record what they gave, as ground for a surrogate.
+"""Recorded runs for the surrogate: random configurations of SAE, trained on digits.
 
 Run: python -m benchmarks.surrogate.collect benchmarks/surrogate/digits.csv --runs 300
 
-The paper's space on FC, with widths up to 2: short runs of 8 epochs each, in two processes of
-one thread. Configuration number i is drawn from a seed of its own, so that more runs extend
-the file. A row is the configuration, and of the trained K: nll and cc_ece on the validation
-split, and flops.
+The space is the paper's on FC, with widths up to 2. Runs have 8 epochs, in two processes of one
+thread each. Configuration number i has a seed of its own, so more runs extend the file. A row
+holds the configuration and its results at the trained K: nll and cc_ece on the validation split,
+and flops.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Params = dict[str, int | float]
 
 
 def draw(index: int) -> Params:
-    """Configuration number `index`: uniform over the space, floats of four digits."""
+    """Draw configuration number `index` uniformly from the space, with floats of four digits."""
     rng = np.random.default_rng(derive_seed(0, "surrogate", index))
     params: Params = {name: int(rng.integers(low, high, endpoint=True)) for name, (low, high) in INTS.items()}
     for name, (low, high) in FLOATS.items():
@@ -48,7 +48,7 @@ def _rounded(value: float) -> float:
 
 
 def config_of(params: Params) -> RunConfig:
-    """The run that a configuration stands for."""
+    """Return the run config of a configuration."""
     schedules = {name: {end: params[f"{name}.{end}"] for end in ENDS} for name in (*FLOATS, *LOG_FLOATS)}
     return resolve(
         {"data": {"name": "digits"}, "backbone": {"name": "fc", "width": params["width"]}},
@@ -58,7 +58,7 @@ def config_of(params: Params) -> RunConfig:
 
 
 def row_of(index: int) -> Params:
-    """Draw, train and measure one configuration."""
+    """Draw, train and measure one configuration, and return its row."""
     params = draw(index)
     with tempfile.TemporaryDirectory() as folder:
         report = train(config_of(params), Path(folder) / "run").report("val")

@@ -1,4 +1,4 @@
-"""The recorded runs on digits as a function: from a configuration to its likely nll, cc_ece and flops."""
+"""A surrogate of training on digits: predicts nll, cc_ece and flops of a configuration from recorded runs."""
 
 import csv
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class DigitsSurrogate:
 
     Attributes:
         ideal: The best recorded value of each objective.
-        reference: A bad value of each: nine in ten recorded runs are better.
+        reference: A bad value of each objective: nine in ten recorded runs are better.
     """
 
     def __init__(self) -> None:
@@ -43,12 +43,12 @@ class DigitsSurrogate:
         self.trees = _trees().fit(self.inputs, self.targets)
 
     def __call__(self, params: Mapping[str, Any]) -> list[float]:
-        """The log nll, cc_ece and log flops of a configuration."""
+        """Predict log nll, cc_ece and log flops of a configuration."""
         predicted: list[float] = self.trees.predict(_columns(params)[None])[0].tolist()
         return predicted
 
     def scores(self) -> dict[str, float]:
-        """R² of each objective in ten-fold cross-validation: how much of the runs' variance is predicted."""
+        """Return the R² of each objective in ten-fold cross-validation."""
         predicted = cross_val_predict(_trees(), self.inputs, self.targets, cv=10)
         residual = np.square(self.targets - predicted).sum(axis=0)
         total = np.square(self.targets - self.targets.mean(axis=0)).sum(axis=0)

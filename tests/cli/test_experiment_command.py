@@ -1,13 +1,13 @@
 """`sae experiment` and `sae demo` up to the moment when work begins; the work itself is in end_to_end."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import sae.cli.demo
 import sae.cli.experiment
 from sae.search.plan import SearchPlan
+from sae.search.run import Place
 from tests.cli.test_cli import sae as run_sae
 
 
@@ -15,12 +15,17 @@ class CarriedOut:
     """What a command would do."""
 
     def __init__(self) -> None:
-        self.out: Path | None = None
+        self.place: Place | None = None
         self.plan: SearchPlan | None = None
-        self.options: dict[str, Any] = {}
+        self.json: bool | None = None
 
-    def __call__(self, out: Path, plan: SearchPlan, *_: Any, **options: Any) -> None:
-        self.out, self.plan, self.options = out, plan, options
+    def __call__(self, place: Place, plan: SearchPlan, *, json: bool) -> None:
+        self.place, self.plan, self.json = place, plan, json
+
+    @property
+    def out(self) -> Path:
+        assert self.place is not None, "nothing was carried out"
+        return self.place.out
 
 
 @pytest.fixture
@@ -39,7 +44,8 @@ def test_flags_go_over_the_preset_and_settings_over_flags(carried_out: CarriedOu
     assert (plan.settings.trials, plan.study.seed, plan.confirm.seeds) == (9, 5, 1)
     assert plan.study.spaces["sae"]["train"]["epochs"] == 1
     assert carried_out.out == Path("experiments/digits-small")
-    assert carried_out.options == {"force": True, "json": False}
+    assert carried_out.place is not None
+    assert (carried_out.place.force, carried_out.json) == (True, False)
 
 
 def test_the_folder_is_named_after_the_file_and_the_budget(carried_out: CarriedOut, tmp_path: Path) -> None:
@@ -56,7 +62,7 @@ def test_a_demo_is_a_small_experiment_on_digits(carried_out: CarriedOut) -> None
     assert plan is not None
     assert (plan.settings.trials, plan.confirm.seeds, plan.study.shift) == (3, 2, True)
     assert plan.study.spaces["sae"]["data"]["name"] == "digits"
-    assert (carried_out.out, carried_out.options["json"]) == (Path("runs/demo"), True)
+    assert (carried_out.out, carried_out.json) == (Path("runs/demo"), True)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def test_a_demo_is_a_small_experiment_on_digits(carried_out: CarriedOut) -> None
         ("digits --set confirm.seed=3", "did you mean seeds?"),
         ("digits --set search.methods=[sea]", "did you mean sae?"),
         ("diabetes --set search.shift=true", "--shift needs images"),
-        ("digits --executor local --address 1.2.3.4:5", "goes with --executor ray"),
+        ("digits --executor local --address 1.2.3.4:5", "--address needs --executor ray"),
     ],
 )
 def test_a_mistake_costs_one_sentence_and_leaves_no_folder(

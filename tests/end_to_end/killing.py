@@ -1,4 +1,4 @@
-"""SIGKILL for real processes, at random moments that are seeded and follow what the search writes."""
+"""SIGKILL for real processes, at seeded random moments that follow what the search writes."""
 
 import os
 import signal
@@ -16,11 +16,11 @@ from sae.records.study import StudyRecord
 from tests.search.studies import start_search
 
 PATIENCE = 240.0
-"""Seconds without a sign of life after which a search hangs."""
+"""Seconds without progress after which a search counts as hanging."""
 
 
 def children(pid: int, of_kind: str) -> list[int]:
-    """Children of a process with this word in their command line."""
+    """Return the children of a process with this word in their command line."""
     try:
         pids = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return [child for child in pids if of_kind in Path(f"/proc/{child}/cmdline").read_text()]
@@ -43,7 +43,7 @@ def wait_until(holds: Callable[[], Any], patience: float = PATIENCE) -> None:
 
 
 def footprint(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file with its time and size."""
+    """Return the time and size of every file."""
     found = {}
     for path in folder.rglob("*"):
         try:
@@ -55,7 +55,7 @@ def footprint(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def finished_runs(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """By trial, the metrics of every run that is finished, and when they were written."""
+    """Return the metrics of every finished run and when they were written, by trial."""
     found = {}
     for trial in StudyRecord(folder).trials():
         if trial.run.is_finished:
@@ -65,7 +65,7 @@ def finished_runs(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def optuna_trials(folder: Path) -> dict[str, list[optuna.trial.FrozenTrial]]:
-    """By method, the trials as Optuna's own loader sees them."""
+    """Return the trials of each method, read by Optuna's own loader."""
     storage = f"sqlite:///{folder / StudyRecord.STORAGE}"
     names = optuna.get_all_study_names(storage)
     return {name.split()[0]: optuna.load_study(study_name=name, storage=storage).trials for name in names}
@@ -89,7 +89,7 @@ class Killer:
         self.seen: dict[str, tuple[bytes, int]] = {}
 
     def run(self, on_death: Callable[[], None] = lambda: None) -> None:
-        """Until the search says that it is done; `on_death` is called whenever the driver is dead."""
+        """Run until the search succeeds; call `on_death` whenever the driver is dead."""
         process = start_search(self.out, *self.flags)
         while process.poll() is None or process.returncode != 0:
             if process.poll() is not None:
@@ -107,7 +107,7 @@ class Killer:
         self.check_what_is_finished()
 
     def check_what_is_finished(self) -> None:
-        """What was seen finished once is still there, and the same to the byte and the nanosecond."""
+        """Check that runs that were finished before are unchanged, to the byte and the nanosecond."""
         now = finished_runs(self.out)
         assert {name: now.get(name) for name in self.seen} == self.seen
         self.seen = now

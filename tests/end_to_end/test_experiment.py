@@ -1,4 +1,4 @@
-"""`sae experiment` from its first trial to the page, left alone and killed on the way."""
+"""The command `sae experiment` from its first trial to the page, left alone and killed on the way."""
 
 import json
 import os
@@ -27,7 +27,7 @@ spaces: {standard: {backbone: {depth: 2, width: 1}}}
 
 
 def start(folder: Path, *flags: str) -> "subprocess.Popen[str]":
-    """The experiment in a folder of its own, as a group of processes."""
+    """Start the experiment in a folder of its own, as a process group."""
     folder.mkdir(exist_ok=True)
     (folder / "tiny.yaml").write_text(SETTINGS)
     return subprocess.Popen(
@@ -50,12 +50,12 @@ def finish(folder: Path, *flags: str) -> dict[str, Any]:
 
 
 def study(folder: Path) -> Path:
-    """Where the command puts it by itself."""
+    """Return the default study folder."""
     return folder / "experiments" / "tiny-small"
 
 
 def trained(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """By its place in the study, the metrics of every run, and when they were written."""
+    """Return the metrics of every run and when they were written, by path."""
     paths = study(folder).rglob(RunRecord.METRICS)
     return {str(path.relative_to(study(folder))): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
@@ -65,7 +65,7 @@ def numbers(folder: Path) -> dict[str, bytes]:
 
 
 def confirmed(folder: Path) -> list[dict[str, Any]]:
-    """What was confirmed, without how long it took."""
+    """Return the confirmed configurations without their times."""
     items = json.loads((study(folder) / StudyRecord.CONFIRMED).read_text())["front"]
     return [{key: value for key, value in item.items() if key != "seconds"} for item in items]
 
@@ -95,7 +95,7 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(whole: tuple[Pa
 
 
 def kill_when(folder: Path, is_time: Callable[[], Any]) -> None:
-    """Start the command, and end it with all its workers as soon as something is there."""
+    """Start the command, and kill it with all its workers as soon as a condition holds."""
     process = start(folder)
     wait_until(lambda: process.poll() is not None or is_time())
     assert process.poll() is None, "it was done before it could be killed"

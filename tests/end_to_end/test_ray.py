@@ -1,4 +1,4 @@
-"""A real Ray on this machine: started by the search, or a cluster that is there already."""
+"""A real Ray on this machine: started by the search, or an existing cluster."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 
 def ray_workers() -> list[int]:
-    """Processes that run a trial, by the title that Ray gives them."""
+    """Return the processes that run a trial, by the title that Ray gives them."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -59,7 +59,7 @@ def metrics(out: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module", autouse=True)
 def token() -> Iterator[None]:
-    """Every Ray of these tests, and nobody else's, is opened by a token that is made for them."""
+    """Give every Ray of these tests a token of its own, which opens no other."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", uuid.uuid4().hex)
@@ -68,7 +68,7 @@ def token() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """The address of a cluster of two CPUs that is there before the search, and stays when it ends."""
+    """Start a cluster of two CPUs that exists before and after the search; yield its address."""
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"]
     options = ["--port", address.split(":")[1], "--num-cpus", "2", "--include-dashboard", "false"]
@@ -140,7 +140,7 @@ def test_a_wrong_address_is_named_within_a_minute(address: str, tmp_path: Path) 
     began = time.monotonic()
     code, _, error = finish_search(tmp_path / "x", *FLAGS, *RAY, "--address", address)
     assert code == 2, error
-    assert "--address takes the address of a running Ray cluster" in error
+    assert "--address must be the address of a running Ray cluster" in error
     assert "Traceback" not in error
     assert time.monotonic() - began < 60
 

@@ -102,13 +102,13 @@ def test_a_search_on_postgresql_survives_kill_and_loss_of_the_server(server: Ser
     server.stop()
     _, error = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1, error
-    assert "the database of the study must stay within reach" in error
+    assert "the database of the study cannot be reached" in error
     assert "the same command continues the search" in error
     assert "Traceback" not in error
 
     code, _, error = finish_search(tmp_path / "x", *FLAGS, "--storage", server.url)  # it is still away
     assert code == 2
-    assert "--storage takes the URL of a database that can be reached" in error
+    assert "--storage must be the URL of a database that can be reached" in error
 
     server.start()
     code, _, error = finish_search(tmp_path / "x", *FLAGS, "--storage", server.url)

@@ -14,9 +14,8 @@ from sae.config.study import StudyConfig
 from sae.core.objectives import objectives
 from sae.records.study import StudyRecord
 from sae.search.job import Job, Outcome, run_job
-from sae.search.method_study import MethodStudy
+from sae.search.method_study import MethodStudy, open_studies
 from sae.search.space import Space, build_space
-from sae.search.storage import open_studies
 
 SAE = [sys.executable, "-c", "from sae.cli import main; main()"]
 DIGITS: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc", "depth": 2}}
@@ -30,11 +29,11 @@ FINISHED = (
     *("--method", "sae,ensemble,standard", "--sampler", "random", "--trials", "3"),
     *("--set", "spaces.ensemble.method={name: ensemble, members: {int: [1, 2]}}"),
 )
-"""Flags of the study that many tests look at."""
+"""Flags of the study that many tests read."""
 
 
 class InlineExecutor:
-    """Trains in this process, one job at a time: for tests of what is asked and told, not of how it runs."""
+    """Trains in this process, one job at a time, for tests that need no workers."""
 
     def __init__(self) -> None:
         self.capacity = 1
@@ -56,7 +55,7 @@ class InlineExecutor:
 
 
 def search(out: Path, *flags: str) -> tuple[int, str, str]:
-    """`sae search` in this process."""
+    """Run `sae search` in this process."""
     result = CliRunner().invoke(app, ["search", *SMALL, *flags, "--out", str(out)])
     sys.stderr.write(result.stderr)  # shown if the test fails
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -65,7 +64,7 @@ def search(out: Path, *flags: str) -> tuple[int, str, str]:
 
 
 def start_search(out: Path, *flags: str, **settings: Any) -> "subprocess.Popen[str]":
-    """`sae search` as a process, and a group, of its own."""
+    """Start `sae search` as a process, and process group, of its own."""
     return subprocess.Popen(
         [*SAE, "search", *SMALL, *flags, "--out", str(out)],
         stdout=subprocess.PIPE,
@@ -86,7 +85,7 @@ def finish_search(out: Path, *flags: str, timeout: float = 300) -> tuple[int, st
 def study_of(
     folder: Path, method: str = "sae", names: tuple[str, ...] = ("nll", "flops"), **settings: Any
 ) -> MethodStudy:
-    """Ask and tell on a real database, new or begun; the object knows nothing but what is there."""
+    """Open a study on a real database, new or begun; the object knows only what is stored there."""
     space: Space = build_space(method, DIGITS, settings.pop("given", {}), {})
     config = StudyConfig(
         **{
@@ -103,5 +102,5 @@ def made_up_values(number: int, count: int) -> list[float]:
 
 
 def run_files(record: StudyRecord, name: str) -> dict[str, bytes]:
-    """By trial, the bytes of one of the files of its run."""
+    """Return the bytes of one file of each run, by trial."""
     return {trial.name: (trial.run.path / name).read_bytes() for trial in record.trials()}

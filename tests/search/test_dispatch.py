@@ -1,8 +1,12 @@
-"""The order in which jobs are handed over; what becomes of lost ones is tested with real workers elsewhere."""
+"""The order of jobs and the sharing of members; lost jobs are tested with real workers in executors/test_local."""
 
 from pathlib import Path
+from typing import Any
 
-from sae.search.dispatch import Dispatcher
+import pytest
+
+from sae.config.run import RunConfig
+from sae.search.dispatch import Dispatcher, gives_members, with_sources
 from sae.search.job import Job, Outcome
 from tests.builders import run_config
 
@@ -75,3 +79,38 @@ def test_a_source_that_is_not_under_way_is_not_waited_for() -> None:
     executor = Recorder(1)
     Dispatcher(executor).add(job("derived", "source"))
     assert len(executor.running) == 1
+
+
+def config(method: str, members: int | None = None, **settings: Any) -> RunConfig:
+    return run_config(method={"name": method, **({"members": members} if members else {})}, **settings)
+
+
+@pytest.mark.parametrize(
+    ("source", "taker", "gives"),
+    [
+        (config("ensemble", 3), config("ensemble", 2), True),
+        (config("ensemble", 3), config("standard"), True),
+        (config("ensemble", 1), config("standard"), True),
+        (config("ensemble", 2), config("ensemble", 2), False),
+        (config("ensemble", 2), config("ensemble", 3), False),
+        (config("standard"), config("ensemble", 1), False),
+        (config("standard"), config("standard"), False),
+        (config("ensemble", 3), config("ensemble", 2, seed=1), False),
+        (config("ensemble", 3), config("batch_ensemble", 2), False),
+        (config("batch_ensemble", 3), config("standard"), False),
+    ],
+)
+def test_members_come_from_larger_ensembles_of_the_same_networks(
+    source: RunConfig, taker: RunConfig, gives: bool
+) -> None:
+    assert gives_members(source, taker) == gives
+
+
+def test_the_largest_ensemble_comes_first_and_gives_its_members_to_all() -> None:
+    methods = [config("standard"), config("ensemble", 1), config("ensemble", 4), config("sae"), config("ensemble", 2)]
+    jobs = with_sources(Job(str(number), method, Path(str(number))) for number, method in enumerate(methods))
+    assert [job.name for job in jobs] == ["2", "4", "1", "3", "0"]
+    assert {job.name: job.source for job in jobs} == {
+        **dict.fromkeys(["0", "1", "4"], Path("2")),
+        **dict.fromkeys(["2", "3"]),
+    }

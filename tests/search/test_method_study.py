@@ -13,9 +13,8 @@ from sae.config.run import RunConfig
 from sae.config.study import SAMPLERS
 from sae.core.errors import ConfigError
 from sae.core.objectives import objectives
-from sae.search.method_study import ERROR, REFUSED, MethodStudy
-from sae.search.samplers import FixedSampler, make_sampler
-from sae.search.storage import open_studies
+from sae.search.method_study import ERROR, REFUSED, MethodStudy, open_studies
+from sae.search.samplers.repeatable import FixedSampler, make_sampler
 from tests.search.studies import made_up_values, study_of
 
 FAST = ("gp", "random")
@@ -54,7 +53,7 @@ def test_metrics_that_are_to_be_large_are_maximised(tmp_path: Path) -> None:
 def begun(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path, list[RunConfig]]:
-    """A sampler, a study of four trials told, and what is asked next by one object that lives on."""
+    """Return a sampler, a study of four told trials, and the next two trials that the same object asks for."""
     folder = tmp_path_factory.mktemp("begun")
     study = study_of(folder, sampler=request.param)
     ask_and_tell(study, 4)
@@ -99,7 +98,7 @@ def test_a_first_trial_cut_short_in_asking_is_completed_as_it_would_have_been(tm
 
 
 def cut_short(study: MethodStudy, stored: int) -> None:
-    """What a kill in the midst of asking leaves."""
+    """Leave the study as if it had been killed while asking for a trial."""
     study.optuna.sampler = study._sampler(len(study.trials()))
     trial = study.optuna.ask()
     for name, distribution in list(study.space.distributions.items())[:stored]:
@@ -192,5 +191,5 @@ def test_rungs_are_remembered(tmp_path: Path) -> None:
 )
 def test_a_database_that_cannot_be_reached_is_named(url: str, tmp_path: Path) -> None:
     config = study_of(tmp_path).config
-    with pytest.raises(ConfigError, match="--storage takes the URL of a database that can be reached"):
+    with pytest.raises(ConfigError, match="--storage must be the URL of a database that can be reached"):
         open_studies(url, config, [], objectives(["nll"], "classification"))

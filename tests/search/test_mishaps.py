@@ -1,4 +1,4 @@
-"""What may happen to a study folder between two commands, and settings that mean another thing than they seem to."""
+"""Changes to a study folder between two commands, and settings that are easy to misread."""
 
 import json
 import shutil
@@ -11,8 +11,8 @@ from sae.core.task import Classification, DataSpec
 from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.executors.local import LocalExecutor
+from sae.search.method_study import open_studies
 from sae.search.space import build_space
-from sae.search.storage import open_studies
 from tests.search.studies import DIGITS, InlineExecutor, search
 
 TWO = ("--sampler", "random", "--trials", "2")
@@ -89,7 +89,7 @@ def test_a_method_section_says_what_is_searched(tmp_path: Path, inline: InlineEx
     assert list(json.loads(out)["trials"]) == ["ensemble"]
     code, _, error = search(tmp_path / "y", *section, "--method", "sae")
     assert code == 2
-    assert "must be about a method that is searched" in error
+    assert "must name a method that is searched" in error
 
 
 def test_numbers_of_yaml_may_be_written_as_everybody_writes_them(tmp_path: Path) -> None:
@@ -114,11 +114,11 @@ def test_what_is_not_on_the_front_any_more_is_not_shown_as_confirmed(study: Path
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--address", "auto"), "goes with --executor ray"),
+        (("--address", "auto"), "--address needs --executor ray"),
         (("--confirm-most", "2"), "goes with --confirm"),
-        (("--storage", "nothing://x"), "--storage takes the URL of a database"),
-        (("--storage", "sqlite:////nowhere/at/all.db"), "--storage takes the URL of a database"),
-        (("--max", "flops=1"), "limits must leave something to try of sae: flops ≤ 1 where the cheapest comes to"),
+        (("--storage", "nothing://x"), "--storage must be the URL of a database"),
+        (("--storage", "sqlite:////nowhere/at/all.db"), "--storage must be the URL of a database"),
+        (("--max", "flops=1"), "limits must leave sae something to try: flops ≤ 1, but the cheapest has"),
     ],
 )
 def test_what_can_have_no_effect_is_refused_before_anything_is_done(

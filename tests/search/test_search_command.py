@@ -1,4 +1,4 @@
-"""`sae search` as a user meets it; what is asked and told in this process, the rest in test_local_executor."""
+"""The command `sae search`, with training in this process; executors/test_local tests real workers."""
 
 import json
 from pathlib import Path
@@ -105,11 +105,11 @@ def test_what_training_shows_to_break_a_limit_is_not_on_the_front(tmp_path: Path
 def test_limits_that_leave_nothing_are_named_with_the_least_there_is(
     method: str, tmp_path: Path, inline: InlineExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sae.search.refusal.MOST_REFUSED", 5)
+    monkeypatch.setattr("sae.search.screening.MOST_REFUSED", 5)
     for _ in range(2):  # and says it again when it is asked again
         code, _, error = search(tmp_path / "x", *RANDOM, "--method", method, "--max", "flops=10")
         assert code == 2
-        assert "flops ≤ 10 where the cheapest comes to" in error
+        assert "flops ≤ 10, but the cheapest has" in error
 
 
 def test_diverging_trials_fail_and_the_search_goes_on(tmp_path: Path, inline: InlineExecutor) -> None:
@@ -184,7 +184,7 @@ def test_a_grid_without_k_trains_once_for_each_n(tmp_path: Path, inline: InlineE
 def test_k_is_free_only_in_a_grid(tmp_path: Path) -> None:
     code, _, error = search(tmp_path / "x", "--k-free")
     assert code == 2
-    assert "--k-free goes with --sampler grid" in error
+    assert "--k-free needs --sampler grid" in error
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_regression_is_searched_for_its_own_objectives(tmp_path: Path, inline: I
 def test_four_objectives_are_scalarized_and_it_is_said(tmp_path: Path, inline: InlineExecutor) -> None:
     code, _, error = search(tmp_path / "x", "--trials", "1", "--objectives", "nll,f1,flops,params")
     assert code == 0
-    assert "by scalarized, the default for this number of objectives" in error
+    assert "by scalarized (the default for 4 objectives), 1 trial each" in error
 
 
 def test_time_that_is_up_starts_no_trial(tmp_path: Path, inline: InlineExecutor) -> None:
@@ -243,9 +243,12 @@ def test_a_folder_at_work_is_left_alone(
         (("--sampler", "foo"), "sampler must be 'gp', 'scalarized'"),
         (("--max", "flops"), "--max takes name=number"),
         (("--max", "foo=3"), "an objective of classification must be one of"),
-        (("--set", "spaces.ensemble.backbone.width=1"), "spaces are for methods that are searched (sae)"),
-        (("--set", "method.inputs={int: [4, 1]}"), "must not be above the upper one"),
-        (("--storage", "nothing://x"), "--storage takes the URL of a database"),
+        (
+            ("--set", "spaces.ensemble.backbone.width=1"),
+            "spaces must name methods that are searched (sae), got ensemble",
+        ),
+        (("--set", "method.inputs={int: [4, 1]}"), "must not be above the upper end"),
+        (("--storage", "nothing://x"), "--storage must be the URL of a database"),
         (("--data", "diabetes", "--objectives", "nll@shift"), "diabetes is a table"),
     ],
 )

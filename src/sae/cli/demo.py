@@ -1,4 +1,4 @@
-"""`sae demo`: the main job on embedded data."""
+"""The command `sae demo`: a small experiment on embedded data."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +17,13 @@ def demo(
     workers: options.Workers = None,
     json: options.Json = False,
 ) -> None:
-    """A small experiment on digits: search SAE and the baselines, confirm, pick, ship and report."""
-    from sae.experiment import read_preset
+    """Run a small experiment on digits: search SAE and the baselines, confirm, pick, ship and report."""
+    from sae.experiment.settings import read_preset
     from sae.search.executors.local import LocalExecutor
     from sae.search.plan import resolve_search
+    from sae.search.run import Place
 
     flags = options.section(train=options.section(epochs=epochs), search=options.section(trials=trials))
     plan = resolve_search([read_preset("demo"), flags])
-    carry_out(out, plan, LocalExecutor(workers or options.num_cores()), force=force, json=json)
+    executor = LocalExecutor(workers or options.num_cores())
+    carry_out(Place(out, executor, force=force), plan, json=json)

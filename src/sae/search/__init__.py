@@ -1,1 +1,1 @@
-"""The best configurations for a budget: space, samplers, stopping, study, executors."""
+"""Search for the best configurations within a budget: spaces, samplers, trials, executors."""

@@ -1,8 +1,7 @@
-"""The configurations of the front, trained again on other seeds than the one they were chosen by."""
+"""Confirmation: the best configurations of a study, trained again on seeds that did not choose them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind, losses_of
 from sae.analysis.confirmation import summarise
@@ -12,20 +11,19 @@ from sae.core.errors import SaeError
 from sae.core.objectives import Objective
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
-from sae.search.dispatch import POLL, Dispatcher
+from sae.search.dispatch import POLL, Dispatcher, with_sources
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
-from sae.search.sharing import with_sources
 
 
 class Confirmation:
     """One session of confirming.
 
     Attributes:
-        chosen: Members of the front that are confirmed.
-        jobs: All trainings, for every configuration and seed.
-        ended: Those that came to an end in this session, and what became of them.
-        is_stopping: Set it, and no training is started any more.
+        chosen: The candidates to confirm.
+        jobs: All trainings: one for each configuration and seed.
+        ended: The jobs that ended in this session, with their outcomes.
+        is_stopping: Set it to start no more trainings.
     """
 
     def __init__(self, record: StudyRecord, executor: Executor, confirm: ConfirmConfig) -> None:
@@ -36,8 +34,8 @@ class Confirmation:
         self.ended: list[tuple[Job, Outcome]] = []
         self.is_stopping = False
 
-    def run(self, on_change: Callable[[], None] = lambda: None) -> dict[str, Any]:
-        """Train what is not trained yet, and summarise; the summary stays in the study folder."""
+    def run(self, on_change: Callable[[], None] = lambda: None) -> None:
+        """Train what is not trained yet, then write the summary into the study folder."""
         waiting = list(self.jobs)
         while True:
             while waiting and self.dispatcher.has_room and not self.is_stopping:
@@ -49,27 +47,23 @@ class Confirmation:
                 if outcome.state == "blocked":
                     raise SaeError(f"{outcome.error}; the same command continues")
                 self.ended.append((job, outcome))
-        if self.is_stopping:
-            return {}
+        if not self.is_stopping:
+            self._write_summary()
+
+    def _write_summary(self) -> None:
         items = [
             summarise(item, [self._run(item, seed) for seed in self.seeds], item.eval_exits) for item in self.chosen
         ]
         confirmed = {"objectives": list(self.record.config.objectives), "seeds": self.seeds, "front": items}
         self.record.write_json(self.record.CONFIRMED, confirmed)
-        return confirmed
 
     def _configurations(self) -> list[Candidate]:
-        """One candidate for each trial: a network trained again can be evaluated at every K′."""
+        """Return one candidate for each trial: a network is trained once and evaluated at every K′."""
         return list({item.trial.name: item for item in self.chosen}.values())
 
     def _folder(self, item: Candidate, seed: int) -> Path:
-        return (
-            self.record.path
-            / self.record.CONFIRM
-            / item.trial.run.path.parent.name
-            / item.trial.run.path.name
-            / f"seed-{seed}"
-        )
+        trial = item.trial.run.path
+        return self.record.path / self.record.CONFIRM / trial.parent.name / trial.name / f"seed-{seed}"
 
     def _run(self, item: Candidate, seed: int) -> RunRecord:
         return RunRecord(self._folder(item, seed))
@@ -82,12 +76,12 @@ class Confirmation:
 
 
 def choose(record: StudyRecord, most: int | None, each: int = 0) -> list[Candidate]:
-    """The front of a study, then the own front of each class of methods, as the paper does.
+    """Choose candidates from the front of a study, then from the front of each class of methods, as in the paper.
 
     Args:
         record: The study.
-        most: At most so many of the front, spread over it from the one nearest to the ideal.
-        each: So many of each class's own: its best in the first objective, then spread in the same way.
+        most: At most this many of the front: the one nearest to the ideal, then those farthest from the chosen ones.
+        each: This many of each class's own front: its best in the first objective, then spread in the same way.
     """
     found, objectives, limits = candidates(record), record.objectives, record.limits
     chosen = _spread(front(found, objectives, limits), objectives)[:most]

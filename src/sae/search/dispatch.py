@@ -1,17 +1,21 @@
-"""Jobs on their way to an executor: which has to wait for another, and which is tried again."""
+"""Jobs on their way to an executor: which one waits for another, and which one is tried again."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sae.config.run import RunConfig
 from sae.records.run import RunRecord
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
 
 POLL = 0.5
-"""Seconds between looks at the clock while nothing happens."""
+"""Seconds to wait for a job to end before the clock and the display are updated."""
 MOST_LOSSES = 3
-"""A job that is lost with its worker so many times without finishing an epoch in between has failed."""
+"""A job fails after its worker was lost this many times in a row without finishing an epoch."""
 
 
 class Dispatcher:
-    """Hands jobs to an executor as it has room, and hands back what became of them for good.
+    """Hands jobs to an executor when there is room, and returns their final outcomes.
 
     Attributes:
         waiting: Jobs that have not been handed over yet.
@@ -20,25 +24,25 @@ class Dispatcher:
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
         self.waiting: list[Job] = []
-        self._losses: dict[str, tuple[int, int]] = {}  # by job: losses in a row, epochs done at the last
+        self._losses: dict[str, tuple[int, int]] = {}  # by job: losses in a row, epochs done at the last one
 
     @property
     def has_room(self) -> bool:
-        """Whether a job that is added now would be started."""
+        """Whether a job that is added now would start at once."""
         return len(self.executor.running) < self.executor.capacity and not any(map(self._is_ready, self.waiting))
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs or waits."""
+        """Whether no job runs or waits."""
         return not self.waiting and not self.executor.running
 
     def add(self, *jobs: Job) -> None:
-        """Start jobs as soon as there is room, and their sources are not being trained any more."""
+        """Start jobs as soon as there is room and their sources are no longer in training."""
         self.waiting += jobs
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Start what can be started."""
+        """Start the waiting jobs that can start now."""
         while len(self.executor.running) < self.executor.capacity:
             job = next((job for job in self.waiting if self._is_ready(job)), None)
             if job is None:
@@ -47,7 +51,7 @@ class Dispatcher:
             self.executor.submit(job)
 
     def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
-        """What became of jobs; one that is lost is started again."""
+        """Return the jobs that ended; a lost job is started again."""
         settled = []
         for job, outcome in self.executor.wait(timeout):
             if outcome.state == "lost" and not self._is_hopeless(job):
@@ -71,6 +75,33 @@ class Dispatcher:
 
 
 def _give_up(job: Job, outcome: Outcome) -> Outcome:
-    error = f"its worker was lost {MOST_LOSSES} times, {outcome.error}: does it fit into memory?"
+    losses = f"its worker was lost {MOST_LOSSES} times without finishing an epoch"
+    error = f"{losses} ({outcome.error}): is there enough memory?"
     RunRecord.create(job.folder, job.config).end("failed", error=error)
     return Outcome("failed", error)
+
+
+def gives_members(source: RunConfig, config: RunConfig) -> bool:
+    """Return whether a run holds all members of another: it is a larger ensemble of the same networks.
+
+    A standard network is also what an ensemble of one holds.
+    """
+    given, taken = source.method, config.method
+    if taken.members_from != given.name:
+        return False
+    enough = taken.num_members + (taken.name == given.name)
+    return given.num_members >= enough and source.model_copy(update={"method": taken}) == config
+
+
+def with_sources(jobs: Iterable[Job]) -> list[Job]:
+    """Order ensembles of most members first; smaller ones of the same networks take their members from them."""
+
+    def order(job: Job) -> tuple[int, bool]:
+        method = job.config.method
+        return -method.num_members, method.members_from not in (None, method.name)
+
+    ordered = sorted(jobs, key=order)
+    return [
+        replace(job, source=next((other.folder for other in ordered if gives_members(other.config, job.config)), None))
+        for job in ordered
+    ]

@@ -1,7 +1,7 @@
-"""The one driver of a search: asks for trials, has them done, tells what they came to.
+"""The driver of a search: one process that asks for trials, has them trained, and records their results.
 
-Everything that it knows is in the storage and the run folders by the time it matters, so that it
-may be killed at any moment and started again with the same command.
+All it knows is written to the database and the run folders before it acts on it. It can be
+killed at any moment and started again with the same command.
 """
 
 import time
@@ -19,28 +19,26 @@ from sae.core.errors import SaeError
 from sae.core.task import DataSpec
 from sae.records.run import at_exits
 from sae.records.study import StudyRecord, Trial
-from sae.search.dispatch import POLL, Dispatcher
+from sae.search.dispatch import POLL, Dispatcher, gives_members
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
 from sae.search.method_study import Asked, MethodStudy
-from sae.search.refusal import broken_limit, check_hope
-from sae.search.sharing import gives_members
-from sae.search.stopping import passes
+from sae.search.screening import broken_limit, check_hope, passes
 
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 CLOCK_SECONDS = 20.0
-"""How often the time that was spent is written down, so that a killed session loses no more."""
+"""Seconds between writes of the time spent; a killed session loses at most this much."""
 STAND_IN = "shipped_flops"
-"""What a trial is judged by at a rung in place of its latency, which is measured of finished networks only."""
+"""Judged at a rung in place of latency, which can only be measured once a network is finished."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may be tried.
+    """The limits of a search.
 
     Attributes:
         trials: Sampled trials per method, or None.
-        hours: Time after which no trial is started, over all sessions, or None.
+        hours: Hours over all sessions after which no trial is started, or None.
     """
 
     trials: int | None
@@ -51,9 +49,9 @@ class Driver:
     """One session of a search.
 
     Attributes:
-        studies: By method.
-        dispatcher: Jobs on their way.
-        is_stopping: Set it, and no trial is started any more.
+        studies: The study of each method, by its name.
+        dispatcher: Jobs that run or wait.
+        is_stopping: Set it to start no more trials.
     """
 
     def __init__(
@@ -70,11 +68,11 @@ class Driver:
 
     @property
     def seconds(self) -> float:
-        """Time spent on the study, over all sessions."""
+        """Seconds spent on the study over all sessions."""
         return self._spent + time.monotonic() - self._began
 
     def run(self, on_change: Callable[[], None] = lambda: None) -> None:
-        """Bring the study to the end of its budget, or to a stop; what runs by then is finished first."""
+        """Run trials until the budget is spent or someone stops it; running trials finish first."""
         for study in self.studies.values():
             check_hope(study, list(self.studies.values()), self.limits, self.spec)
         self._resume()
@@ -92,9 +90,9 @@ class Driver:
         self._keep_time()
 
     def _resume(self) -> None:
-        """Go on with what an earlier session left; all of it is known before any of it starts, sources first.
+        """Continue the trials that an earlier session left; collect all before any starts, as some wait for others.
 
-        A trial that was told and whose folder has been deleted since is trained again; its numbers are the same.
+        A finished trial whose folder was deleted since is trained again, with the same results.
         """
         jobs = []
         for study in self.studies.values():
@@ -108,20 +106,20 @@ class Driver:
         self.dispatcher.add(*jobs)
 
     def num_ended(self) -> int:
-        """Trials that came to an end in any session, without those that were refused."""
+        """Count the trials that ended in any session, without refused ones."""
         return sum(study.count(state) for study in self.studies.values() for state in ENDED)
 
     def num_planned(self) -> int | None:
-        """Trials that there are to be; None if time alone limits them."""
+        """Return the planned number of trials; None if only time limits them."""
         budgets = [study.budget(self.budget.trials) for study in self.studies.values()]
         return None if any(budget is None for budget in budgets) else sum(budget or 0 for budget in budgets)
 
     def is_over(self) -> bool:
-        """Whether time is up, or someone said to stop."""
+        """Return whether the time is up or someone stopped the search."""
         return self.is_stopping or (self.budget.hours is not None and self.seconds >= self.budget.hours * 3600)
 
     def _fill(self) -> None:
-        """Ask for as many trials as there is room for."""
+        """Start as many trials as there is room for."""
         while not self.is_over() and self.dispatcher.has_room:
             study = self._next_study()
             if study is None:
@@ -174,7 +172,7 @@ class Driver:
         return () if study.is_enumerated else self.config.rungs
 
     def _source(self, asked: Asked) -> Path | None:
-        """The run of a larger ensemble of the same networks, whatever its state: one that fails is no source."""
+        """Return the run folder of a larger ensemble of the same networks that has not failed, or None."""
         giver = asked.config.method.members_from
         ensembles = self.studies.get(giver) if giver is not None else None
         if ensembles is None:
@@ -188,13 +186,13 @@ class Driver:
         return None
 
     def _settle(self, job: Job, outcome: Outcome) -> None:
-        """Tell what a job came to; one that passes a rung goes on."""
+        """Record the outcome of a job; a trial that passes a rung goes on."""
         asked = self._asked.pop(job.name)
         study = self.studies[asked.method]
         if outcome.state == "blocked":
             raise SaeError(f"{outcome.error}; the same command continues the search")
         if not study.is_open(asked.number):
-            return  # it was told before, and only its folder was missing
+            return  # it was told in an earlier session, and only its folder was missing
         if outcome.state == "failed":
             study.tell_failed(asked.number, outcome.error)
         elif outcome.state == "paused":
@@ -204,7 +202,7 @@ class Driver:
         self._keep_time()
 
     def _tell_values(self, study: MethodStudy, asked: Asked) -> None:
-        """What validation says at the trained K; other K′ are for the front, not for the sampler."""
+        """Record the validation results at the trained K; other K′ are for the front, not for the sampler."""
         trial = self._trial(asked)
         candidate = next(item for item in candidates_of(trial) if item.eval_exits == item.exits)
         values = [candidate.values[objective.name] for objective in self.objectives]
@@ -212,7 +210,7 @@ class Driver:
         study.tell_finished(asked.number, values, violations, str(trial.run.path.relative_to(self.record.path)))
 
     def _judge(self, study: MethodStudy, asked: Asked, job: Job) -> None:
-        """Let a trial that paused at a rung go on, or stop it."""
+        """Continue a trial that paused at a rung, or stop it."""
         assert job.until is not None, "only a job with a rung pauses"
         report = job.run.read_json(job.run.INTERIM)["val"]
         at_trained = at_exits(report["by_exits"], report["exits"])

@@ -12,23 +12,28 @@ from sae.core.errors import ConfigError
 
 KINDS = ("int", "float", "log", "choice")
 DEPTH = "depth"
-"""As the upper end of a range: the stages of the backbone."""
+"""As the upper end of a range: the number of stages of the backbone."""
+
+Value = bool | int | float | str | None
+"""A value that Optuna can suggest for a hole."""
+Point = Mapping[str, Value]
+"""A suggested value for each hole, by its path."""
 
 
 @dataclass(frozen=True)
 class Hole:
-    """What may stand in a place.
+    """The values that a setting may take.
 
     Attributes:
-        kind: `int`, `float` and `log` take both ends of a range, `choice` the values themselves.
-        values: The ends, or the choices.
+        kind: `int`, `float` and `log` are ranges, `choice` is a list of values.
+        values: Both ends of the range, or the choices.
     """
 
     kind: str
     values: tuple[Any, ...]
 
     def distribution(self) -> BaseDistribution:
-        """As Optuna knows it; choices that are not plain values are named by their JSON."""
+        """Return it as a distribution of Optuna; choices that are not plain values are named by their JSON."""
         if self.kind == "int":
             return IntDistribution(*self.values)
         if self.kind == "choice":
@@ -36,37 +41,37 @@ class Hole:
         low, high = self.values
         return FloatDistribution(low, high, log=self.kind == "log")
 
-    def value(self, suggested: Any) -> Any:
-        """What to put in the place for what Optuna suggests."""
+    def value(self, suggested: Value) -> object:
+        """Return the setting that a suggestion of Optuna stands for."""
         if self.kind != "choice":
             return suggested
         return next(value for value in self.values if _choice_name(value) == suggested)
 
-    def points(self) -> list[Any] | None:
-        """All that Optuna may suggest, or None if there is no end to it."""
+    def points(self) -> list[Value] | None:
+        """Return all values that Optuna may suggest, or None if they are continuous."""
         if self.kind == "int":
             return list(range(self.values[0], self.values[1] + 1))
         if self.kind == "choice":
             return [_choice_name(value) for value in self.values]
         return None
 
-    def ends(self) -> list[Any]:
-        """Suggestions whose acceptance means that all others are accepted."""
+    def ends(self) -> list[Value]:
+        """Return the suggestions to check: if a run accepts these, it accepts all others."""
         return [_choice_name(value) for value in self.values]
 
-    def as_setting(self) -> dict[str, Any]:
-        """As it is written in YAML."""
+    def as_setting(self) -> Layer:
+        """Return it as it is written in YAML."""
         return {self.kind: list(self.values)}
 
 
 def read_holes(values: Layer, path: str = "") -> dict[str, Any]:
-    """The same settings with a `Hole` in place of every `{int: [1, 4]}` and its like."""
+    """Replace every `{int: [1, 4]}` and the like in settings by a `Hole`."""
     return {key: _read(value, f"{path}.{key}".lstrip(".")) for key, value in values.items()}
 
 
-def write_holes(values: Layer) -> dict[str, Any]:
-    """The opposite of `read_holes`."""
-    written: dict[str, Any] = {}
+def write_holes(values: Layer) -> Layer:
+    """Undo `read_holes`."""
+    written: dict[str, object] = {}
     for key, value in values.items():
         if isinstance(value, Hole):
             written[key] = value.as_setting()
@@ -76,7 +81,7 @@ def write_holes(values: Layer) -> dict[str, Any]:
 
 
 def find_holes(values: Layer, prefix: str = "") -> Iterator[tuple[str, Hole]]:
-    """Every hole with its path, `method.inputs`."""
+    """Yield every hole with its path, e.g. `method.inputs`."""
     for key, value in values.items():
         if isinstance(value, Hole):
             yield f"{prefix}{key}", value
@@ -84,9 +89,9 @@ def find_holes(values: Layer, prefix: str = "") -> Iterator[tuple[str, Hole]]:
             yield from find_holes(value, f"{prefix}{key}.")
 
 
-def fill_holes(values: Layer, suggested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The same settings with a value in every hole that is suggested by its path; others are left open."""
-    filled: dict[str, Any] = {}
+def fill_holes(values: Layer, suggested: Point, prefix: str = "") -> Layer:
+    """Put the suggested values into the holes of settings; holes without a suggestion stay."""
+    filled: dict[str, object] = {}
     for key, value in values.items():
         path = f"{prefix}{key}"
         if isinstance(value, Hole):
@@ -96,7 +101,7 @@ def fill_holes(values: Layer, suggested: Mapping[str, Any], prefix: str = "") ->
     return filled
 
 
-def _read(value: Any, path: str) -> Any:
+def _read(value: object, path: str) -> object:
     if not isinstance(value, Mapping):
         return value
     if len(value) == 1 and next(iter(value)) in KINDS:
@@ -104,7 +109,7 @@ def _read(value: Any, path: str) -> Any:
     return read_holes(value, path)
 
 
-def _hole(kind: str, values: Any, path: str) -> Hole:
+def _hole(kind: str, values: object, path: str) -> Hole:
     if not isinstance(values, list | tuple) or not values:
         raise ConfigError(f"{path}: {kind} takes a list, e.g. {{{kind}: [1, 4]}}, got {values!r}")
     if kind == "choice":
@@ -112,25 +117,25 @@ def _hole(kind: str, values: Any, path: str) -> Hole:
             raise ConfigError(f"{path}: choices must differ, got {list(values)}")
         return Hole(kind, tuple(values))
     if len(values) != 2 or not (_is_number(values[0], kind) and _is_upper_end(values[1], kind)):
-        ends = f"whole numbers, or {DEPTH} for the upper one" if kind == "int" else "numbers"
+        ends = f"whole numbers, or {DEPTH} for the upper end" if kind == "int" else "numbers"
         raise ConfigError(f"{path}: {kind} takes both ends of a range as {ends}, got {list(values)}")
     low, high = values
     if high != DEPTH and not low <= high:
-        raise ConfigError(f"{path}: the lower end of a range must not be above the upper one, got {list(values)}")
+        raise ConfigError(f"{path}: the lower end of a range must not be above the upper end, got {list(values)}")
     if kind == "log" and low <= 0:
         raise ConfigError(f"{path}: a range on a logarithmic scale must be above 0, got {list(values)}")
     return Hole(kind, (low, high))
 
 
-def _is_upper_end(value: Any, kind: str) -> bool:
+def _is_upper_end(value: object, kind: str) -> bool:
     return _is_number(value, kind) or (kind == "int" and value == DEPTH)
 
 
-def _is_number(value: Any, kind: str) -> bool:
+def _is_number(value: object, kind: str) -> bool:
     if isinstance(value, bool):
         return False
     return isinstance(value, int) or (kind != "int" and isinstance(value, float))
 
 
-def _choice_name(value: Any) -> Any:
+def _choice_name(value: object) -> Value:
     return value if isinstance(value, bool | int | float | str) or value is None else json.dumps(value, default=str)

@@ -1,4 +1,7 @@
-"""What a worker does: train a configuration into its folder. A pure function of its job, safe to repeat."""
+"""Jobs: the work of one worker, which is to train one configuration into its folder.
+
+A job is a pure function of its settings and is safe to repeat.
+"""
 
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -14,17 +17,17 @@ from sae.records.run import RunRecord
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be brought to its end, or to a rung.
+    """A run to train to its end, or to a rung.
 
     Attributes:
-        name: As users see it, `sae/12`.
-        config: How to train.
-        folder: The run folder; what is there already is not done again.
+        name: The name that users see, e.g. `sae/12`.
+        config: The settings of the run.
+        folder: The run folder; work that is already done there is not repeated.
         until: Pause after this epoch; None trains to the end.
-        source: An ensemble's run whose first members may be taken instead of training them again.
+        source: Run folder of an ensemble whose first members may be copied instead of trained again.
         shift: Whether to evaluate on the 95 corrupted test sets.
-        shift_objective: Whether to evaluate on the corrupted validation sets of objectives.
-        latency: Whether to measure how long the exported network takes.
+        shift_objective: Whether to evaluate on the corrupted validation sets that objectives such as nll@shift use.
+        latency: Whether to measure the latency of the exported network.
         plugins: Modules that have registered methods, backbones or metrics, which the worker imports first.
     """
 
@@ -40,12 +43,12 @@ class Job:
 
     @property
     def run(self) -> RunRecord:
-        """Its run folder."""
+        """The record of its run folder."""
         return RunRecord(self.folder)
 
     @property
     def epochs_done(self) -> int:
-        """Epochs that its history tells of; read while another process writes it."""
+        """Epochs in its history so far; another process may be writing it."""
         try:
             with (self.folder / RunRecord.HISTORY).open(encoding="utf-8") as file:
                 return max(0, sum(1 for _ in file) - 1)
@@ -55,12 +58,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job.
+    """How a job ended.
 
     Attributes:
-        state: `finished`; `paused` at a rung; `failed` for good; `blocked` by something that is not
-            the configuration's fault, such as a full disk; `lost` with its worker.
-        error: What went wrong, if something did.
+        state: `finished`; `paused` at a rung; `failed` for good; `blocked` by a cause outside the configuration,
+            e.g. a full disk; `lost` with its worker.
+        error: The error message, if any.
     """
 
     state: Literal["finished", "paused", "failed", "blocked", "lost"]
@@ -68,7 +71,7 @@ class Outcome:
 
 
 def run_job(job: Job) -> Outcome:
-    """Do what is left to be done of a job."""
+    """Do the part of a job that is not done yet."""
     try:
         _import_plugins(job)
         record = _train(job)
@@ -76,9 +79,9 @@ def run_job(job: Job) -> Outcome:
             return Outcome("paused")
         _measure_shift(job, record)
         _measure_latency(job, record)
-    except DivergedError as error:  # now, or in an earlier session that did not come to tell it
+    except DivergedError as error:  # now, or in an earlier session that ended before it reported the failure
         return Outcome("failed", (job.run.status or {}).get("error", str(error)))
-    except BusyError as error:  # an earlier worker of the same job that is not gone yet
+    except BusyError as error:  # an earlier worker with the same job has not ended yet
         return Outcome("lost", str(error))
     except (RecordError, DataError, MissingExtraError) as error:
         return Outcome("blocked", str(error))
@@ -127,7 +130,7 @@ def _measure_latency(job: Job, record: RunRecord) -> None:
 
 
 def _failed(job: Job, message: str) -> Outcome:
-    """Record an error that nobody foresaw, in training or in measuring, so that the run stays failed."""
+    """Record an unexpected error in the run folder, so that the run stays failed."""
     try:
         RunRecord.create(job.folder, job.config).end("failed", error=message)
     except RecordError as error:

@@ -1,33 +1,39 @@
-"""The trials of one method, in an Optuna study: asked one at a time, told once each."""
+"""The trials of one method in an Optuna study, and the database that keeps them."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
 
 from sae.analysis.pareto import Losses
 from sae.config.run import RunConfig
 from sae.config.study import StudyConfig
+from sae.core.errors import ConfigError, SaeError
+from sae.core.objectives import Objective
 from sae.core.seeds import derive_seed
-from sae.search.samplers import FixedSampler, make_sampler
+from sae.search.samplers.repeatable import FixedSampler, make_sampler
 from sae.search.space import Space
 
 REFUSED, ERROR, RUN, RUNG = "refused", "error", "run", "rung"
-"""Names of what is kept beside a trial."""
+"""Names of the notes that are stored with a trial."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A trial to be done.
+    """A trial to train.
 
     Attributes:
-        method: What to train.
-        number: Of the trial, among those of its method.
-        config: How.
+        method: The method to train.
+        number: The number of the trial among those of its method.
+        config: The settings of its run.
     """
 
     method: str
@@ -36,15 +42,15 @@ class Asked:
 
 
 class MethodStudy:
-    """Ask and tell for one method.
+    """Trials of one method: ask for the next one, tell its result once.
 
     Every trial is asked with a sampler of its own, seeded by the study's seed and the trial's
-    number: which configuration comes next depends on the trials so far and on nothing else, so
-    that a study that was killed goes on as it would have.
+    number. The next configuration therefore depends only on the trials so far, and a study
+    that was killed goes on exactly as it would have.
 
     Attributes:
-        space: What may be tried.
-        is_enumerated: Whether all of it is tried, in order.
+        space: The configurations that may be tried.
+        is_enumerated: Whether all of them are tried, in order.
     """
 
     def __init__(self, space: Space, study: StudyConfig, optuna_study: optuna.Study) -> None:
@@ -61,37 +67,37 @@ class MethodStudy:
         return self.space.method
 
     def trials(self) -> list[FrozenTrial]:
-        """All that were asked; read from the storage only after something changed, which nobody else does."""
+        """Return all trials that were asked; read from the database only after a change, as nobody else writes."""
         if self._known is None:
             self._known = self.optuna.get_trials(deepcopy=False)
         return self._known
 
     def complete(self) -> list[FrozenTrial]:
-        """Trials that were told to have finished."""
+        """Return the trials that finished."""
         return [trial for trial in self.trials() if trial.state == TrialState.COMPLETE]
 
     def is_open(self, number: int) -> bool:
-        """Whether a trial was asked and not told yet."""
+        """Return whether a trial was asked and not told yet."""
         return number in self._open
 
     def num_asked(self) -> int:
-        """Trials that count against the budget: those that were refused cost nothing."""
+        """Count the trials that use up the budget; refused ones do not."""
         return sum(REFUSED not in trial.user_attrs for trial in self.trials())
 
     def count(self, state: TrialState) -> int:
-        """Trials in this state, without those that were refused."""
+        """Count the trials in a state, without refused ones."""
         return sum(trial.state == state and REFUSED not in trial.user_attrs for trial in self.trials())
 
     def num_refused(self) -> int:
-        """Trials that were refused before training."""
+        """Count the trials that were refused before training."""
         return sum(REFUSED in trial.user_attrs for trial in self.trials())
 
     def budget(self, trials: int | None) -> int | None:
-        """How many trials there are to be, refused ones apart; None if time alone limits them."""
+        """Return the planned number of trials without refused ones; None if only time limits them."""
         return len(self._points) - self.num_refused() if self.is_enumerated else trials
 
     def ask(self) -> Asked:
-        """The next configuration to try."""
+        """Return the next trial."""
         number = len(self.trials())
         self.optuna.sampler = self._sampler(number)
         asked = self.optuna.ask(self.space.distributions)
@@ -99,31 +105,34 @@ class MethodStudy:
         return self._asked(asked)
 
     def unfinished(self) -> list[Asked]:
-        """Trials that an earlier session asked and did not tell; one that was being asked is asked to its end."""
+        """Return the trials that an earlier session asked and did not tell.
+
+        A trial that was killed while its parameters were being chosen gets the rest of them now.
+        """
         found = []
         for trial in self.trials():
             if trial.state == TrialState.RUNNING:
                 self.optuna.sampler = self._sampler(trial.number)
                 resumed = optuna.trial.Trial(self.optuna, trial._trial_id)
                 for name, distribution in self.space.distributions.items():
-                    suggest(resumed, name, distribution)
+                    _suggest(resumed, name, distribution)
                 found.append(self._asked(resumed))
         self._known = None
         return found
 
     def config_of(self, trial: FrozenTrial) -> RunConfig:
-        """The config of a trial."""
+        """Return the config of a trial."""
         if trial.number not in self._configs:
             self._configs[trial.number] = self.space.fill(trial.params)
         return self._configs[trial.number]
 
     def refuse(self, asked: Asked, reason: str) -> None:
-        """Say that a trial cannot keep the limits, whatever it would learn."""
+        """Record that a trial would break a limit whatever it learns."""
         self._note(asked.number, REFUSED, reason)
         self._tell(asked.number, state=TrialState.FAIL)
 
     def tell_finished(self, number: int, values: Sequence[float], violations: Mapping[str, float], run: str) -> None:
-        """Say what a trial came to."""
+        """Record the objective values of a finished trial, how far it breaks each limit, and its run folder."""
         known = self._trial(number).system_attrs
         for name, violation in violations.items():
             if f"constraints:{name}" not in known:  # an earlier session may have ended between here and `tell`
@@ -132,37 +141,40 @@ class MethodStudy:
         self._tell(number, list(values))
 
     def tell_failed(self, number: int, error: str) -> None:
-        """Say that a trial gave nothing."""
+        """Record that a trial failed."""
         self._note(number, ERROR, error)
         self._tell(number, state=TrialState.FAIL)
 
     def tell_stopped(self, number: int) -> None:
-        """Say that a trial was stopped early."""
+        """Record that a trial was stopped early."""
         self._tell(number, state=TrialState.PRUNED)
 
     def rung(self, number: int, epoch: int) -> bool | None:
-        """Whether a trial passed a rung; None if it has not been there."""
+        """Return whether a trial passed a rung; None if it has not reached it."""
         note = self._trial(number).user_attrs.get(f"{RUNG} {epoch}")
         return None if note is None else bool(note["passes"])
 
     def is_stopped(self, number: int) -> bool:
-        """Whether a trial did not pass a rung."""
+        """Return whether a trial did not pass a rung."""
         notes = self._trial(number).user_attrs
         return any(name.startswith(RUNG) and not note["passes"] for name, note in notes.items())
 
     def losses_at(self, epoch: int) -> Losses:
-        """Of all trials that have been at a rung, (trial, objective)."""
+        """Return the losses of all trials that reached a rung, (trial, objective)."""
         notes = (trial.user_attrs.get(f"{RUNG} {epoch}") for trial in self.trials())
         return np.array([note["losses"] for note in notes if note], dtype=np.float64).reshape(
             -1, len(self.config.objectives)
         )
 
     def note_rung(self, number: int, epoch: int, losses: Sequence[float], passes: bool) -> None:
-        """Remember what a trial came to at a rung, and whether it goes on."""
+        """Record the losses of a trial at a rung, and whether it goes on."""
         self._note(number, f"{RUNG} {epoch}", {"losses": list(losses), "passes": passes})
 
     def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
-        """Of one trial; random after one that failed, for a model that learns nothing from it might repeat it."""
+        """Return the sampler of one trial; after a failed trial a random one.
+
+        A model learns nothing from a trial without values, and might suggest the same again.
+        """
         if self.is_enumerated:
             return FixedSampler(self._points[number])
         earlier = [trial for trial in self.trials() if trial.number < number and trial.state.is_finished()]
@@ -177,7 +189,7 @@ class MethodStudy:
     def _trial(self, number: int) -> FrozenTrial:
         return self.trials()[number]
 
-    def _note(self, number: int, name: str, value: Any) -> None:
+    def _note(self, number: int, name: str, value: object) -> None:
         self._open[number].set_user_attr(name, value)
         self._known = None
 
@@ -187,11 +199,81 @@ class MethodStudy:
         self._known = None
 
 
-def suggest(trial: optuna.trial.Trial, name: str, distribution: BaseDistribution) -> Any:
-    """The value of a parameter: the one that is stored, or what the sampler says."""
+def _suggest(trial: optuna.trial.Trial, name: str, distribution: BaseDistribution) -> None:
+    """Give a trial its stored value of a parameter, or let its sampler choose one."""
     if isinstance(distribution, IntDistribution):
-        return trial.suggest_int(name, distribution.low, distribution.high)
-    if isinstance(distribution, FloatDistribution):
-        return trial.suggest_float(name, distribution.low, distribution.high, log=distribution.log)
-    assert isinstance(distribution, CategoricalDistribution), f"a hole is of three kinds, got {distribution}"
-    return trial.suggest_categorical(name, distribution.choices)
+        trial.suggest_int(name, distribution.low, distribution.high)
+    elif isinstance(distribution, FloatDistribution):
+        trial.suggest_float(name, distribution.low, distribution.high, log=distribution.log)
+    else:
+        assert isinstance(distribution, CategoricalDistribution), f"holes have three kinds, got {distribution}"
+        trial.suggest_categorical(name, distribution.choices)
+
+
+@contextmanager
+def reaching_storage() -> Iterator[None]:
+    """Turn errors of the database into one sentence; results that were told before are safe in it."""
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise SaeError(
+            f"the database of the study cannot be reached ({reason}): when it is back, "
+            f"the same command continues the search"
+        ) from None
+
+
+def check_storage(storage: str) -> None:
+    """Refuse a database that cannot be reached, before a study folder is made or cleared."""
+    backend = _open_database(storage)
+    backend.remove_session()
+    backend.engine.dispose()
+
+
+def open_studies(
+    storage: str, config: StudyConfig, spaces: Sequence[Space], objectives: Sequence[Objective]
+) -> list[MethodStudy]:
+    """Create the Optuna study of each method, or open what an earlier session left.
+
+    Args:
+        storage: URL of a database.
+        config: The settings of the study.
+        spaces: The space of each method.
+        objectives: The objectives.
+    """
+    backend = _open_database(storage)
+    names = [objective.name for objective in objectives]
+    ways = StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE
+    directions = [ways[objective.quantity.maximise] for objective in objectives]
+    studies = []
+    for space in spaces:
+        study = optuna.create_study(
+            storage=backend, study_name=f"{space.method} {config.id}", directions=directions, load_if_exists=True
+        )
+        if study.metric_names != names:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                study.set_metric_names(names)
+        studies.append(MethodStudy(space, config, study))
+    return studies
+
+
+def close_storage(studies: Sequence[MethodStudy]) -> None:
+    """Close the connections to a database; a process that runs many searches would run out of them."""
+    for study in studies:
+        storage = study.optuna._storage
+        storage.remove_session()
+        engine = getattr(getattr(storage, "_backend", storage), "engine", None)
+        if engine is not None:
+            engine.dispose()
+
+
+def _open_database(storage: str) -> optuna.storages.RDBStorage:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        return optuna.storages.RDBStorage(storage)
+    except (SQLAlchemyError, StorageInternalError, ImportError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"--storage must be the URL of a database that can be reached, e.g. sqlite:///study.db: {reason}"
+        ) from None

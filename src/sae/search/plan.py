@@ -1,9 +1,8 @@
-"""From settings to a plan: what a search looks for, where, and in which data."""
+"""The plan of a search: settings that were checked against each other and against the data."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sae.config.settings import Layer, merge, parse, section_name
 from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig
@@ -12,21 +11,23 @@ from sae.core.objectives import limits, objectives
 from sae.core.task import DataSpec, Regression
 from sae.data.catalogue import data_name, load, suggestions
 from sae.search.holes import read_holes
-from sae.search.refusal import check_reach
-from sae.search.space import build_space
-from sae.search.stopping import rungs
+from sae.search.screening import check_reach, rungs
+from sae.search.space import Space, build_space
 from sae.training.shift import check_images
+
+SECTIONS = ("search", "confirm", "spaces")
+"""Sections of a search file that a run does not have."""
 
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """A search that has been found to make sense.
+    """A search whose settings are valid.
 
     Attributes:
-        settings: What was asked for.
-        study: All that its trials depend on.
+        settings: The search settings that were asked for.
+        study: All settings that the results of trials depend on.
         spec: Shape and task of the data.
-        confirm: What is trained again afterwards.
+        confirm: What to train again after the search.
     """
 
     settings: SearchConfig
@@ -36,61 +37,49 @@ class SearchPlan:
 
 
 def resolve_search(layers: Sequence[Layer]) -> SearchPlan:
-    """Lay settings over what the data set suggests and the shipped spaces.
+    """Merge layers of settings over the data set's suggestions and the shipped spaces, and check the result.
 
     Args:
-        layers: Settings of a run with holes, and sections `search`, `confirm` and `spaces`; the lowest first.
+        layers: Settings of a run with holes, and sections `search`, `confirm` and `spaces`; the lowest layer first.
     """
-    given: dict[str, Any] = {}
+    given: Layer = {}
     for layer in layers:
         given = merge(given, read_holes(layer))
-    own, asked, again = given.pop("spaces", {}), _pop_section(given, "search"), _pop_section(given, "confirm")
+    own = given.get("spaces", {})
     if not isinstance(own, dict) or not all(isinstance(value, dict) for value in own.values()):
         raise ConfigError("spaces must hold a section of settings for each method, e.g. standard: {backbone: …}")
-    settings, confirm = parse(SearchConfig, {**methods_of(given), **asked}), parse(ConfirmConfig, again)
-    study, spec = resolve_study(settings, suggestions(data_name(given)), given, own)
+    of_runs = {key: value for key, value in given.items() if key not in SECTIONS}
+    settings = parse(SearchConfig, {**_named_method(of_runs), **_section(given, "search")})
+    confirm = parse(ConfirmConfig, _section(given, "confirm"))
+    study, spec = resolve_study(settings, suggestions(data_name(of_runs)), of_runs, own)
     return SearchPlan(settings, study, spec, confirm)
 
 
-def _pop_section(given: dict[str, Any], name: str) -> dict[str, Any]:
-    section = given.pop(name, {})
+def _section(given: Layer, name: str) -> Layer:
+    section = given.get(name, {})
     if not isinstance(section, dict):
         raise ConfigError(f"{name} must be a section of settings, got {section!r}")
     return section
 
 
-def methods_of(given: Layer) -> dict[str, Any]:
-    """The method that a `method` section names is the one to search, where nothing else is said."""
-    name = section_name(given.get("method"))
+def _named_method(of_runs: Layer) -> Layer:
+    """Return the method that the `method` section names, as the only method to search by default."""
+    name = section_name(of_runs.get("method"))
     return {"methods": [name]} if name else {}
 
 
 def resolve_study(
-    search: SearchConfig, suggestions: Layer, given: Layer, own: dict[str, Layer]
+    search: SearchConfig, suggestions: Layer, given: Layer, own: Mapping[str, Layer]
 ) -> tuple[StudyConfig, DataSpec]:
-    """All that the trials of a study depend on, and the data's shape; wrong settings are found here, before any work.
+    """Return all settings that the trials depend on, and the data's shape; wrong settings are refused here.
 
     Args:
-        search: What is looked for.
-        suggestions: What the data set suggests.
+        search: The search settings.
+        suggestions: The data set's suggested settings.
         given: The user's settings for all methods, with holes.
         own: The user's settings for single methods.
     """
-    strangers = [method for method in own if method not in search.methods]
-    if strangers:
-        raise ConfigError(f"spaces are for methods that are searched ({', '.join(search.methods)}), got {strangers[0]}")
-    named = section_name(given.get("method"))
-    if named is not None and named not in search.methods:
-        raise ConfigError(
-            f"the method section must be about a method that is searched ({', '.join(search.methods)}), got {named}"
-        )
-    spaces = [build_space(method, suggestions, given, own.get(method, {})) for method in search.methods]
-    if search.sampler == "grid":
-        spaces = [space.restricted_to_grid(search.k_free) for space in spaces]
-    elif search.k_free:
-        raise ConfigError(
-            "--k-free goes with --sampler grid: every other sampler chooses K itself, and K′ is always free"
-        )
+    spaces = _build_spaces(search, suggestions, given, own)
     some = spaces[0].fill(next(spaces[0].corners()))
     dataset = load(some.data, some.seed)
     task = "regression" if isinstance(dataset.spec.task, Regression) else "classification"
@@ -102,7 +91,7 @@ def resolve_study(
     study = StudyConfig(
         id=uuid.uuid4().hex[:8],
         task=task,
-        spaces={space.method: space.to_yaml() for space in spaces},
+        spaces={space.method: dict(space.to_yaml()) for space in spaces},
         objectives=tuple(objective.name for objective in chosen),
         max=search.max,
         min=search.min,
@@ -115,3 +104,20 @@ def resolve_study(
         seed=some.seed,
     )
     return study, dataset.spec
+
+
+def _build_spaces(search: SearchConfig, suggestions: Layer, given: Layer, own: Mapping[str, Layer]) -> list[Space]:
+    """Return the space of each method; refuse settings for methods that are not searched."""
+    searched = ", ".join(search.methods)
+    others = [method for method in own if method not in search.methods]
+    if others:
+        raise ConfigError(f"spaces must name methods that are searched ({searched}), got {others[0]}")
+    named = section_name(given.get("method"))
+    if named is not None and named not in search.methods:
+        raise ConfigError(f"the method section must name a method that is searched ({searched}), got {named}")
+    spaces = [build_space(method, suggestions, given, own.get(method, {})) for method in search.methods]
+    if search.sampler == "grid":
+        return [space.restricted_to_grid(search.k_free) for space in spaces]
+    if search.k_free:
+        raise ConfigError("--k-free needs --sampler grid: every other sampler chooses K itself, and K′ is always free")
+    return spaces

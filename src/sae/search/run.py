@@ -1,85 +1,90 @@
-"""From a plan to a study: runs a search, and confirms what it found."""
+"""A search from its plan to a finished study, and the confirmation of its results."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Protocol
 
 from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig
 from sae.core.errors import ConfigError
 from sae.core.task import DataSpec
+from sae.core.wording import count
 from sae.records.study import StudyRecord
 from sae.search.confirm import Confirmation
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
-from sae.search.lines import ConfirmationLines, SearchLines
-from sae.search.method_study import MethodStudy
+from sae.search.method_study import MethodStudy, check_storage, close_storage, open_studies, reaching_storage
 from sae.search.plan import SearchPlan
+from sae.search.progress import ConfirmationLines, SearchLines, SearchView, render_confirmation, showing
 from sae.search.space import read_space
-from sae.search.storage import check_storage, close_storage, open_studies, reaching_storage
-from sae.search.view import SearchView, render_confirmation, showing
+
+Say = Callable[[str], None]
+"""Prints one line for the person at the terminal."""
 
 
-def run_study(
-    out: Path,
-    plan: SearchPlan,
-    executor: Executor,
-    storage: str | None = None,
-    *,
-    force: bool = False,
-    on_word: Callable[[str], None],
-) -> StudyRecord:
-    """Search, then confirm if asked to; says what it is about to do, and ends the workers whatever happens.
+@dataclass(frozen=True)
+class Place:
+    """Where a study runs and where its results go.
 
-    Args:
+    Attributes:
         out: The study folder; a study that was begun there is continued.
-        plan: What is searched and confirmed.
-        executor: Where trials run; it is closed in the end.
+        executor: Where trials run.
         storage: URL of Optuna's database; by default a file in the study folder.
-        force: Start over, whatever the folder holds of an earlier study.
-        on_word: Says something to the person at the terminal.
+        force: Whether to delete an earlier study in the folder and start over.
     """
-    settings = plan.settings
+
+    out: Path
+    executor: Executor
+    storage: str | None = None
+    force: bool = False
+
+
+def run_study(place: Place, plan: SearchPlan, say: Say) -> StudyRecord:
+    """Search, then confirm if the plan asks for it; the executor is closed at the end, also after an error."""
+    settings, executor = plan.settings, place.executor
     try:
-        if storage is not None:
-            check_storage(storage)
-        record = open_study(out, plan.study, force=force, keep_startup=settings.startup is None)
-        on_word(announcement(settings, record.config))
+        if place.storage is not None:
+            check_storage(place.storage)
+        record = open_study(place.out, plan.study, force=place.force, keep_startup=settings.startup is None)
+        say(announcement(settings, record.config))
         with record.lock():
-            run_search(record, plan.spec, executor, Budget(settings.budget, settings.hours), storage, on_word)
+            run_search(record, plan.spec, executor, Budget(settings.budget, settings.hours), place.storage, say)
             if plan.confirm.seeds:
-                run_confirmation(record, executor, plan.confirm, on_word)
+                run_confirmation(record, executor, plan.confirm, say)
     finally:
         executor.close()
     return record
 
 
 def announcement(settings: SearchConfig, config: StudyConfig) -> str:
-    """What is about to happen, in one sentence."""
+    """Describe in one sentence the search that is about to start."""
     spaces = [read_space(method, template) for method, template in config.spaces.items()]
-    parts = [
-        f"{space.method} in full ({space.size:.0f} trial{'' if space.size == 1 else 's'})"
+    parts = []
+    sampled = [space.method for space in spaces if not space.is_enumerated(config)]
+    if sampled:
+        default = "" if settings.sampler else f" (the default for {count(len(config.objectives), 'objective')})"
+        limit = f"{count(settings.budget, 'trial')} each" if settings.budget else f"for {settings.hours:g} hours"
+        parts.append(f"{', '.join(sampled)} by {config.sampler}{default}, {limit}, the first {config.startup} random")
+    parts += [
+        f"every configuration of {space.method} ({count(int(space.size), 'trial')})"
         for space in spaces
         if space.is_enumerated(config)
     ]
-    sampled = [space.method for space in spaces if not space.is_enumerated(config)]
-    if sampled:
-        limit = f"{settings.budget} trials each" if settings.budget else f"{settings.hours:g} hours"
-        how = config.sampler if settings.sampler else f"{config.sampler}, the default for this number of objectives"
-        parts.insert(0, f"{', '.join(sampled)} by {how}, after {config.startup} random trials, for {limit}")
-    return f"searching for {', '.join(config.objectives)}: {'; '.join(sorted(parts, key=lambda part: 'full' in part))}"
+    return f"searching for the best {', '.join(config.objectives)}: {'; '.join(parts)}"
 
 
 def open_study(path: Path, config: StudyConfig, *, force: bool, keep_startup: bool) -> StudyRecord:
-    """The study folder of these settings, new or begun.
+    """Create the study folder, or open the one that an earlier session began with the same settings.
 
     Args:
         path: The folder.
         config: The settings.
-        force: Start over, whatever the folder holds of an earlier study.
-        keep_startup: Whether the number of random trials is that of the study, not the one that suits today's budget.
+        force: Delete an earlier study in the folder and start over.
+        keep_startup: Keep the number of random trials that the study began with, also if today's budget suggests
+            another.
     """
     if (path / StudyRecord.CONFIG).exists() and not force:
         begun = StudyRecord(path).config
@@ -89,14 +94,9 @@ def open_study(path: Path, config: StudyConfig, *, force: bool, keep_startup: bo
 
 
 def run_search(
-    record: StudyRecord,
-    spec: DataSpec,
-    executor: Executor,
-    budget: Budget,
-    storage: str | None,
-    on_word: Callable[[str], None],
-) -> Driver:
-    """Ask, train and tell until the budget is spent; raises KeyboardInterrupt when stopped before.
+    record: StudyRecord, spec: DataSpec, executor: Executor, budget: Budget, storage: str | None, say: Say
+) -> None:
+    """Train trials until the budget is spent; raise KeyboardInterrupt if the user stops it earlier.
 
     Args:
         record: The study.
@@ -104,63 +104,59 @@ def run_search(
         executor: Where trials run.
         budget: How much may be tried.
         storage: URL of Optuna's database; by default a file in the study folder.
-        on_word: Says something to the person at the terminal.
+        say: Prints a line of progress.
     """
     spaces = [read_space(method, template) for method, template in record.config.spaces.items()]
     storage = storage or f"sqlite:///{(record.path / record.STORAGE).resolve()}"
     with reaching_storage():
         studies = open_studies(storage, record.config, spaces, record.objectives)
-        _check_storage(record, studies)
+        _check_same_storage(record, studies)
         driver = Driver(record, studies, spec, executor, budget)
-        view, lines = SearchView(driver), SearchLines(driver, on_word)
-        with _stopping_cleanly(driver, on_word), showing() as live:
+        view, lines = SearchView(driver), SearchLines(driver, say)
+        with _stopping_cleanly(driver, say), showing() as live:
             driver.run(lambda: live.update(view.render()) if live else lines.update())
         close_storage(studies)
     if driver.is_stopping:
         raise KeyboardInterrupt
-    return driver
 
 
-def _check_storage(record: StudyRecord, studies: Sequence[MethodStudy]) -> None:
-    """Trials that have a folder were asked in some storage: it has to be the one that is given."""
+def _check_same_storage(record: StudyRecord, studies: Sequence[MethodStudy]) -> None:
+    """Refuse a database that does not know the trials whose folders exist."""
     begun = {trial.method for trial in record.trials()}
-    strange = [study.method for study in studies if study.method in begun and not study.trials()]
-    if strange:
+    unknown = [study.method for study in studies if study.method in begun and not study.trials()]
+    if unknown:
         raise ConfigError(
-            f"{record.path} holds trials of {strange[0]} that its storage does not know: give the same --storage "
+            f"{record.path} holds trials of {unknown[0]} that are not in the database: give the same --storage "
             f"as before, or start over with --force"
         )
 
 
-def run_confirmation(
-    record: StudyRecord, executor: Executor, confirm: ConfirmConfig, on_word: Callable[[str], None]
-) -> dict[str, Any]:
-    """Train what was chosen again on other seeds; raises KeyboardInterrupt when stopped before."""
+def run_confirmation(record: StudyRecord, executor: Executor, confirm: ConfirmConfig, say: Say) -> None:
+    """Train the chosen configurations again on other seeds; raise KeyboardInterrupt if the user stops it earlier."""
     confirmation = Confirmation(record, executor, confirm)
-    lines = ConfirmationLines(confirmation, on_word)
-    with _stopping_cleanly(confirmation, on_word), showing() as live:
-        confirmed = confirmation.run(lambda: live.update(render_confirmation(confirmation)) if live else lines.update())
+    lines = ConfirmationLines(confirmation, say)
+    with _stopping_cleanly(confirmation, say), showing() as live:
+        confirmation.run(lambda: live.update(render_confirmation(confirmation)) if live else lines.update())
     if confirmation.is_stopping:
         raise KeyboardInterrupt
-    return confirmed
 
 
 class Stoppable(Protocol):
-    """Work that can be told to come to an end."""
+    """Work that stops soon after `is_stopping` is set."""
 
     is_stopping: bool
 
 
 @contextmanager
-def _stopping_cleanly(work: Stoppable, on_word: Callable[[str], None]) -> Iterator[None]:
-    """The first Ctrl-C lets running trials finish, the second ends them at once."""
+def _stopping_cleanly(work: Stoppable, say: Say) -> Iterator[None]:
+    """Let running trials finish after the first Ctrl-C, and end them at once after the second."""
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         del number, frame
         if work.is_stopping:
             raise KeyboardInterrupt
         work.is_stopping = True
-        on_word("stopping when the running trials are done; Ctrl-C again stops at once, at their last finished epochs")
+        say("stopping after the running trials; press Ctrl-C again to stop now and keep only their finished epochs")
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:

@@ -1,4 +1,4 @@
-"""The configurations that a search may try: a run's settings with holes, for each method."""
+"""Search spaces: the settings of a run with holes, one space for each method."""
 
 import itertools
 import math
@@ -14,16 +14,16 @@ from sae.config.run import RunConfig, resolve, suit_method
 from sae.config.settings import Layer, flatten, merge, section_name
 from sae.config.study import StudyConfig
 from sae.core.errors import ConfigError
-from sae.search.holes import DEPTH, Hole, fill_holes, find_holes, read_holes, write_holes
+from sae.search.holes import DEPTH, Hole, Point, Value, fill_holes, find_holes, read_holes, write_holes
 
 GRID = ("method.inputs", "method.exits")
-"""What the sampler `grid` enumerates: N and K."""
+"""The settings that the sampler `grid` enumerates: N and K."""
 MEMBERS = "method.members"
 
 
 @dataclass(frozen=True)
 class Space:
-    """What may be tried of one method.
+    """The configurations of one method that may be tried.
 
     Attributes:
         method: Its name.
@@ -31,36 +31,36 @@ class Space:
     """
 
     method: str
-    template: Mapping[str, Any]
+    template: Layer
 
     @property
     def holes(self) -> dict[str, Hole]:
-        """By their paths."""
+        """Its holes by their paths."""
         return dict(find_holes(self.template))
 
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
-        """As Optuna knows them."""
+        """Its holes as distributions of Optuna, by their paths."""
         return {path: hole.distribution() for path, hole in self.holes.items()}
 
     @property
     def size(self) -> float:
-        """How many configurations there are; infinite if a hole is continuous."""
+        """The number of configurations; infinite if a hole is continuous."""
         points = [hole.points() for hole in self.holes.values()]
         return math.prod(math.inf if p is None else len(p) for p in points)
 
     def is_enumerated(self, config: StudyConfig) -> bool:
-        """Whether a study tries out all of it, in order: if it is small, or if that is what was asked for."""
+        """Return whether a study tries every configuration, in order: if there are few, or if asked to."""
         return self.size <= config.grid or config.sampler == "grid"
 
-    def fill(self, suggested: Mapping[str, Any]) -> RunConfig:
-        """The config for a value in every hole."""
+    def fill(self, suggested: Point) -> RunConfig:
+        """Return the config with the suggested value in every hole."""
         return resolve(fill_holes(self.template, suggested))
 
-    def points(self) -> Iterator[dict[str, Any]]:
-        """All suggestions of a finite space.
+    def points(self) -> Iterator[Point]:
+        """Yield all points of a finite space.
 
-        Ensembles of most members come first: smaller ones can take their members from them.
+        The largest ensembles come first, because smaller ones can take their members from them.
         """
         holes = self.holes
         order = sorted(holes, key=lambda path: path != MEMBERS)
@@ -68,15 +68,15 @@ class Space:
             point = dict(zip(order, values, strict=True))
             yield {path: point[path] for path in holes}
 
-    def structures(self) -> Iterator[dict[str, Any]]:
-        """All suggestions of what is finite, with what is continuous at the lower end."""
-        choices = {path: hole.points() or [hole.values[0]] for path, hole in self.holes.items()}
+    def structures(self) -> Iterator[Point]:
+        """Yield all points of the finite holes, with continuous holes at their lower end."""
+        choices: dict[str, list[Value]] = {path: hole.points() or [hole.values[0]] for path, hole in self.holes.items()}
         return (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
 
-    def corners(self) -> Iterator[dict[str, Any]]:
-        """Suggestions whose acceptance means that every other is accepted: any two holes at each of their ends.
+    def corners(self) -> Iterator[Point]:
+        """Yield the points to check, every pair of holes at each of their ends: if a run accepts these, it accepts all.
 
-        What a run checks is one setting, or one against another, such as exits against depth.
+        A run checks single settings, or one against another, e.g. exits against depth.
         """
         ends = {path: hole.ends() for path, hole in self.holes.items()}
         first = {path: values[0] for path, values in ends.items()}
@@ -88,25 +88,22 @@ class Space:
                 yield first | dict(zip((one, other), pair, strict=True))
 
     def check(self) -> None:
-        """Refuse a space with values that a run would refuse."""
+        """Refuse a space that holds values a run would refuse."""
         for corner in self.corners():
             try:
                 self.fill(corner)
             except ConfigError as error:
-                raise ConfigError(
-                    f"the space of {self.method} must hold valid settings only, however {error}"
-                ) from None
+                raise ConfigError(f"the space of {self.method} must hold valid settings only: {error}") from None
 
-    def to_yaml(self) -> dict[str, Any]:
-        """As it is kept in a study."""
+    def to_yaml(self) -> Layer:
+        """Return the template as it is stored in a study."""
         return write_holes(self.template)
 
     def restricted_to_grid(self, k_free: bool) -> "Space":
-        """N and K only, everything else fixed; with `k_free` only the largest K is trained.
+        """Return the space with only the holes of N and K; with `k_free` only N, and the largest K.
 
-        What is fixed has its default, or the first value of its hole if the default is not in there.
-
-        Of a method that has neither, only what is continuous is fixed.
+        All other holes are fixed at their default, or at their first value if the default is outside. In a method
+        without N and K only the continuous holes are fixed.
         """
         holes, defaults = self.holes, dict(flatten(_defaults(self.template)))
         has_grid = any(path in holes for path in GRID)
@@ -118,12 +115,12 @@ class Space:
 
 
 def build_space(method: str, suggestions: Layer, given: Layer, own: Layer) -> Space:
-    """The space of one method, the later over the earlier: data set, shipped space, the user's file and flags.
+    """Build the space of one method from layers: data set, shipped space, the user's file and flags.
 
     Args:
         method: Its name.
-        suggestions: What the data set suggests.
-        given: Settings for all methods, perhaps with holes; a `method` section counts for the method that it names.
+        suggestions: The data set's suggested settings.
+        given: Settings for all methods, with or without holes; a `method` section applies to the method it names.
         own: Settings for this method alone.
     """
     METHODS.get(method)
@@ -139,7 +136,7 @@ def build_space(method: str, suggestions: Layer, given: Layer, own: Layer) -> Sp
 
 
 def read_space(method: str, template: Layer) -> Space:
-    """A space as a study kept it."""
+    """Read a space as it is stored in a study."""
     return Space(method, read_holes(template))
 
 
@@ -164,7 +161,7 @@ def _for_method(given: Layer, method: str) -> dict[str, Any]:
 
 
 def _check_names(given: Layer) -> None:
-    """A space is of one data set, one backbone and one method."""
+    """Refuse holes in place of the names of data set, backbone and method."""
     for path, hole in find_holes(given):
         if path.removesuffix(".name") in ("data", "backbone", "method"):
             raise ConfigError(
@@ -194,22 +191,22 @@ def _with_depth(template: dict[str, Any]) -> dict[str, Any]:
     return _with_values(template, {path: Hole(hole.kind, (hole.values[0], depth)) for path, hole in open_ends.items()})
 
 
-def _inside(hole: Hole, default: Any) -> Any:
-    """The default if it may stand in the hole, else the hole's first value."""
+def _inside(hole: Hole, default: Any) -> object:
+    """Return the default if the hole allows it, else the hole's first value."""
     if hole.kind == "choice":
         return default if default in hole.values else hole.values[0]
     low, high = hole.values
     return default if low <= default <= high else low
 
 
-def _defaults(template: Layer) -> dict[str, Any]:
-    """All settings of a run of the same data, backbone and method at their defaults."""
+def _defaults(template: Layer) -> Layer:
+    """Return all settings of a run with the same data, backbone and method at their defaults."""
     names = {key: {"name": template[key]["name"]} for key in ("data", "backbone", "method")}
     return resolve(names).model_dump(mode="json")
 
 
-def _with_values(values: Layer, fixed: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The same settings with values in place of some holes, by their paths."""
+def _with_values(values: Layer, fixed: Mapping[str, object], prefix: str = "") -> dict[str, Any]:
+    """Replace some holes of settings by values, given by their paths."""
     return {
         key: _with_values(value, fixed, f"{prefix}{key}.")
         if isinstance(value, Mapping)
@@ -218,7 +215,7 @@ def _with_values(values: Layer, fixed: Mapping[str, Any], prefix: str = "") -> d
     }
 
 
-def _descending_members(path: str, hole: Hole) -> list[Any]:
+def _descending_members(path: str, hole: Hole) -> list[Value]:
     points = hole.points()
-    assert points is not None, f"only a finite space can be enumerated, however {path} is {hole.kind}"
-    return sorted(points, reverse=True) if path == MEMBERS else points
+    assert points is not None, f"only a finite space can be enumerated, got {hole.kind} for {path}"
+    return sorted(points, reverse=True) if path == MEMBERS else points  # type: ignore[type-var]  # members are numbers

@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine, spawned once and used again."""
+"""Jobs in processes on this machine; each process is spawned once and runs many jobs."""
 
 import multiprocessing
 import os
@@ -16,7 +16,7 @@ from sae.search.job import Job, Outcome, run_job
 
 @dataclass
 class Worker:
-    """A process, and what it is at."""
+    """A process, and the job it runs."""
 
     process: BaseProcess
     pipe: Connection
@@ -24,7 +24,7 @@ class Worker:
 
 
 class LocalExecutor:
-    """So many processes of one thread each."""
+    """Runs jobs in a number of processes with one thread each."""
 
     def __init__(self, workers: int) -> None:
         self.capacity = workers
@@ -32,18 +32,18 @@ class LocalExecutor:
 
     @property
     def running(self) -> list[Job]:
-        """Jobs without an outcome."""
+        """Jobs that have not ended."""
         return [worker.job for worker in self.workers if worker.job is not None]
 
     def submit(self, job: Job) -> None:
         """Give a job to an idle worker, or to a new one."""
         worker = next((worker for worker in self.workers if worker.job is None), None) or self._start()
         worker.job = job
-        with suppress(OSError):  # it may have died idle, which `wait` finds out
+        with suppress(OSError):  # an idle worker may have died, which `wait` finds out
             worker.pipe.send(job)
 
     def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
-        """What ended; workers that are gone are replaced when they are needed."""
+        """Return the jobs that ended; dead workers are replaced when they are needed."""
         ready = connection.wait([worker.pipe for worker in self.workers], timeout)
         ended = []
         for worker in [worker for worker in self.workers if worker.pipe in ready]:
@@ -84,11 +84,11 @@ class LocalExecutor:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """A process that is started now does not see Ctrl-C, not even while it is still importing; we see it afterwards."""
+    """Hide Ctrl-C from a process that is started here, also while it imports; this process receives it afterwards."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # else it is started with the process, and lets interrupts through
+    resource_tracker.ensure_running()  # else it starts with the process, and lets interrupts through
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -97,7 +97,7 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def _work(pipe: Connection) -> None:
-    """Do jobs until the parent goes away."""
+    """Run jobs until the parent process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which decides what to do with us
     threading.Thread(target=_follow_parent, daemon=True).start()
     while True:
@@ -108,7 +108,7 @@ def _work(pipe: Connection) -> None:
 
 
 def _follow_parent() -> None:
-    """End this process as soon as its parent is gone, however it went: nobody is left to tell the outcome to."""
+    """End this process as soon as its parent ends: nobody is left to receive the outcome."""
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
     connection.wait([parent.sentinel])

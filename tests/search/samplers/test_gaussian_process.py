@@ -4,7 +4,7 @@ from scipy.optimize import check_grad
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from sae.search.gaussian_process import _loss, fit
+from sae.search.samplers.gaussian_process import _loss, fit
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.random((30, 3))

@@ -1,8 +1,7 @@
-"""How the next configuration is chosen."""
+"""Samplers whose suggestions can be repeated: they depend on a seed and the study's trials alone."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
@@ -10,20 +9,21 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from sae.core.seeds import derive_seed
-from sae.search.scalarized import ScalarizedSampler
+from sae.search.holes import Point, Value
+from sae.search.samplers.scalarized import ScalarizedSampler
 
 LARGEST_SEED = 2**32
 CHOSEN_BY_GP = "gp:relative_params:0"
-"""Where Optuna's GPSampler notes what it has chosen for a trial, so that others avoid it; asked again it would too."""
+"""Where Optuna's GPSampler notes its choice for a trial, so that later suggestions avoid it."""
 
 
 def make_sampler(name: str, seed: int, startup: int) -> BaseSampler:
-    """A sampler without a memory: what it suggests depends on its seed and the study's trials alone.
+    """Make the sampler of one trial.
 
     Args:
         name: gp, scalarized, tpe, nsga2 or random.
-        seed: Of this one suggestion.
-        startup: Random trials before a model is used; the first population of nsga2.
+        seed: Seed of this one suggestion.
+        startup: Random trials before a model is used; the size of a population of nsga2.
     """
     makers: dict[str, Callable[[int], BaseSampler]] = {
         "gp": lambda seed: GPSampler(seed=seed, n_startup_trials=startup, independent_sampler=RandomSampler(seed=seed)),
@@ -32,18 +32,18 @@ def make_sampler(name: str, seed: int, startup: int) -> BaseSampler:
         "nsga2": lambda seed: NSGAIISampler(seed=seed, population_size=max(2, startup)),
         "random": lambda seed: RandomSampler(seed=seed),
     }
-    return ByNameSampler(makers[name], seed)
+    return RepeatableSampler(makers[name], seed)
 
 
-class ByNameSampler(BaseSampler):
-    """Suggests what another sampler does, and each parameter by a seed of its own.
+class RepeatableSampler(BaseSampler):
+    """Wraps another sampler, and gives each independent parameter a seed of its own.
 
-    Parameters that are not chosen together would otherwise depend on the order in which they are
-    suggested; so the rest of a trial that was cut short in being asked is what it would have been.
+    Otherwise independent parameters would depend on the order in which they are suggested. With
+    seeds of their own, a trial that was killed halfway through gets the same values when resumed.
 
     Args:
-        make: The other sampler, for a seed.
-        seed: Of all that is random.
+        make: Makes the other sampler from a seed.
+        seed: Seed of all randomness.
     """
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
@@ -51,53 +51,57 @@ class ByNameSampler(BaseSampler):
         self.together = make(seed % LARGEST_SEED)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """As the other."""
+        """Do as the other sampler."""
         self.together.before_trial(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """As the other."""
+        """Do as the other sampler."""
         return self.together.infer_relative_search_space(study, trial)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """As the other, unless it has chosen already and the trial was then cut short in being asked."""
-        chosen = trial.system_attrs.get(CHOSEN_BY_GP)
-        return json.loads(chosen) if chosen else self.together.sample_relative(study, trial, search_space)
+    ) -> dict[str, Value]:
+        """Return the choice that was noted before the trial was killed, or the other sampler's."""
+        noted = trial.system_attrs.get(CHOSEN_BY_GP)
+        chosen: dict[str, Value] = (
+            json.loads(noted) if noted else self.together.sample_relative(study, trial, search_space)
+        )
+        return chosen
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
-        """As another of its kind that has suggested nothing yet."""
+    ) -> Value:
+        """Return the first suggestion of a new sampler that is seeded by the parameter's name."""
         alone = self.make(derive_seed(self.seed, param_name) % LARGEST_SEED)
-        return alone.sample_independent(study, trial, param_name, param_distribution)
+        value: Value = alone.sample_independent(study, trial, param_name, param_distribution)
+        return value
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """As the other."""
+        """Do as the other sampler."""
         self.together.after_trial(study, trial, state, values)
 
 
 class FixedSampler(BaseSampler):
-    """Suggests one point."""
+    """Always suggests the same point."""
 
-    def __init__(self, point: Mapping[str, Any]) -> None:
+    def __init__(self, point: Point) -> None:
         self.point = point
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Nothing is chosen together."""
+        """Return nothing: no parameters are chosen together."""
         del study, trial
         return {}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Nothing is chosen together."""
+    ) -> dict[str, Value]:
+        """Return nothing: no parameters are chosen together."""
         del study, trial, search_space
         return {}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
-    ) -> Any:
-        """The point's."""
+    ) -> Value:
+        """Return the value of the point."""
         del study, trial, param_distribution
         return self.point[param_name]

@@ -1,4 +1,4 @@
-"""Real processes, really killed."""
+"""The local executor with real processes that are really killed."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ SHORT = run_config(train={"epochs": 1})
 
 @pytest.fixture(scope="module")
 def executor() -> Iterator[LocalExecutor]:
-    """One for all tests, as starting a worker takes seconds; after each test it must be as able as before."""
+    """Share one executor, as starting a worker takes seconds; after each test it must still work."""
     executor = LocalExecutor(1)
     yield executor
     executor.close()
@@ -140,7 +140,7 @@ def test_ctrl_c_finishes_what_runs_and_twice_ends_at_once(times: int, tmp_path: 
         time.sleep(0.5)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
-    assert "stopping when the running trials are done" in error
+    assert "stopping after the running trials" in error
     assert "Traceback" not in error
     assert not any(map(is_alive, workers))
     runs = [RunRecord(path.parent) for path in (tmp_path / "x").glob("trials/sae/*/config.yaml")]

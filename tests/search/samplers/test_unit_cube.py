@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sae.search.unit_cube import UnitCube
+from sae.search.samplers.unit_cube import UnitCube
 
 SPACE: dict[str, BaseDistribution] = {
     "float": FloatDistribution(-2, 3),

@@ -11,8 +11,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from sae.search.improvement import clip_infinite
-from sae.search.scalarized import ScalarizedSampler
+from sae.search.samplers.scalarized import ScalarizedSampler, clip_infinite
 
 SPACE: dict[str, BaseDistribution] = {
     "where": FloatDistribution(0, 1),

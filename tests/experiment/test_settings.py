@@ -1,4 +1,4 @@
-"""Experiments as settings: what the shipped ones and the user's own come to. What they do is in end_to_end."""
+"""The settings of shipped experiments and of the user's own."""
 
 import itertools
 from contextlib import suppress
@@ -8,19 +8,14 @@ from typing import Any
 
 import pytest
 
-import sae.deploy.receipt
-import sae.experiment
 import sae.search.plan
-from sae.core.errors import ConfigError, DataError, ModelError, OtherModelError, ParityError, RecordError
+from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, DataSpec, Regression
 from sae.data import catalogue
-from sae.experiment import BUDGETS, Place, experiment_layers, presets, read_preset, run_experiment, ship
+from sae.experiment.settings import BUDGETS, experiment_layers, presets, read_preset
 from sae.methods.costing import cost_bounds
-from sae.records.study import StudyRecord
-from sae.search.executors.local import LocalExecutor
 from sae.search.plan import SearchPlan, resolve_search
 from sae.search.space import read_space
-from tests.studies import small_study
 
 METHODS = ("sae", "ensemble", "standard", "mc_dropout", "batch_ensemble")
 SPECS = {
@@ -29,12 +24,12 @@ SPECS = {
     "retinamnist": DataSpec((3, 32, 32), Regression(mean=0.5, std=0.3)),
     "tinyimagenet": DataSpec((3, 64, 64), Classification(200)),
 }
-"""Of sets whose files need not be here."""
+"""Shapes of data sets whose files may be missing."""
 
 
 @pytest.fixture
 def without_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets that would have to be fetched are known by their shape alone."""
+    """Replace data sets that would have to be downloaded by their shapes."""
 
     def load_shape(config: Any, seed: int) -> Any:
         if config.name not in SPECS:
@@ -139,7 +134,7 @@ def test_fewer_methods_may_be_searched_by_file_or_by_flag(budget: str, tmp_path:
 
 def test_spaces_of_the_user_s_for_what_is_not_searched_are_refused(tmp_path: Path) -> None:
     own = write(tmp_path / "own.yaml", "data: digits\nsearch: {methods: [sae]}\nspaces: {standard: {seed: 1}}\n")
-    with pytest.raises(ConfigError, match="spaces are for methods that are searched"):
+    with pytest.raises(ConfigError, match="spaces must name methods that are searched"):
         resolve(own)
 
 
@@ -156,7 +151,7 @@ def test_a_budget_of_which_nothing_is_said_is_the_shipped_one(tmp_path: Path) ->
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "{}\n"])
 def test_an_empty_file_is_no_experiment(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"must say at least `data: NAME`, however .*own.yaml is empty"):
+    with pytest.raises(ConfigError, match=r"must hold at least `data: NAME`, but .*own.yaml is empty"):
         experiment_layers(str(write(tmp_path / "own.yaml", text)), "small")
 
 
@@ -211,81 +206,3 @@ def test_what_the_user_says_goes_over_what_is_shipped() -> None:
 def test_an_experiment_without_data_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the data must be named"):
         resolve(write(tmp_path / "own.yaml", text))
-
-
-class Shipping:
-    """Takes the place of `ship_pick`: the first errors are raised, one a call."""
-
-    def __init__(self, *errors: Exception) -> None:
-        self.errors, self.forced = list(errors), list[bool]()
-
-    def __call__(self, _selection: Any, _model: Path, *, force: bool = False) -> tuple[None, dict[str, Any]]:
-        self.forced.append(force)
-        if self.errors:
-            raise self.errors.pop(0)
-        return None, {"shipped": True}
-
-
-@pytest.fixture
-def record(tmp_path: Path) -> StudyRecord:
-    return small_study(tmp_path / "s").record
-
-
-def test_a_model_of_an_earlier_session_gives_way(record: StudyRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    shipping = Shipping(OtherModelError("another is there"))
-    monkeypatch.setattr(sae.deploy.receipt, "ship_pick", shipping)
-    assert ship(record) == {"shipped": True}
-    assert shipping.forced == [False, True]
-
-
-@pytest.mark.parametrize("error", [ModelError("not ours"), ParityError("it predicts otherwise")])
-def test_nothing_else_is_tried_again(error: Exception, record: StudyRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    shipping = Shipping(error)
-    monkeypatch.setattr(sae.deploy.receipt, "ship_pick", shipping)
-    with pytest.raises(type(error), match=str(error)):
-        ship(record)
-    assert shipping.forced == [False]
-
-
-def test_a_file_of_the_user_s_is_not_replaced(record: StudyRecord) -> None:
-    model = record.path / record.SHIPPED / record.MODEL
-    model.parent.mkdir()
-    model.write_text("mine")
-    with pytest.raises(ModelError, match="move it away, and the same command continues"):
-        ship(record)
-    assert model.read_text() == "mine"
-
-
-def run_with(record: StudyRecord, monkeypatch: pytest.MonkeyPatch, *, ships: bool, reports: bool) -> list[str]:
-    """Run an experiment whose search is over; returns what it said."""
-    said: list[str] = []
-
-    def report(_studies: Any) -> None:
-        if not reports:
-            raise RecordError("no report")
-        said.append("reported")
-
-    monkeypatch.setattr(sae.experiment, "run_study", lambda *_, **__: record)
-    monkeypatch.setattr(sae.experiment, "report_of", report)
-    monkeypatch.setattr(sae.experiment, "write_page", lambda *_: None)
-    monkeypatch.setattr(sae.deploy.receipt, "ship_pick", Shipping(*([] if ships else [ParityError("unlike")])))
-    try:
-        run_experiment(Place(record.path, LocalExecutor(1)), resolve("digits"), said.append)
-    except (ParityError, RecordError) as error:
-        said.append(str(error))
-    return said[1:]
-
-
-@pytest.mark.parametrize(
-    ("ships", "reports", "said"),
-    [
-        (True, True, ["reported"]),
-        (True, False, ["no report"]),
-        (False, True, ["reported", "unlike"]),
-        (False, False, ["the report cannot be written either: no report", "unlike"]),
-    ],
-)
-def test_the_first_error_is_the_one_that_is_raised(
-    ships: bool, reports: bool, said: list[str], record: StudyRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run_with(record, monkeypatch, ships=ships, reports=reports) == said

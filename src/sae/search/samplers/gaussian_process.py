@@ -1,7 +1,7 @@
-"""A Gaussian process for a few hundred points: Matérn 5/2 with a lengthscale per column, and white noise.
+"""A Gaussian process for a few hundred points: Matérn 5/2 with one lengthscale per column, and white noise.
 
-Small and ours because a search asks for several fits at every suggestion: with closed gradients
-and priors that keep few points from being overfitted, one takes some hundredths of a second.
+A search needs several fits for every suggestion. With gradients in closed form, and priors that
+prevent overfitting to few points, one fit takes a few hundredths of a second.
 """
 
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ LENGTHSCALE_BOUNDS = (0.05, 50.0)
 SIGNAL_BOUNDS = (0.05, 20.0)
 NOISE_BOUNDS = (1e-6, 1.0)
 MAX_ITERATIONS = 40
-"""Of the fit; what is left to gain after them is far below what the next trial changes."""
+"""Iterations of the fit; more would change less than the next trial does."""
 MAX_FITTED = 150
-"""Points, the latest, to which lengthscales, signal and noise are fitted; all others are still seen."""
+"""Lengthscales, signal and noise are fitted to this many latest points; predictions use all points."""
 
 
 @dataclass(frozen=True)
 class GaussianProcess:
-    """What is believed of a function after it was seen at some points.
+    """The posterior of a function that was observed at some points.
 
     Attributes:
-        points: Where it was seen, (point, column), in the unit cube.
-        values: What was seen there, standardised, (point,).
-        lengthscales: How far one must go along each column for the function to change, (column,).
-        signal: Variance of the function, in units of the values' own variance.
-        noise: Variance of what is seen around the function, in the same units.
+        points: The observed points, (point, column), in the unit cube.
+        values: The observed values, standardised, (point,).
+        lengthscales: The distance along each column over which the function changes, (column,).
+        signal: Variance of the function, in units of the variance of the values.
+        noise: Variance of the observations around the function, in the same units.
         offset: Mean of the values.
         scale: Standard deviation of the values.
         factor: Lower Cholesky factor of the points' covariance, (point, point).
@@ -50,7 +50,7 @@ class GaussianProcess:
     weights: Floats
 
     def predict(self, points: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the function, without noise, (point,) each."""
+        """Return mean and standard deviation of the function, without noise, (point,) each."""
         squared = _squared_distances(points / self.lengthscales, self.points / self.lengthscales)
         covariance = self.signal * _matern(np.sqrt(squared))
         mean = covariance @ self.weights
@@ -59,7 +59,7 @@ class GaussianProcess:
         return self.offset + self.scale * mean, self.scale * std
 
     def with_believed(self, points: Floats) -> "GaussianProcess":
-        """The same, had it also been seen at `points` to be what it is believed to be there."""
+        """Return the process as if its own mean had been observed at `points`."""
         believed = (self.predict(points)[0] - self.offset) / self.scale
         return _condition(
             np.concatenate([self.points, points]),
@@ -69,7 +69,7 @@ class GaussianProcess:
 
 
 def fit(points: Floats, values: Floats) -> GaussianProcess:
-    """The process whose lengthscales, signal and noise are most probable given the values.
+    """Fit the process whose lengthscales, signal and noise are most probable given the values.
 
     Args:
         points: (point, column), in the unit cube.
@@ -116,7 +116,7 @@ def _matern(distance: Floats) -> Floats:
 
 
 def _loss(log_hyper: Floats, squared: Floats, values: Floats) -> tuple[float, Floats]:
-    """Negative log posterior density of the hyperparameters, and its gradient.
+    """Return the negative log posterior density of the hyperparameters, and its gradient.
 
     Args:
         log_hyper: Logs of the lengthscales, the signal and the noise, (column + 2,).
@@ -132,7 +132,7 @@ def _loss(log_hyper: Floats, squared: Floats, values: Floats) -> tuple[float, Fl
     inverse = cho_solve((factor, True), np.eye(num_points))
     weights = inverse @ values
     loss = 0.5 * float(values @ weights) + float(np.log(np.diag(factor)).sum())
-    slope = 0.5 * (inverse - np.outer(weights, weights))  # of the loss by the covariance
+    slope = 0.5 * (inverse - np.outer(weights, weights))  # d loss / d covariance
     steepness = signal * 5 / 3 * (1 + SQRT5 * distance) * np.exp(-SQRT5 * distance)
     gradient = np.empty_like(log_hyper)
     gradient[:num_columns] = ((slope.ravel() * steepness) @ squared) * inverse_squares
@@ -143,9 +143,9 @@ def _loss(log_hyper: Floats, squared: Floats, values: Floats) -> tuple[float, Fl
 
 
 def _prior(num_columns: int) -> tuple[Floats, Floats]:
-    """Mean and spread of what log hyperparameters are before anything is seen, (column + 2,) each.
+    """Return mean and standard deviation of the prior of the log hyperparameters, (column + 2,) each.
 
-    Lengthscales are longer in more columns, as distances are (Hvarfner et al., 2024).
+    Lengthscales grow with the number of columns, as distances do (Hvarfner et al., 2024).
     """
     centre = np.array([0.5 * np.log(num_columns)] * num_columns + [0.0, np.log(1e-3)])
     return centre, np.array([1.0] * num_columns + [1.0, 2.0])

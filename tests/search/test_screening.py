@@ -1,7 +1,39 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from sae.search.stopping import passes, rungs
+from sae.config.run import RunConfig
+from sae.core.errors import ConfigError
+from sae.core.objectives import Limit, limits
+from sae.core.task import Classification, DataSpec
+from sae.search import screening
+from sae.search.screening import passes, rungs
+from sae.search.space import build_space
+from tests.search.studies import DIGITS
+
+SPEC = DataSpec((1, 16, 16), Classification(10))
+
+
+def test_the_first_structure_within_the_limits_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = build_space("standard", DIGITS, {}, {})
+    assert 1 < space.size < screening.MOST_REFUSED
+    seen: list[RunConfig] = []
+    broken_limit = screening.broken_limit
+
+    def note(limits: Sequence[Limit], config: RunConfig, spec: DataSpec) -> str | None:
+        seen.append(config)
+        return broken_limit(limits, config, spec)
+
+    monkeypatch.setattr(screening, "broken_limit", note)
+    screening.check_reach([space], limits({"flops": 1e12}, {}, "classification"), SPEC)
+    assert len(seen) == 1
+
+
+def test_a_space_without_any_structure_within_the_limits_is_refused() -> None:
+    space = build_space("standard", DIGITS, {}, {})
+    with pytest.raises(ConfigError, match=r"limits must leave standard something to try: flops ≤ 1, but"):
+        screening.check_reach([space], limits({"flops": 1}, {}, "classification"), SPEC)
 
 
 @pytest.mark.parametrize(

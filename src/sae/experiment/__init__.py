@@ -1,0 +1,1 @@
+"""A whole experiment in one resumable command: search, confirm, ship, report."""

@@ -1,0 +1,93 @@
+"""The settings of an experiment, as layers from presets, budgets and the user."""
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from sae.config.settings import Layer, read_yaml, section_name
+from sae.core.errors import ConfigError, did_you_mean
+from sae.data.catalogue import find_entry
+
+BUDGETS = ("small", "paper")
+YAML = (".yaml", ".yml")
+
+
+def experiment_layers(what: str, budget: str, over: Sequence[Layer] = ()) -> list[Layer]:
+    """Return the layers of an experiment, lowest first: the budget, the experiment, its section for the budget, `over`.
+
+    Shipped settings are adapted: spaces of methods that are not searched are dropped, and so are metrics and
+    corruptions that do not suit the data.
+
+    Args:
+        what: The name of a preset, a YAML file, or the name or path of any other data.
+        budget: `small` or `paper`.
+        over: Layers that override all others, e.g. flags.
+    """
+    if budget not in BUDGETS:
+        raise ConfigError(f"budget must be one of {', '.join(BUDGETS)}; got {budget!r}{did_you_mean(budget, BUDGETS)}")
+    own = dict(_own_settings(what))
+    special = [_section_for(name, own.pop(name, None)) for name in BUDGETS]
+    asked = [own, special[BUDGETS.index(budget)], *over]
+    methods = _last_set(asked, "search", "methods")
+    shipped = [read_preset(budget), *(asked[:2] if what in presets() else [])]
+    suited = [_of_methods(layer, methods) for layer in shipped]
+    return [_suited_to_data(suited[0], asked), *(suited[1:] or asked[:2]), *over]
+
+
+def _section_for(budget: str, given: object) -> Layer:
+    """Check the section of an experiment for a budget; it may be missing."""
+    if given is not None and not isinstance(given, dict):
+        raise ConfigError(f"{budget} must be a section of settings for this budget, got {given!r}")
+    return given or {}
+
+
+def _last_set(layers: Sequence[Layer], section: str, key: str) -> object:
+    """Return the value set by the highest layer, or None."""
+    sections = (layer.get(section) for layer in reversed(layers))
+    return next((found[key] for found in sections if isinstance(found, dict) and key in found), None)
+
+
+def _of_methods(layer: Layer, methods: object) -> Layer:
+    """Drop the spaces of other methods; `methods` is checked later, when the search settings are parsed."""
+    spaces = layer.get("spaces")
+    if not spaces or not methods or not isinstance(methods, list | tuple):
+        return layer
+    return {**layer, "spaces": {name: space for name, space in spaces.items() if name in methods}}
+
+
+def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
+    """Adapt a budget to the data: tables have no corruptions, and regression has metrics of its own."""
+    name = next((name for layer in reversed(asked) if (name := section_name(layer.get("data")))), None)
+    entry, search = find_entry(name) if isinstance(name, str) else None, dict(budget["search"])
+    if entry and entry.kind == "table":
+        search["shift"] = False
+    if isinstance(search.get("objectives"), Mapping):
+        task = (entry and entry.task) or _last_set(asked, "data", "task")
+        by_task = search["objectives"]
+        search["objectives"] = by_task["regression" if task == "regression" else "classification"]
+    return {**budget, "search": search}
+
+
+def _own_settings(what: str) -> Layer:
+    if Path(what).suffix in YAML:
+        settings = read_yaml(Path(what))
+        if not settings:
+            raise ConfigError(f"an experiment file must hold at least `data: NAME`, but {what} is empty")
+        return settings
+    return read_preset(what) if what in presets() else {"data": what}
+
+
+def presets() -> list[str]:
+    """Return the names of the shipped experiments."""
+    names = (Path(file.name).stem for file in files("sae.presets").joinpath("experiments").iterdir())
+    return sorted(name for name in names if name not in BUDGETS)
+
+
+def read_preset(name: str) -> Layer:
+    """Read the settings of a shipped experiment or budget."""
+    text = files("sae.presets").joinpath("experiments", f"{name}.yaml").read_text(encoding="utf-8")
+    settings = yaml.safe_load(text)
+    assert isinstance(settings, dict), f"the shipped {name}.yaml must hold settings"
+    return settings

@@ -1,0 +1,203 @@
+"""Progress of a search: a live display on a terminal, or one line for each trial in a log."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from optuna.trial import FrozenTrial, TrialState
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sae.analysis.candidates import Candidate, candidates_of, front, summary
+from sae.core.wording import count, duration
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
+from sae.search.confirm import Confirmation
+from sae.search.driver import ENDED, Driver
+from sae.search.job import Job, Outcome
+from sae.search.method_study import ERROR, REFUSED, RUN, MethodStudy
+
+MOST_ROWS = 8
+"""Rows of the front that are shown."""
+
+
+class SearchView:
+    """The live display of a search.
+
+    Args:
+        driver: The search to show.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver, self.began = driver, time.monotonic()
+        self.counted_before = self.driver.num_ended()
+        self.seen: dict[str, list[Candidate]] = {}
+        self._front: list[Candidate] = []
+        self._front_after = -1  # ended trials
+
+    def render(self) -> Group:
+        """Return the display as of now."""
+        return Group(Text(self.headline()), worker_table(self.driver.dispatcher.executor.running), self._front_table())
+
+    def headline(self) -> str:
+        """Return counts and time left in one line."""
+        studies = self.driver.studies.values()
+        counts = {
+            "finished": sum(study.count(TrialState.COMPLETE) for study in studies),
+            "stopped": sum(study.count(TrialState.PRUNED) for study in studies),
+            "failed": sum(study.count(TrialState.FAIL) for study in studies),
+            "refused": sum(study.num_refused() for study in studies),
+        }
+        shown = ", ".join(f"{number} {name}" for name, number in counts.items() if number or name == "finished")
+        total = self.driver.num_planned()
+        return f"trials: {shown}{f' of {total}' if total else ''}; {self.time_left()}"
+
+    def time_left(self) -> str:
+        """Estimate the time left from the pace of this session and the hours left, whichever is less."""
+        if self.driver.is_stopping:
+            return "stopping after the running trials"
+        hours, total = self.driver.budget.hours, self.driver.num_planned()
+        estimates = [] if hours is None else [hours * 3600 - self.driver.seconds]
+        done = self.driver.num_ended() - self.counted_before
+        if total and done:
+            estimates.append((total - self.driver.num_ended()) * (time.monotonic() - self.began) / done)
+        return f"about {duration(rounded(max(0.0, min(estimates))))} left" if estimates else "time left not known yet"
+
+    def _front_table(self) -> Table:
+        best = self.front()
+        objectives = self.driver.objectives
+        table = Table(title=f"front: {len(best)} so far", title_justify="left", expand=False)
+        for name in ("trial", "kind", "settings", "K′", *(objective.name for objective in objectives)):
+            table.add_column(name)
+        for item in best[:MOST_ROWS]:
+            values = (objective.show(item.values[objective.name]) for objective in objectives)
+            table.add_row(item.trial.name, item.kind, summary(item.config), str(item.eval_exits), *values)
+        return table
+
+    def front(self) -> list[Candidate]:
+        """Return the front so far, best first objective first; it is computed again when another trial has ended."""
+        if self.driver.num_ended() != self._front_after:
+            self._front, self._front_after = self._find_front(), self.driver.num_ended()
+        return self._front
+
+    def _find_front(self) -> list[Candidate]:
+        record: StudyRecord = self.driver.record
+        for trial in record.trials():
+            if trial.name not in self.seen and trial.run.is_finished:
+                found_here = candidates_of(trial)
+                if all(objective.name in found_here[0].values for objective in self.driver.objectives):
+                    self.seen[trial.name] = found_here  # else some of its metrics are still being measured
+        found = [item for items in self.seen.values() for item in items]
+        best = front(found, self.driver.objectives, self.driver.limits)
+        return sorted(best, key=lambda item: item.losses(self.driver.objectives)[0])
+
+
+@contextmanager
+def showing() -> Iterator["Live | None"]:
+    """Open a live display on standard error; None if that is not a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        yield live
+
+
+def render_confirmation(confirmation: Confirmation) -> Group:
+    """Return the display of a confirmation as of now."""
+    total = len(confirmation.jobs)
+    chosen = count(len(confirmation.chosen), "configuration")
+    text = f"confirming {chosen}: {len(confirmation.ended)} of {total} trainings done"
+    return Group(Text(text), worker_table(confirmation.dispatcher.executor.running))
+
+
+def worker_table(jobs: Sequence[Job]) -> Table:
+    """Return a table with a row for each running job."""
+    table = Table(show_header=False, box=None)
+    for job in jobs:
+        done, epochs = job.epochs_done, job.config.train.epochs
+        bar = "━" * round(20 * done / epochs)
+        table.add_row(job.name, summary(job.config), f"[green]{bar:<20}[/]", f"epoch {done} of {epochs}")
+    return table
+
+
+def rounded(seconds: float) -> float:
+    """Round an estimate of over a minute to whole minutes.
+
+    Example:
+        >>> rounded(59.0), rounded(200.0)
+        (59.0, 180.0)
+    """
+    return seconds if seconds < 60 else 60.0 * round(seconds / 60)
+
+
+class SearchLines:
+    """One line for each trial that ends; trials that ended in earlier sessions are not repeated.
+
+    Args:
+        driver: The search to follow.
+        say: Prints a line.
+    """
+
+    def __init__(self, driver: Driver, say: Callable[[str], None]) -> None:
+        self.driver, self.say = driver, say
+        self.seen = {(study.method, trial.number) for study, trial in self._ended()}
+
+    def update(self) -> None:
+        """Print a line for each trial that ended since the last call."""
+        for study, trial in self._ended():
+            if (study.method, trial.number) not in self.seen:
+                self.seen.add((study.method, trial.number))
+                planned = self.driver.num_planned()
+                ordinal = f"{len(self.seen)} of {planned}" if planned else f"{len(self.seen)}"
+                self.say(f"{study.method}/{trial.number} {self._describe(trial)} ({ordinal})")
+
+    def _ended(self) -> list[tuple[MethodStudy, FrozenTrial]]:
+        return [
+            (study, trial)
+            for study in self.driver.studies.values()
+            for trial in study.trials()
+            if trial.state in ENDED and REFUSED not in trial.user_attrs
+        ]
+
+    def _describe(self, trial: FrozenTrial) -> str:
+        if trial.state == TrialState.FAIL:
+            return f"failed: {trial.user_attrs.get(ERROR, 'the reason was not recorded')}"
+        if trial.state == TrialState.PRUNED:
+            return "stopped early"
+        pairs = zip(self.driver.objectives, trial.values, strict=True)
+        values = ", ".join(f"{objective.name} {objective.show(value)}" for objective, value in pairs)
+        return f"{finished(self.driver.record.path / trial.user_attrs[RUN])}, {values}"
+
+
+class ConfirmationLines:
+    """One line for each training on another seed that ends; those of earlier sessions are not repeated.
+
+    Args:
+        confirmation: The confirmation to follow.
+        say: Prints a line.
+    """
+
+    def __init__(self, confirmation: Confirmation, say: Callable[[str], None]) -> None:
+        self.confirmation, self.say = confirmation, say
+        self.known = {job.name for job in confirmation.jobs if job.run.status is not None}
+        self.num_seen = 0
+
+    def update(self) -> None:
+        """Print a line for each training that ended since the last call."""
+        for job, outcome in self.confirmation.ended[self.num_seen :]:
+            self.num_seen += 1
+            if job.name not in self.known:
+                self.say(f"{job.name} {_outcome(job, outcome)} ({self.num_seen} of {len(self.confirmation.jobs)})")
+
+
+def finished(run: Path) -> str:
+    """Describe how long a finished run took."""
+    return f"finished in {duration((RunRecord(run).status or {}).get('seconds', 0.0))}"
+
+
+def _outcome(job: Job, outcome: Outcome) -> str:
+    return f"failed: {outcome.error}" if outcome.state == "failed" else finished(job.folder)

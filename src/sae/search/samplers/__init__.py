@@ -1,0 +1,1 @@
+"""Samplers, which choose the next configuration to try."""

@@ -1,0 +1,112 @@
+"""Screening of trials: those that must break a limit are refused, those that fall behind are stopped early.
+
+Early stopping is asynchronous successive halving over several objectives; Optuna's pruners know only one. A trial
+passes a rung if it is among the best of all trials that reached the rung so far: by non-dominated rank, and within
+a rank by how well the trials are spread over the front, so that all trade-offs go on (the ε-net of MO-ASHA).
+No trial waits for another.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sae.analysis.pareto import Losses, spread_order
+from sae.config.run import RunConfig
+from sae.core.errors import ConfigError
+from sae.core.objectives import COSTS, Limit
+from sae.core.task import DataSpec
+from sae.methods.costing import cost_bounds
+from sae.search.method_study import REFUSED, MethodStudy
+from sae.search.space import Space
+
+SHIPPED = "shipped_"
+MOST_REFUSED = 200
+"""After this many refused trials of a method in a row, the search reports that its limits leave nothing to sample."""
+NUM_RUNGS = 2
+
+
+def broken_limit(limits: Sequence[Limit], config: RunConfig, spec: DataSpec) -> str | None:
+    """Return a sentence about a limit that a configuration breaks whichever exits it learns to use, or None."""
+    for limit in _on_costs(limits):
+        least = _least_cost(limit, config, spec)
+        if limit.violation(least) > 0:
+            return f"{limit} cannot be kept: this configuration has at least {least:,}"
+    return None
+
+
+def check_reach(spaces: Sequence[Space], limits: Sequence[Limit], spec: DataSpec) -> None:
+    """Refuse a space in which every configuration breaks a limit.
+
+    Only spaces with few structures are checked; in larger ones the refused trials will show it (`check_hope`).
+    """
+    if not _on_costs(limits):
+        return
+    for space in spaces:
+        points = list(itertools.islice(space.structures(), MOST_REFUSED))
+        if len(points) < MOST_REFUSED and all(broken_limit(limits, space.fill(point), spec) for point in points):
+            advice = _advice([space.fill(point) for point in points], limits, spec)
+            raise ConfigError(f"limits must leave {space.method} something to try: {advice}")
+
+
+def check_hope(study: MethodStudy, studies: Sequence[MethodStudy], limits: Sequence[Limit], spec: DataSpec) -> None:
+    """Refuse to go on if a sampled space seems to hold nothing within the limits, or if no enumerated one does."""
+    concerned = studies if study.is_enumerated else [study]
+    if not all(map(_is_hopeless, concerned)):
+        return
+    configs = [study.config_of(trial) for trial in study.trials()[-MOST_REFUSED:]]
+    raise ConfigError(
+        f"limits must leave {study.method} something to try, but its last {len(configs)} configurations "
+        f"all break one: {_advice(configs, limits, spec)}"
+    )
+
+
+def _advice(configs: Sequence[RunConfig], limits: Sequence[Limit], spec: DataSpec) -> str:
+    """Describe how far configurations are from the limits, and what to do."""
+    cheapest = {limit: min(_least_cost(limit, config, spec) for config in configs) for limit in _on_costs(limits)}
+    gaps = ", ".join(f"{limit}, but the cheapest has {least:,}" for limit, least in cheapest.items())
+    return f"{gaps}; raise the limit, search smaller networks, or leave the method out"
+
+
+def _on_costs(limits: Sequence[Limit]) -> list[Limit]:
+    """Return the limits that can be checked before training; latency has no bound before it is measured."""
+    return [limit for limit in limits if limit.objective.key in COSTS and limit.is_maximum]
+
+
+def _least_cost(limit: Limit, config: RunConfig, spec: DataSpec) -> int:
+    """Return a lower bound of the limited cost of a configuration."""
+    key = limit.objective.key.removeprefix(SHIPPED)
+    least: int = getattr(cost_bounds(config, spec, shipped=key != limit.objective.key), key)
+    return least
+
+
+def _is_hopeless(study: MethodStudy) -> bool:
+    """Return whether all trials of an enumerated space, or many in a row of a sampled one, were refused."""
+    enough = int(study.space.size) if study.is_enumerated else MOST_REFUSED
+    latest = study.trials()[-enough:]
+    return len(latest) == enough and all(REFUSED in trial.user_attrs for trial in latest)
+
+
+def rungs(epochs: int, reduction: int) -> tuple[int, ...]:
+    """Return the epochs after which trials are judged; each is `reduction` times the one before.
+
+    Example:
+        >>> rungs(50, 3), rungs(3, 3), rungs(1, 3)
+        ((6, 17), (1,), ())
+    """
+    steps = {math.ceil(epochs / reduction**level) for level in range(1, NUM_RUNGS + 1)}
+    return tuple(sorted(step for step in steps if step < epochs))
+
+
+def passes(losses: Losses, reduction: int) -> bool:
+    """Return whether the latest trial at a rung goes on; the first few always do.
+
+    Args:
+        losses: Losses of all trials that reached the rung, the latest last, (trial, objective).
+        reduction: One in this many trials goes on.
+    """
+    if len(losses) < reduction:
+        return True
+    best = spread_order(losses)[: math.ceil(len(losses) / reduction)]
+    return bool(np.isin(len(losses) - 1, best))
