@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from sae.analysis.ranking import MeanRank
+
 from sae.analysis.results import Result, Spread
 from sae.core.objectives import ALL_COSTS, metrics_of
 from sae.report.content import Cell, Column, Table, show

@@ -318,3 +318,60 @@ class RunEvaluation(Part):
         under_shift = {f"{key}{SHIFTED}": value for key, value in shifted.items()}
         reading = self.val.at(eval_exits)
         return {**reading.metrics, **reading.costs, **under_shift, **measured}
+
+
+class Detection(Part):
+    """How well uncertainty detects samples of another data set.
+
+    Attributes:
+        other: Name or path of the other data set.
+        metrics: AUROC and false-positive rates, by measure and kind of uncertainty.
+    """
+
+    other: str
+    metrics: Metrics
+
+    def to_json(self) -> Json:
+        """Return the set and its metrics."""
+        return {"set": self.other, **self.metrics}
+
+
+class SplitEvaluation(Part):
+    """A finished run, evaluated again on one split: the result of `sae evaluate`.
+
+    Attributes:
+        run: The run folder.
+        split: The split.
+        evaluation: Metrics and costs at every K′.
+        shift: The same under corruption, if asked for.
+        ood: Detection of another data set, if asked for.
+    """
+
+    run: str
+    split: Split
+    evaluation: Evaluation
+    shift: ShiftEvaluation | None = None
+    ood: Detection | None = None
+
+    @property
+    def exits(self) -> int:
+        """K′ that `metrics` is about."""
+        return self.evaluation.exits
+
+    @property
+    def metrics(self) -> Metrics:
+        """The metrics at `exits`."""
+        return self.evaluation.metrics
+
+    def to_json(self) -> Json:
+        """Return what `sae evaluate --json` prints."""
+        chosen = self.evaluation.chosen
+        calibrated = {} if chosen.calibrated is None else dict(chosen.calibrated)
+        return {
+            "run": self.run,
+            "split": self.split,
+            **self.evaluation.to_json(),
+            **({"temperature": chosen.temperature, "calibrated": calibrated} if calibrated else {}),
+            "shift": None if self.shift is None else self.shift.to_json(),
+            **({} if self.ood is None else {"ood": self.ood.to_json()}),
+        }

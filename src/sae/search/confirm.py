@@ -1,16 +1,15 @@
 """Confirmation: the best configurations of a study, trained again on seeds that did not choose them."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind, losses_of
-from sae.analysis.confirmation import summarise
 from sae.analysis.pareto import spread_order
+from sae.analysis.results import summarise
 from sae.config.study import ConfirmConfig
 from sae.core.errors import SaeError
 from sae.core.objectives import Objective
-from sae.records.run import RunRecord
-from sae.records.study import StudyRecord
+from sae.records.run import RunRecord, read_run
+from sae.records.study import Confirmed, StudyRecord
 from sae.search.dispatch import POLL, Dispatcher, with_sources
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
@@ -51,28 +50,29 @@ class Confirmation:
             self._write_summary()
 
     def _write_summary(self) -> None:
-        items = [
-            summarise(item, [self._run(item, seed) for seed in self.seeds], item.eval_exits) for item in self.chosen
-        ]
-        confirmed = {"objectives": list(self.record.config.objectives), "seeds": self.seeds, "front": items}
-        self.record.write_json(self.record.CONFIRMED, confirmed)
+        runs = {
+            item.label: [read_run(self._record(item, seed), with_shift=True) for seed in self.seeds]
+            for item in self._configurations()
+        }
+        confirmed = Confirmed(
+            objectives=self.record.config.objectives,
+            seeds=tuple(self.seeds),
+            front=tuple(summarise(item, runs[item.label]) for item in self.chosen),
+        )
+        self.record.write_json(self.record.CONFIRMED, confirmed.model_dump(mode="json"))
 
     def _configurations(self) -> list[Candidate]:
         """Return one candidate for each trial: a network is trained once and evaluated at every K′."""
-        return list({item.trial.name: item for item in self.chosen}.values())
+        return list({item.label: item for item in self.chosen}.values())
 
-    def _folder(self, item: Candidate, seed: int) -> Path:
-        trial = item.trial.run.path
-        return self.record.path / self.record.CONFIRM / trial.parent.name / trial.name / f"seed-{seed}"
-
-    def _run(self, item: Candidate, seed: int) -> RunRecord:
-        return RunRecord(self._folder(item, seed))
+    def _record(self, item: Candidate, seed: int) -> RunRecord:
+        return self.record.confirmed_run(item.run.record.path, seed)
 
     def _job(self, item: Candidate, seed: int) -> Job:
         config = item.config.model_copy(update={"seed": seed})
         latency = any(objective.is_measured for objective in self.record.objectives)
-        folder, shift = self._folder(item, seed), self.record.config.shift
-        return Job(f"{item.trial.name} seed {seed}", config, folder, shift=shift, latency=latency)
+        folder, shift = self._record(item, seed).path, self.record.config.shift
+        return Job(f"{item.label} seed {seed}", config, folder, shift=shift, latency=latency)
 
 
 def choose(record: StudyRecord, most: int | None, each: int = 0) -> list[Candidate]:
@@ -83,7 +83,7 @@ def choose(record: StudyRecord, most: int | None, each: int = 0) -> list[Candida
         most: At most this many of the front: the one nearest to the ideal, then those farthest from the chosen ones.
         each: This many of each class's own front: its best in the first objective, then spread in the same way.
     """
-    found, objectives, limits = candidates(record), record.objectives, record.limits
+    found, objectives, limits = candidates(record.read_runs()), record.objectives, record.limits
     chosen = _spread(front(found, objectives, limits), objectives)[:most]
     for own in fronts_by_kind(found, objectives, limits).values():
         best = min(own, key=lambda item: item.losses(objectives))

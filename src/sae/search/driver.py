@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 from optuna.trial import TrialState
 
-from sae.analysis.candidates import candidates_of
 from sae.config.methods import METHODS
 from sae.config.study import DEFAULT_TRIALS
 from sae.core.errors import SaeError
 from sae.core.task import DataSpec
-from sae.records.run import at_exits
-from sae.records.study import StudyRecord, Trial
+from sae.records.run import RunRecord
+from sae.records.study import StudyRecord
 from sae.search.dispatch import POLL, Dispatcher, gives_members
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
@@ -63,7 +62,7 @@ class Driver:
         self.dispatcher = Dispatcher(executor)
         self.is_stopping = False
         self._asked: dict[str, Asked] = {}  # by the name of the job
-        self._began, self._spent = time.monotonic(), record.seconds
+        self._began, self._spent = time.monotonic(), record.read_seconds()
         self._kept = self._spent
 
     @property
@@ -102,7 +101,7 @@ class Driver:
                 else:
                     jobs.append(self._prepare(asked))
             told = (Asked(study.method, trial.number, study.config_of(trial)) for trial in study.complete())
-            jobs += [self._prepare(asked) for asked in told if not self._trial(asked).run.is_finished]
+            jobs += [self._prepare(asked) for asked in told if not self._trial(asked).has_finished()]
         self.dispatcher.add(*jobs)
 
     def num_ended(self) -> int:
@@ -155,9 +154,9 @@ class Driver:
         study, trial = self.studies[asked.method], self._trial(asked)
         needed = [*self.objectives, *(limit.objective for limit in self.limits)]
         return Job(
-            name=trial.name,
+            name=trial.label,
             config=asked.config,
-            folder=trial.run.path,
+            folder=trial.path,
             until=next((epoch for epoch in self._rungs(study) if not study.rung(asked.number, epoch)), None),
             source=self._source(asked),
             shift=self.config.shift,
@@ -165,7 +164,7 @@ class Driver:
             latency=any(objective.is_measured for objective in needed),
         )
 
-    def _trial(self, asked: Asked) -> Trial:
+    def _trial(self, asked: Asked) -> RunRecord:
         return self.record.trial(asked.method, asked.number, asked.config)
 
     def _rungs(self, study: MethodStudy) -> tuple[int, ...]:
@@ -182,7 +181,7 @@ class Driver:
                 continue
             config = ensembles.config_of(trial)
             if gives_members(config, asked.config):
-                return self.record.trial(ensembles.method, trial.number, config).run.path
+                return self.record.trial(ensembles.method, trial.number, config).path
         return None
 
     def _settle(self, job: Job, outcome: Outcome) -> None:
@@ -204,17 +203,17 @@ class Driver:
     def _tell_values(self, study: MethodStudy, asked: Asked) -> None:
         """Record the validation results at the trained K; other K′ are for the front, not for the sampler."""
         trial = self._trial(asked)
-        candidate = next(item for item in candidates_of(trial) if item.eval_exits == item.exits)
-        values = [candidate.values[objective.name] for objective in self.objectives]
-        violations = {str(limit): limit.violation(candidate.values[limit.objective.name]) for limit in self.limits}
-        study.tell_finished(asked.number, values, violations, str(trial.run.path.relative_to(self.record.path)))
+        evaluation = trial.read_evaluation()
+        found = evaluation.objective_values(evaluation.exits)
+        values = [found[objective.name] for objective in self.objectives]
+        violations = {str(limit): limit.violation(found[limit.objective.name]) for limit in self.limits}
+        study.tell_finished(asked.number, values, violations, str(trial.path.relative_to(self.record.path)))
 
     def _judge(self, study: MethodStudy, asked: Asked, job: Job) -> None:
         """Continue a trial that paused at a rung, or stop it."""
         assert job.until is not None, "only a job with a rung pauses"
-        report = job.run.read_json(job.run.INTERIM)["val"]
-        at_trained = at_exits(report["by_exits"], report["exits"])
-        values = {**at_trained, **at_trained["metrics"]}
+        reading = job.run.read_interim().val.chosen
+        values = {**reading.costs, **reading.metrics}
         keys = [STAND_IN if objective.is_measured else objective.key for objective in self.objectives]
         losses = [objective.scaled_loss(values[key]) for objective, key in zip(self.objectives, keys, strict=True)]
         goes_on = passes(np.array([*study.losses_at(job.until), losses]), self.config.reduction)
@@ -226,10 +225,11 @@ class Driver:
 
     def _stop(self, study: MethodStudy, asked: Asked) -> None:
         """Stop a trial that did not pass a rung."""
-        run = self._trial(asked).run
-        if run.status is None:
-            epochs, seconds = (run.read_json(run.INTERIM)[key] for key in ("epoch", "seconds"))
-            run.end("stopped", error=f"stopped early after {epochs} epochs", epochs=epochs, seconds=seconds)
+        run = self._trial(asked)
+        if run.read_status() is None:
+            interim = run.read_interim()
+            reason = f"stopped early after {interim.epoch} epochs"
+            run.end("stopped", error=reason, epochs=interim.epoch, seconds=interim.seconds)
         run.tidy()
         study.tell_stopped(asked.number)
 

@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from sae.analysis.candidates import SHIFTED_TEST, SHIFTED_VALIDATION
 from sae.config.run import RunConfig
 from sae.core.errors import BusyError, DataError, DivergedError, MissingExtraError, RecordError, SaeError
 from sae.core.registry import plugin_modules
@@ -75,12 +74,13 @@ def run_job(job: Job) -> Outcome:
     try:
         _import_plugins(job)
         record = _train(job)
-        if not record.is_finished:
+        if not record.has_finished():
             return Outcome("paused")
         _measure_shift(job, record)
         _measure_latency(job, record)
     except DivergedError as error:  # now, or in an earlier session that ended before it reported the failure
-        return Outcome("failed", (job.run.status or {}).get("error", str(error)))
+        status = job.run.read_status()
+        return Outcome("failed", (status and status.error) or str(error))
     except BusyError as error:  # an earlier worker with the same job has not ended yet
         return Outcome("lost", str(error))
     except (RecordError, DataError, MissingExtraError) as error:
@@ -104,7 +104,7 @@ def _import_plugins(job: Job) -> None:
 def _train(job: Job) -> RunRecord:
     from sae.training.run import derive, train
 
-    if job.source is not None and RunRecord(job.source).is_finished:
+    if job.source is not None and RunRecord(job.source).has_finished():
         return derive(job.config, job.folder, job.source)
     return train(job.config, job.folder, until=job.until)
 
@@ -113,17 +113,14 @@ def _measure_shift(job: Job, record: RunRecord) -> None:
     from sae.data.corruptions import ALL_SETS, OBJECTIVE_SETS
     from sae.training.run import measure_shift
 
-    wanted = (
-        (job.shift_objective, "val", OBJECTIVE_SETS, SHIFTED_VALIDATION),
-        (job.shift, "test", ALL_SETS, SHIFTED_TEST),
-    )
-    for is_wanted, split, sets, name in wanted:
-        if is_wanted and not (record.path / name).exists():
-            record.write_json(name, measure_shift(record.path, split, sets))
+    if job.shift_objective and not record.has(record.SHIFT["val"]):
+        record.write_json(record.SHIFT["val"], measure_shift(record.path, "val", OBJECTIVE_SETS).to_json())
+    if job.shift and not record.has(record.SHIFT["test"]):
+        record.write_json(record.SHIFT["test"], measure_shift(record.path, "test", ALL_SETS).to_json())
 
 
 def _measure_latency(job: Job, record: RunRecord) -> None:
-    if job.latency and not (record.path / record.LATENCY).exists():
+    if job.latency and not record.has(record.LATENCY):
         from sae.deploy.exit_latency import measure_exits
 
         record.write_json(record.LATENCY, measure_exits(record))

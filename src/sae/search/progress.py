@@ -11,9 +11,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sae.analysis.candidates import Candidate, candidates_of, front, summary
+from sae.analysis.candidates import Candidate, candidates_of, front
 from sae.core.wording import count, duration
-from sae.records.run import RunRecord
+from sae.records.run import RunRecord, read_run
 from sae.records.study import StudyRecord
 from sae.search.confirm import Confirmation
 from sae.search.driver import ENDED, Driver
@@ -74,7 +74,7 @@ class SearchView:
             table.add_column(name)
         for item in best[:MOST_ROWS]:
             values = (objective.show(item.values[objective.name]) for objective in objectives)
-            table.add_row(item.trial.name, item.kind, summary(item.config), str(item.eval_exits), *values)
+            table.add_row(item.label, item.kind, item.config.summary, str(item.eval_exits), *values)
         return table
 
     def front(self) -> list[Candidate]:
@@ -86,10 +86,11 @@ class SearchView:
     def _find_front(self) -> list[Candidate]:
         record: StudyRecord = self.driver.record
         for trial in record.trials():
-            if trial.name not in self.seen and trial.run.is_finished:
-                found_here = candidates_of(trial)
-                if all(objective.name in found_here[0].values for objective in self.driver.objectives):
-                    self.seen[trial.name] = found_here  # else some of its metrics are still being measured
+            if trial.label not in self.seen and trial.has(trial.STATUS):
+                found_here = candidates_of(read_run(trial))
+                names = {name for item in found_here for name in item.values}
+                if all(objective.name in names for objective in self.driver.objectives):
+                    self.seen[trial.label] = found_here  # else some of its metrics are still being measured
         found = [item for items in self.seen.values() for item in items]
         best = front(found, self.driver.objectives, self.driver.limits)
         return sorted(best, key=lambda item: item.losses(self.driver.objectives)[0])
@@ -183,7 +184,7 @@ class ConfirmationLines:
 
     def __init__(self, confirmation: Confirmation, say: Callable[[str], None]) -> None:
         self.confirmation, self.say = confirmation, say
-        self.known = {job.name for job in confirmation.jobs if job.run.status is not None}
+        self.known = {job.name for job in confirmation.jobs if job.run.has(RunRecord.STATUS)}
         self.num_seen = 0
 
     def update(self) -> None:
@@ -196,7 +197,8 @@ class ConfirmationLines:
 
 def finished(run: Path) -> str:
     """Describe how long a finished run took."""
-    return f"finished in {duration((RunRecord(run).status or {}).get('seconds', 0.0))}"
+    status = RunRecord(run).read_status()
+    return f"finished in {duration((status and status.seconds) or 0.0)}"
 
 
 def _outcome(job: Job, outcome: Outcome) -> str:

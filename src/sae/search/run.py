@@ -87,7 +87,7 @@ def open_study(path: Path, config: StudyConfig, *, force: bool, keep_startup: bo
             another.
     """
     if (path / StudyRecord.CONFIG).exists() and not force:
-        begun = StudyRecord(path).config
+        begun = StudyRecord(path).read_config()
         kept = {"id": begun.id, **({"startup": begun.startup} if keep_startup else {})}
         config = config.model_copy(update=kept)
     return StudyRecord.create(path, config, force=force)
@@ -122,7 +122,7 @@ def run_search(
 
 def _check_same_storage(record: StudyRecord, studies: Sequence[MethodStudy]) -> None:
     """Refuse a database that does not know the trials whose folders exist."""
-    begun = {trial.method for trial in record.trials()}
+    begun = {trial.path.parent.name for trial in record.trials()}
     unknown = [study.method for study in studies if study.method in begun and not study.trials()]
     if unknown:
         raise ConfigError(

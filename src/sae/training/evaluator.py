@@ -1,8 +1,7 @@
 """Evaluation at every number of exits K′ from one forward pass per sample."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +22,8 @@ from sae.measure.uncertainty import (
     selection_loss,
 )
 from sae.methods import Method
-from sae.records.run import at_exits
+from sae.records.evaluation import CurveReading, Evaluation, Reading, Reliability, RiskCoverage, SplitCurves
+from sae.records.evaluation import Split as SplitName
 
 CURVE_POINTS = 100
 """The number of recorded points of a risk–coverage curve."""
@@ -36,15 +36,25 @@ def member_outputs(method: Method, batches: Iterable[Tensor]) -> Tensor:
         return torch.cat([method.member_outputs(x).float().cpu() for x in batches])
 
 
-def evaluate_split(method: Method, dataset: Dataset, name: str, prepare: Preparation) -> dict[str, Any]:
-    """Return the `exits, metrics, by_exits` of a split: its metrics and cost at every K′."""
+def evaluate_split(
+    method: Method, dataset: Dataset, name: SplitName, prepare: Preparation, costs: Sequence[Reading] | None = None
+) -> Evaluation:
+    """Evaluate a split at every K′.
+
+    Args:
+        method: The trained method.
+        dataset: The data.
+        name: The split.
+        prepare: The preparation of samples.
+        costs: What `measure_costs` returned, if it was called already.
+    """
     split = dataset.split(name)
     outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
-    by_exits = [
-        {**describe_exits(method, k, dataset.spec), "metrics": measure_members(method, outputs, split, k)}
-        for k in method.exit_choices
+    readings = [
+        reading.model_copy(update={"metrics": measure_members(method, outputs, split, reading.eval_exits)})
+        for reading in costs or measure_costs(method, dataset.spec)
     ]
-    return {"exits": method.exits, "metrics": metrics_at(by_exits, method.exits), "by_exits": by_exits}
+    return Evaluation(exits=method.exits, readings=tuple(readings))
 
 
 def validation_metrics(method: Method, dataset: Dataset, prepare: Preparation) -> dict[str, float]:
@@ -83,71 +93,71 @@ def measure_predictive(predictive: Predictive, targets: Tensor) -> dict[str, flo
     return measured
 
 
-def evaluate_calibrated(
-    method: Method,
-    dataset: Dataset,
-    name: str,
-    prepare: Preparation,
-    by_exits: list[dict[str, Any]],
-    eval_exits: int,
-) -> dict[str, Any]:
-    """Evaluate a split after temperature scaling, fitted on the validation split for each K′ separately.
+def scale_temperature(
+    method: Method, dataset: Dataset, name: SplitName, prepare: Preparation, evaluation: Evaluation
+) -> Evaluation:
+    """Add the metrics after temperature scaling, fitted on the validation split for each K′ separately.
 
     Args:
         method: The trained method.
         dataset: The data.
         name: The split to measure on.
         prepare: The preparation of samples.
-        by_exits: The items of an evaluation; each gets its `temperature` and `calibrated` metrics.
-        eval_exits: The K′ of the `temperature` and `calibrated` metrics to return.
+        evaluation: The evaluation of this split.
     """
     fitted_on, split = dataset.val, dataset.split(name)
     fitting_outputs = member_outputs(method, evaluation_batches(fitted_on.inputs, prepare))
     outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
-    targets = torch.from_numpy(split.targets)
-    for item in by_exits:
-        fitting = predictive_at(method, fitting_outputs, item["exits"])
-        temperature = fit_temperature(fitting, torch.from_numpy(fitted_on.targets))
-        tempered = calibrated(predictive_at(method, outputs, item["exits"]), temperature)
-        item |= {"temperature": temperature, "calibrated": measure_predictive(tempered, targets)}
-    chosen = at_exits(by_exits, eval_exits)
-    return {key: chosen[key] for key in ("temperature", "calibrated")}
+    targets, fitting_targets = torch.from_numpy(split.targets), torch.from_numpy(fitted_on.targets)
+    readings = []
+    for reading in evaluation.readings:
+        fitting = predictive_at(method, fitting_outputs, reading.eval_exits)
+        temperature = fit_temperature(fitting, fitting_targets)
+        tempered = calibrated(predictive_at(method, outputs, reading.eval_exits), temperature)
+        scaled = {"temperature": temperature, "calibrated": measure_predictive(tempered, targets)}
+        readings.append(reading.model_copy(update=scaled))
+    return evaluation.model_copy(update={"readings": tuple(readings)})
 
 
-def describe_exits(method: Method, eval_exits: int, spec: DataSpec) -> dict[str, Any]:
-    """Return which exits a network uses at K′ and what it then costs, pruned and as shipped."""
+def measure_costs(method: Method, spec: DataSpec) -> list[Reading]:
+    """Return the exits in use and the costs at every K′, without metrics."""
+    return [describe_exits(method, eval_exits, spec) for eval_exits in method.exit_choices]
+
+
+def describe_exits(method: Method, eval_exits: int, spec: DataSpec) -> Reading:
+    """Return which exits a network uses at K′ and what it then costs, pruned and as shipped; without metrics."""
     pruned = method.pruned(eval_exits)
     cost, shipped = measure_cost(pruned, spec.shape), measure_shipped_cost(pruned, spec.shape)
-    return {
-        "exits": eval_exits,
-        "active": list(method.active_counts(eval_exits)),
-        "params": cost.params,
-        "flops": cost.flops,
-        "shipped_params": shipped.params,
-        "shipped_flops": shipped.flops,
-    }
+    return Reading(
+        eval_exits=eval_exits,
+        active=method.active_counts(eval_exits),
+        params=cost.params,
+        flops=cost.flops,
+        shipped_params=shipped.params,
+        shipped_flops=shipped.flops,
+        metrics={},
+    )
 
 
-def metrics_at(by_exits: list[dict[str, Any]], eval_exits: int) -> dict[str, float]:
-    """Return the metrics at one K′."""
-    found: dict[str, float] = at_exits(by_exits, eval_exits)["metrics"]
-    return found
-
-
-def curves(method: Method, split: Split, prepare: Preparation) -> dict[str, Any]:
-    """Return the curves of a split at the trained K and, in `by_exits`, at every K′; see `drawn_curves`."""
+def draw_curves(method: Method, split: Split, prepare: Preparation) -> SplitCurves:
+    """Return the curves of a split at every K′."""
     outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
     targets = torch.from_numpy(split.targets)
-    by_exits = {k: drawn_curves(predictive_at(method, outputs, k), targets) for k in method.exit_choices}
-    return {**by_exits[method.exits], "by_exits": [{"exits": k, **drawn} for k, drawn in by_exits.items()]}
+    readings = (drawn_curves(predictive_at(method, outputs, k), targets, k) for k in method.exit_choices)
+    return SplitCurves(readings=tuple(readings))
 
 
-def drawn_curves(predictive: Predictive, targets: Tensor) -> dict[str, dict[str, list[float]]]:
+def drawn_curves(predictive: Predictive, targets: Tensor, eval_exits: int) -> CurveReading:
     """Return the risk–coverage curve and, for classes, the bins of the reliability diagram."""
     risk = risk_coverage(entropy(predictive), selection_loss(predictive, targets))
     points = torch.linspace(0, len(targets) - 1, min(CURVE_POINTS, len(targets))).long()
-    drawn = {"risk_coverage": {"coverage": risk.coverage[points].tolist(), "risk": risk.risk[points].tolist()}}
-    if isinstance(predictive, Categorical):
-        bins = asdict(reliability(predictive, targets))
-        drawn["reliability"] = {key: value.tolist() for key, value in bins.items()}
-    return drawn
+    drawn = RiskCoverage(coverage=tuple(risk.coverage[points].tolist()), risk=tuple(risk.risk[points].tolist()))
+    if not isinstance(predictive, Categorical):
+        return CurveReading(eval_exits=eval_exits, risk_coverage=drawn)
+    bins = reliability(predictive, targets)
+    shown = Reliability(
+        count=tuple(bins.count.tolist()),
+        confidence=tuple(bins.confidence.tolist()),
+        accuracy=tuple(bins.accuracy.tolist()),
+    )
+    return CurveReading(eval_exits=eval_exits, risk_coverage=drawn, reliability=shown)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -19,6 +18,7 @@ from sae.data.catalogue import load, load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
+from sae.records.evaluation import SPLITS, Detection, Interim, Json, ShiftEvaluation, Split, SplitEvaluation
 from sae.records.run import RunRecord
 from sae.training.checkpoint import (
     load_checkpoint,
@@ -28,13 +28,13 @@ from sae.training.checkpoint import (
     save_model,
 )
 from sae.training.evaluator import (
-    curves,
     describe_exits,
-    evaluate_calibrated,
+    draw_curves,
     evaluate_split,
+    measure_costs,
     measure_members,
     member_outputs,
-    metrics_at,
+    scale_temperature,
     validation_metrics,
 )
 from sae.training.parallel import training
@@ -123,12 +123,12 @@ def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
         source: The run folder of the larger ensemble; only the number of members may differ.
     """
     larger = RunRecord.open(source)
-    if larger.config.method.name != config.method.members_from:
+    giver = larger.read_config().method
+    if giver.name != config.method.members_from:
         raise ConfigError(
-            f"members of {config.method.name} must come from {config.method.members_from}, "
-            f"got {larger.config.method.name} in {source}"
+            f"members of {config.method.name} must come from {config.method.members_from}, got {giver.name} in {source}"
         )
-    share = config.method.num_members / larger.config.method.num_members
+    share = config.method.num_members / giver.num_members
     with torch_threads(config.train.threads):
         dataset = load(config.data, config.seed)
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
@@ -137,14 +137,15 @@ def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
             if not _has_ended(record):
                 load_first_streams(larger, method.to(pick_device(config.train.device)))
                 _record_results(method, dataset, _preparation(dataset, config.train.device), record)
-                seconds = (larger.status or {}).get("seconds", 0.0) * share
-                record.end("finished", seconds=round(seconds, 3), derived_from=source.name, **_versions())
+                status = larger.read_status()
+                seconds = ((status and status.seconds) or 0.0) * share
+                record.end("finished", seconds=seconds, derived_from=source.name, versions=_versions())
     return record
 
 
 def evaluate(
     run: Path,
-    split: str = "test",
+    split: Split = "test",
     eval_exits: int | None = None,
     *,
     shift: bool = False,
@@ -152,7 +153,7 @@ def evaluate(
     calibrate: bool = False,
     device: str | None = None,
     display: ProgressDisplay = SILENT,
-) -> dict[str, Any]:
+) -> SplitEvaluation:
     """Evaluate a finished run again from its weights, at every number of exits.
 
     Args:
@@ -166,7 +167,8 @@ def evaluate(
         display: Where progress is shown.
     """
     record = RunRecord.open(run)
-    with torch_threads(record.config.train.threads):
+    settings = record.read_config().train
+    with torch_threads(settings.threads):
         method, dataset = restore(record, device)
         others = load_others(ood) if ood else None
         if shift:
@@ -174,25 +176,32 @@ def evaluate(
         if others is not None:
             check_same_shape(dataset, others)
         chosen = method.resolve_exits(eval_exits)
-        prepare = _preparation(dataset, device or record.config.train.device)
-        evaluation = {"run": str(run), "split": split, **evaluate_split(method, dataset, split, prepare)}
-        evaluation |= {"exits": chosen, "metrics": metrics_at(evaluation["by_exits"], chosen)}
+        prepare = _preparation(dataset, device or settings.device)
+        evaluation = evaluate_split(method, dataset, split, prepare)
         if calibrate:
-            evaluation |= evaluate_calibrated(method, dataset, split, prepare, evaluation["by_exits"], chosen)
-        evaluation["shift"] = evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None
-        if others is not None:
-            evaluation["ood"] = {"set": ood, **evaluate_ood(method, dataset, split, others, prepare, chosen)}
-    return evaluation
+            evaluation = scale_temperature(method, dataset, split, prepare, evaluation)
+        detection = None
+        if ood is not None and others is not None:
+            detected = evaluate_ood(method, dataset, split, others, prepare, chosen)
+            detection = Detection(other=ood, metrics=detected)
+        return SplitEvaluation(
+            run=str(run),
+            split=split,
+            evaluation=evaluation.model_copy(update={"exits": chosen}),
+            shift=evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None,
+            ood=detection,
+        )
 
 
 def measure_shift(
-    run: Path, split: str, sets: Sequence[CorruptedSet] = ALL_SETS, display: ProgressDisplay = SILENT
-) -> dict[str, Any]:
+    run: Path, split: Split, sets: Sequence[CorruptedSet] = ALL_SETS, display: ProgressDisplay = SILENT
+) -> ShiftEvaluation:
     """Evaluate a finished run on corrupted versions of a split only; see `evaluate_shift`."""
     record = RunRecord.open(run)
-    with torch_threads(record.config.train.threads):
+    settings = record.read_config().train
+    with torch_threads(settings.threads):
         method, dataset = restore(record)
-        prepare = _preparation(dataset, record.config.train.device)
+        prepare = _preparation(dataset, settings.device)
         return evaluate_shift(method, dataset, split, prepare, method.exits, display, sets)
 
 
@@ -203,7 +212,7 @@ def restore(record: RunRecord, device: str | None = None) -> tuple[Method, Datas
         record: The run.
         device: The device of the method; by default that of the training.
     """
-    config = record.config
+    config = record.read_config()
     dataset = load(config.data, config.seed)
     method = build_method(config.method, config.backbone, dataset.spec, config.seed)
     load_model(record, method)
@@ -231,12 +240,11 @@ def _has_begun(out: Path) -> bool:
 
 def _has_ended(record: RunRecord) -> bool:
     """Return whether the run is finished; raise an error if it failed."""
-    status = record.status
+    status = record.read_status()
     if status:
         record.tidy()
-    if status and status["state"] != "finished":
-        reason = status.get("error", "the reason was not recorded")
-        raise DivergedError(f"{record.path} holds a {status['state']} run, start over with --force: {reason}")
+    if status and status.state != "finished":
+        raise DivergedError(f"{record.path} holds a {status.state} run, start over with --force: {status.reason}")
     return status is not None
 
 
@@ -246,13 +254,13 @@ def _train_and_record(
     try:
         progress = _train(trainer, record, until, display, tracker)
     except DivergedError as error:
-        record.end("failed", error=str(error), **_versions())
+        record.end("failed", error=str(error), versions=_versions())
         raise
     if progress.epoch < trainer.config.train.epochs:
         return
     trainer.method.progress = 1.0  # also after a run of one step, which ends at progress 0
     _record_results(trainer.method, trainer.dataset, trainer.prepare, record)
-    record.end("finished", seconds=round(progress.seconds, 3), **_versions())
+    record.end("finished", seconds=progress.seconds, versions=_versions())
 
 
 def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay, tracker: Tracker) -> Progress:
@@ -279,20 +287,23 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
             on_epoch(progress.history[-1])
     if progress.epoch < trainer.config.train.epochs:
         evaluation = evaluate_split(method, dataset, "val", prepare)
-        record.write_json(record.INTERIM, {"epoch": progress.epoch, "seconds": progress.seconds, "val": evaluation})
+        interim = Interim(epoch=progress.epoch, seconds=progress.seconds, val=evaluation)
+        record.write_json(record.INTERIM, interim.to_json())
     return progress
 
 
 def _record_results(method: Method, dataset: Dataset, prepare: Preparation, record: RunRecord) -> None:
     save_model(record, method)
-    splits = ("val", "test")
-    record.write_json(record.METRICS, {name: evaluate_split(method, dataset, name, prepare) for name in splits})
-    record.write_json(record.CURVES, {name: curves(method, dataset.split(name), prepare) for name in splits})
+    costs = measure_costs(method, dataset.spec)
+    metrics: Json = {name: evaluate_split(method, dataset, name, prepare, costs).to_json() for name in SPLITS}
+    record.write_json(record.METRICS, metrics)
+    curves: Json = {name: draw_curves(method, dataset.split(name), prepare).to_json(method.exits) for name in SPLITS}
+    record.write_json(record.CURVES, curves)
 
 
 def _preparation(dataset: Dataset, device: str) -> Preparation:
     return Preparation(dataset.normalisation, len(dataset.spec.shape), pick_device(device))
 
 
-def _versions() -> dict[str, Any]:
-    return {"versions": {"sae": version("sae"), "torch": torch.__version__, "python": platform.python_version()}}
+def _versions() -> dict[str, str]:
+    return {"sae": version("sae"), "torch": torch.__version__, "python": platform.python_version()}

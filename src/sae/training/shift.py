@@ -1,7 +1,6 @@
 """Evaluation under shift: on the 95 corrupted versions of a split, and on samples of another data set."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from sae.data.dataset import Dataset, Samples
 from sae.measure.metrics import measure_all
 from sae.measure.uncertainty import auroc, disagreement, entropy, fpr95
 from sae.methods import Method
+from sae.records.evaluation import ShiftedSet, ShiftEvaluation, ShiftReading, Split
 from sae.training.evaluator import member_outputs, predictive_at
 from sae.training.progress import ProgressDisplay
 
@@ -21,17 +21,17 @@ from sae.training.progress import ProgressDisplay
 def evaluate_shift(
     method: Method,
     dataset: Dataset,
-    split_name: str,
+    split_name: Split,
     prepare: Preparation,
     eval_exits: int,
     display: ProgressDisplay,
     sets: Sequence[CorruptedSet] = ALL_SETS,
-) -> dict[str, Any]:
+) -> ShiftEvaluation:
     """Measure metrics on corrupted versions of a split, by default on all, with one set in memory at a time.
 
     Returns:
-        The mean and standard deviation over the sets, and each set, at K′ exits and in `by_exits` at
-        every number of exits. The standard deviation is that of a sample (n − 1), like the one over
+        The mean and standard deviation over the sets, and each set, at every number of exits; `eval_exits` is
+        the one that it is about. The standard deviation is that of a sample (n − 1), like the one over
         seeds; it is left out if there is only one set. `auroc_entropy` measures how well predictive
         entropy detects corrupted samples.
     """
@@ -41,7 +41,7 @@ def evaluate_shift(
     corrupted = CorruptedImages(split.inputs)
     clean = member_outputs(method, evaluation_batches(split.inputs, prepare))
     clean_entropy = {k: entropy(predictive_at(method, clean, k)) for k in method.exit_choices}
-    rows: dict[int, list[dict[str, Any]]] = {k: [] for k in method.exit_choices}
+    measured: dict[int, list[ShiftedSet]] = {k: [] for k in method.exit_choices}
     with display.steps("corrupted sets", len(sets), 0) as on_step:
         for name, severity in sets:
             outputs = member_outputs(method, evaluation_batches(corrupted.get(name, severity), prepare))
@@ -49,28 +49,25 @@ def evaluate_shift(
                 predictive = predictive_at(method, outputs, k)
                 metrics = measure_all(predictive, targets)
                 metrics["auroc_entropy"] = auroc(clean_entropy[k], entropy(predictive))
-                rows[k].append({"corruption": name, "severity": severity, "metrics": metrics})
+                measured[k].append(ShiftedSet(corruption=name, severity=severity, metrics=metrics))
             on_step()
-    return {
-        "exits": eval_exits,
-        "sets": len(sets),
-        "metrics": _means(rows[eval_exits]),
-        "std_over_sets": _stds(rows[eval_exits]),
-        "by_exits": [
-            {
-                "exits": k,
-                "metrics": _means(rows[k]),
-                "std_over_sets": _stds(rows[k]),
-                "by_set": rows[k],
-            }
-            for k in method.exit_choices
-        ],
-        "by_set": rows[eval_exits],
-    }
+    readings = tuple(_reading(k, found) for k, found in measured.items())
+    return ShiftEvaluation(exits=eval_exits, num_sets=len(sets), readings=readings)
+
+
+def _reading(eval_exits: int, sets: Sequence[ShiftedSet]) -> ShiftReading:
+    """Summarise the sets at K′ exits by mean and sample standard deviation; one set has no deviation."""
+    values = {key: [item.metrics[key] for item in sets] for key in sets[0].metrics}
+    return ShiftReading(
+        eval_exits=eval_exits,
+        metrics={key: float(np.mean(found)) for key, found in values.items()},
+        std_over_sets={key: float(np.std(found, ddof=1)) for key, found in values.items() if len(sets) > 1},
+        sets=tuple(sets),
+    )
 
 
 def evaluate_ood(
-    method: Method, dataset: Dataset, split_name: str, other: Samples, prepare: Preparation, eval_exits: int
+    method: Method, dataset: Dataset, split_name: Split, other: Samples, prepare: Preparation, eval_exits: int
 ) -> dict[str, float]:
     """Measure how well uncertainty at K′ exits detects samples of another data set.
 
@@ -109,16 +106,3 @@ def check_same_shape(dataset: Dataset, other: Samples) -> None:
             f"samples of the other set must have the shape of {dataset.name}, {dataset.spec.shape}, "
             f"got {other.shape[1:]}"
         )
-
-
-def _means(rows: list[dict[str, Any]]) -> dict[str, float]:
-    return {key: float(np.mean(values)) for key, values in _by_metric(rows).items()}
-
-
-def _stds(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the sample standard deviations over sets; empty for one set."""
-    return {key: float(np.std(values, ddof=1)) for key, values in _by_metric(rows).items() if len(rows) > 1}
-
-
-def _by_metric(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
-    return {key: [row["metrics"][key] for row in rows] for key in rows[0]["metrics"]}

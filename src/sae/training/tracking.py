@@ -83,7 +83,7 @@ class TensorBoard:
 
     def write(self, record: RunRecord) -> bool:
         """Write event files of a run's recorded history; a run without history, such as a derived one, gets none."""
-        history = record.history()
+        history = record.read_history()
         if history:
             with self.epochs(record, history):
                 pass
