@@ -15,15 +15,21 @@ from rich.table import Table
 
 from sae.backbones import MemberNetwork
 from sae.data.dataset import Array, Dataset
-from sae.deploy.adaptive import Staged
-from sae.deploy.adaptive_export import cut, trace_split
-from sae.deploy.adaptive_timing import Call, batches_of, median_times, over, stage_times
-from sae.deploy.exit_rule import ExitTarget, calibrate_threshold, probs_left, stages_left
-from sae.deploy.export import graph_content
-from sae.deploy.graph import ShippedGraph
-from sae.deploy.parity import without_frame
-from sae.deploy.segments import staged_sessions
-from sae.deploy.session import Session
+from sae.deploy.adaptive import (
+    Call,
+    batches_of,
+    calibrate_threshold,
+    median_times,
+    over,
+    probs_left,
+    stage_times,
+    stages_left,
+)
+from sae.deploy.evaluation import trace_split
+from sae.deploy.graph import ShippedGraph, graph_content, without_frame
+from sae.deploy.manifest import ExitTarget
+from sae.deploy.segments import cut, staged_sessions
+from sae.deploy.session import Session, Staged
 from sae.ensemble.pruning import PrunedNetwork
 from sae.methods.sae import Sae
 from sae.records.run import RunRecord

@@ -22,8 +22,7 @@ from benchmarks.noise import noise
 from sae.config.run import NetworkConfig
 from sae.config.settings import parse
 from sae.data.dataset import Dataset
-from sae.deploy.export import graph_content
-from sae.deploy.graph import ShippedGraph
+from sae.deploy.graph import ShippedGraph, graph_content
 from sae.deploy.latency import BATCH, CONTROL, Effort, Timing, interleaved, session_maker
 from sae.methods import Method, build_method
 from sae.methods.sae import Sae

@@ -11,8 +11,7 @@ from sae.config.run import DataConfig
 from sae.core.task import DataSpec, Regression
 from sae.data.catalogue import load
 from sae.data.dataset import Dataset, Split
-from sae.deploy.export import graph_content
-from sae.deploy.graph import ShippedGraph
+from sae.deploy.graph import ShippedGraph, graph_content
 from sae.deploy.session import Session
 from sae.methods import Batch, Method, build_method
 from sae.methods.sae import Sae

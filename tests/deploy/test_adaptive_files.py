@@ -13,12 +13,10 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.core.errors import ConfigError, ModelError
-from sae.deploy.adaptive import Staged
-from sae.deploy.exit_rule import DEFAULT_TARGET, ExitTarget
 from sae.deploy.export import export
-from sae.deploy.manifest import NAME, read_manifest
-from sae.deploy.prediction import ClassPrediction
-from sae.deploy.runtime import Model, load, load_adaptive
+from sae.deploy.manifest import DEFAULT_TARGET, NAME, ExitTarget, read_manifest
+from sae.deploy.runtime import ClassPrediction, Model, load, load_adaptive
+from sae.deploy.session import Staged
 from tests.deploy.test_runtime import WITHOUT_TORCH
 
 

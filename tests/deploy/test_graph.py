@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from sae.deploy.parity import TOLERANCE, check_parity
+from sae.deploy.evaluation import TOLERANCE, check_parity
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import METHODS, Method
 from tests.builders import SMALL_BACKBONES

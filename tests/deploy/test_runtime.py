@@ -15,9 +15,8 @@ from sae.core.errors import ConfigError, DataError, ModelError
 from sae.core.predictive import aggregate
 from sae.data.batches import Preparation
 from sae.deploy.manifest import NAME
-from sae.deploy.prediction import ClassPrediction, ValuePrediction
-from sae.deploy.runtime import load
-from sae.deploy.samples import as_samples
+from sae.deploy.runtime import ClassPrediction, ValuePrediction, load
+from sae.deploy.sources import as_samples
 from sae.records.run import RunRecord
 from sae.training.run import restore
 

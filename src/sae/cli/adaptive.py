@@ -25,12 +25,12 @@ def adaptive(
     """What adaptive exits trade on the test split: quality against mean FLOPs and measured time."""
     from sae.cli.output import print_json, print_message
     from sae.data.locations import choose_data_root
-    from sae.deploy.exit_rule import choose_target
+    from sae.deploy.adaptive import choose_target
 
     target = choose_target(keep_accuracy, mean_flops)
     choose_data_root(data_root)
     from sae.core.errors import ConfigError
-    from sae.deploy.adaptive_curve import adaptive_curve
+    from sae.deploy.tradeoff import adaptive_curve
     from sae.records.folder import Folder
     from sae.report.adaptive_figure import adaptive_figure
 

@@ -8,8 +8,7 @@ import typer
 from sae.cli import options
 
 if TYPE_CHECKING:
-    from sae.deploy.adaptive_part import AdaptivePart
-    from sae.deploy.manifest import Manifest
+    from sae.deploy.manifest import AdaptivePart, Manifest
 
 
 def export(
@@ -35,7 +34,7 @@ def export(
     from sae.cli.output import print_json, print_message
     from sae.core.errors import ConfigError
     from sae.data.locations import choose_data_root
-    from sae.deploy.exit_rule import choose_target
+    from sae.deploy.adaptive import choose_target
     from sae.deploy.export import export as export_run
     from sae.records.study import StudyRecord
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError
-from sae.deploy.prediction import ClassPrediction, Prediction, ValuePrediction
-from sae.deploy.runtime import Model
+from sae.deploy.runtime import ClassPrediction, Model, Prediction, ValuePrediction
 from sae.deploy.sources import Chunk
 from sae.records.folder import write_whole
 

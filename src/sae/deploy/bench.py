@@ -1,5 +1,9 @@
 """Models side by side: time, throughput, memory and size. Of graphs alone it works without torch."""
 
+import json
+import resource
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -8,12 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sae.core.errors import ConfigError, ModelError
-from sae.deploy.latency import CONTROL, Call, Effort, Timing, interleaved, session_maker
+from sae.deploy.latency import BATCH, CONTROL, Call, Effort, Timing, interleaved, session_maker
 from sae.deploy.manifest import NAME, read_manifest
-from sae.deploy.peak_memory import peak_memory
 from sae.records.run import RunRecord
 
 ONNXRUNTIME, TORCH = "onnxruntime", "torch"
+EFFORT = Effort(repeats=15, sessions=3)
+STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
@@ -120,8 +125,7 @@ def _run_entries(
     run: Path, number: int, folder: Path, threads: int, eval_exits: int | None, stack: ExitStack
 ) -> list[Entry]:
     """The graph first, for ratios are to the first."""
-    from sae.deploy.eager import eager_maker, open_run
-    from sae.deploy.eager_file import write_eager
+    from sae.deploy.eager import eager_maker, open_run, write_eager
     from sae.training.run import torch_threads
 
     model, content = open_run(run, eval_exits)
@@ -145,3 +149,92 @@ def _labels(entries: Sequence[Entry]) -> list[str]:
     labels = [entry.label for entry in entries]
     doubled = {label for label in labels if labels.count(label) > 1 or label == CONTROL}
     return [f"{number}: {label}" if label in doubled else label for number, label in enumerate(labels, start=1)]
+
+
+def measure_exits(record: RunRecord, effort: Effort = EFFORT) -> dict[str, Any]:
+    """Milliseconds for a batch of 64 in onnxruntime on one thread, by K′.
+
+    What counts is the thread's own time: other workers train at the same moment, and whose turn
+    it is says nothing of the network.
+
+    Numbers of exits that leave the same inputs at the same exits have graphs that differ in
+    weights only: these are exported and measured once.
+    """
+    from sae.deploy.graph import shipped_content
+    from sae.training.run import restore, torch_threads
+
+    with torch_threads(record.config.train.threads):
+        method, dataset = restore(record, "cpu")
+        used = {max_exits: method.active_counts(max_exits) for max_exits in method.exit_choices}
+        different = {active: max_exits for max_exits, active in reversed(used.items())}
+        contents = {active: shipped_content(method, dataset, max_exits) for active, max_exits in different.items()}
+    makers = {str(active): session_maker(content, BATCH) for active, content in contents.items()}
+    timings = interleaved(makers, effort)
+    return {
+        "batch": BATCH,
+        "threads": 1,
+        "by_exits": [
+            {"exits": max_exits, "latency": timings[str(active)].cpu * 1e3} for max_exits, active in used.items()
+        ],
+    }
+
+
+def peak_memory(kind: str, path: Path, batch: int, threads: int = 1) -> int:
+    """Bytes that a model adds to the peak of a process that predicts with it.
+
+    Args:
+        kind: `onnx`, or `torch` for what `write_eager` wrote.
+        path: The file.
+        batch: Samples in the one batch.
+        threads: That one operation may use.
+    """
+    command = [sys.executable, "-m", "sae.deploy.bench", kind, str(path), str(batch), str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise ModelError(f"a process must be able to load {path} and compute {batch} samples, however: {reason}")
+    return int(json.loads(done.stdout)["bytes"])
+
+
+def own_peak() -> int:
+    """The most memory that this process has had, in bytes."""
+    if STATUS.exists():
+        lines = STATUS.read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _use_onnx(path: Path, batch: int, threads: int) -> Callable[[], object]:
+    from sae.deploy.latency import session_maker
+
+    return lambda: session_maker(path.read_bytes(), batch, threads)()()
+
+
+def _use_torch(path: Path, batch: int, threads: int) -> Callable[[], object]:
+    import torch
+
+    from sae.deploy.eager import eager_call, load_weights, read_eager
+
+    torch.set_num_threads(threads)
+    torch.zeros(1).sum()
+    model = read_eager(path)
+
+    def use() -> object:
+        load_weights(model, path)
+        return eager_call(model, batch)()
+
+    return use
+
+
+def main() -> None:
+    """Print the growth of the peak as JSON."""
+    kind, path, batch, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    use = (_use_torch if kind == "torch" else _use_onnx)(path, batch, threads)
+    before = own_peak()
+    use()
+    sys.stdout.write(json.dumps({"bytes": own_peak() - before}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

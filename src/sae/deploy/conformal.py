@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from sae.core.errors import ConfigError
+from sae.data.dataset import Split
 
 Array = NDArray[Any]
-
 MOST_KEPT = 200
 """Order statistics that are kept of the scores; of more, evenly spaced ones: a set is then a little too large."""
+TRIED_COVERAGE = 0.9
 
 
 class Calibration(BaseModel):
@@ -63,6 +64,24 @@ class Calibration(BaseModel):
         return self.scores[int(np.searchsorted(self.ranks, rank))]
 
 
+class ConformalPart(BaseModel):
+    """The calibration of sets or intervals, and how one of them did on test data.
+
+    Attributes:
+        calibration: Of validation samples.
+        tried: The coverage that was tried.
+        test_coverage: How many of the test samples' truths it then held.
+        test_size: Mean number of classes in a set, or mean width of an interval.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    calibration: Calibration
+    tried: float
+    test_coverage: float
+    test_size: float
+
+
 def calibrate(scores: Array, score: Literal["one_minus_probability", "standardised_error"]) -> Calibration:
     """What to keep of held-out scores, (sample,)."""
     ordered = np.sort(scores.astype(np.float64))
@@ -96,3 +115,24 @@ def intervals(mean: Array, variance: Array, threshold: float) -> tuple[Array, Ar
     """Lower and upper ends, (batch,) each."""
     half = threshold * np.sqrt(variance.astype(np.float64))
     return mean - half, mean + half
+
+
+def conformal_part(val_outputs: dict[str, Any], val: Split, test_outputs: dict[str, Any], test: Split) -> ConformalPart:
+    """Calibrated on validation samples, tried on test samples."""
+    is_classes = "probs" in val_outputs
+    calibration = (
+        calibrate(class_scores(val_outputs["probs"], val.targets), "one_minus_probability")
+        if is_classes
+        else calibrate(value_scores(val_outputs["mean"], val_outputs["variance"], val.targets), "standardised_error")
+    )
+    tried = min(TRIED_COVERAGE, len(val) / (len(val) + 1))
+    threshold = calibration.threshold(tried)
+    if is_classes:
+        sets = class_sets(test_outputs["probs"], threshold)
+        holds, sizes = sets[np.arange(len(test)), test.targets], sets.sum(axis=1)
+    else:
+        lower, upper = intervals(test_outputs["mean"], test_outputs["variance"], threshold)
+        holds, sizes = (lower <= test.targets) & (test.targets <= upper), upper - lower
+    return ConformalPart(
+        calibration=calibration, tried=tried, test_coverage=float(holds.mean()), test_size=float(sizes.mean())
+    )

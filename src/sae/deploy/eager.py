@@ -1,18 +1,26 @@
 """A run's network in torch, without export: what is measured beside its graph."""
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
-from sae.data.dataset import Dataset
-from sae.deploy.export import graph_content
-from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape
+from sae.backbones import MemberNetwork
+from sae.config.run import RunConfig
+from sae.core.task import Classification, DataSpec, Regression
+from sae.data.dataset import Dataset, Normalisation
+from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape, shipped_content
 from sae.deploy.latency import Call, random_samples
-from sae.methods import Method
+from sae.methods import Method, build_method
+from sae.methods.sae import Sae
 from sae.records.run import RunRecord
 from sae.training.run import restore
+
+HEADER = "network"
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,15 @@ class EagerModel:
     active: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class KnownForm:
+    """The samples of a data set that is not loaded."""
+
+    spec: DataSpec
+    normalisation: Normalisation
+    frame: int
+
+
 def open_run(run: Path, eval_exits: int | None = None) -> tuple[EagerModel, bytes]:
     """The pruned network of a run at K′ exits in torch, and the graph of the same, which is folded, too."""
     method, dataset = restore(RunRecord.open(run), "cpu")
@@ -41,11 +58,6 @@ def eager_model(method: Method, dataset: Dataset, max_exits: int) -> EagerModel:
     """The pruned network of a method at K′ exits, not folded: what torch computes without export."""
     module = ShippedGraph(method.pruned(max_exits).eval(), dataset)
     return EagerModel(module, dataset, method.active_counts(max_exits))
-
-
-def shipped_content(method: Method, dataset: Dataset, max_exits: int) -> bytes:
-    """The graph that would be shipped of a method at K′ exits."""
-    return graph_content(ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset), dataset)
 
 
 def eager_call(model: EagerModel, batch: int) -> Call:
@@ -63,3 +75,42 @@ def eager_call(model: EagerModel, batch: int) -> Call:
 def eager_maker(model: EagerModel, batch: int) -> Callable[[], Call]:
     """Makes a network ready; torch has no sessions, so that each is the same."""
     return lambda: eager_call(model, batch)
+
+
+def write_eager(path: Path, run: Path, model: EagerModel) -> None:
+    """Write the weights of a run's pruned network, and what else it takes to set it up."""
+    spec = model.form.spec
+    header = {
+        "run": str(run.resolve()),
+        "active": model.active,
+        "shape": spec.shape,
+        "task": asdict(spec.task),
+        "normalisation": asdict(model.form.normalisation),
+        "frame": model.form.frame,
+    }
+    arrays = {name: tensor.contiguous() for name, tensor in model.module.state_dict().items()}
+    save_file(arrays, path, {HEADER: json.dumps(header)})
+
+
+def read_eager(path: Path) -> EagerModel:
+    """The network of a file, on the meta device: its weights are still to be loaded."""
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()[HEADER])
+    task = (Classification if "num_classes" in header["task"] else Regression)(**header["task"])
+    normalisation = Normalisation(**{key: tuple(values) for key, values in header["normalisation"].items()})
+    form = KnownForm(DataSpec(tuple(header["shape"]), task), normalisation, header["frame"])
+    active = tuple(header["active"])
+    network = _empty_network(RunRecord.open(Path(header["run"])).config, form, active)
+    return EagerModel(ShippedGraph(network, form), form, active)
+
+
+def load_weights(model: EagerModel, path: Path) -> None:
+    """Give a network its weights, which stay where they were read to."""
+    model.module.load_state_dict(load_file(path), assign=True)
+
+
+def _empty_network(config: RunConfig, form: SampleForm, active: tuple[int, ...]) -> MemberNetwork:
+    """Pruned as the run's is; which inputs use an exit is in the weights, how many is in its shape."""
+    with torch.device("meta"):
+        method = build_method(config.method, config.backbone, form.spec, config.seed).eval()
+    return (method.pruned_to(active) if isinstance(method, Sae) else method.pruned()).eval()

@@ -1,27 +1,25 @@
 """From a run to the file that is shipped: pruned, folded, checked and described."""
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
 
 from sae.config.run import RunConfig, SaeConfig
-from sae.core.predictive import Categorical, Gaussian
+from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.task import Classification
-from sae.data.dataset import Dataset, Split
+from sae.data.dataset import Dataset
 from sae.data.summary import class_titles
-from sae.deploy.adaptive_export import adaptive_part, cut
-from sae.deploy.conformal import calibrate, class_scores, class_sets, intervals, value_scores
-from sae.deploy.destination import already_there, write_model
-from sae.deploy.exit_rule import ExitTarget
-from sae.deploy.graph import ShippedGraph, raw_shape
+from sae.deploy.conformal import (
+    conformal_part,
+)
+from sae.deploy.evaluation import check_parity, graph_metrics, split_outputs
+from sae.deploy.graph import ShippedGraph, graph_content
 from sae.deploy.manifest import (
+    NAME,
     ColumnPart,
-    ConformalPart,
     CostPart,
+    ExitTarget,
     GraphPart,
     InputPart,
     Manifest,
@@ -29,21 +27,19 @@ from sae.deploy.manifest import (
     NetworkPart,
     RunPart,
     TargetPart,
+    read_manifest,
     sha256_of,
 )
-from sae.deploy.onnx_file import to_onnx
-from sae.deploy.parity import check_parity, without_frame
 from sae.deploy.quantisation import calibration_samples, check_finite, describe_quantisation, quantise
-from sae.deploy.segments import check_adaptive
-from sae.deploy.session import CHUNK, Session
+from sae.deploy.segments import check_adaptive, cut
+from sae.deploy.session import Session
+from sae.deploy.tradeoff import adaptive_part
 from sae.ensemble.pruning import PrunedNetwork
 from sae.methods import Method
+from sae.records.folder import write_whole
 from sae.records.run import RunRecord
-from sae.training.evaluator import describe_exits, measure_predictive
+from sae.training.evaluator import describe_exits
 from sae.training.run import restore, torch_threads
-
-TRIED_COVERAGE = 0.9
-SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
 def export(
@@ -80,16 +76,16 @@ def export(
         content = graph_content(graph, dataset)
         session = Session(content)
         parity = check_parity(session, method, dataset, max_exits)
-        outputs = {name: _outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
+        outputs = {name: split_outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
         stages = cut(pruned, dataset, session) if adaptive is not None else None
         part = adaptive_part(stages, content, dataset, out.stem, adaptive) if stages and adaptive else None
         quantisation = None
         if int8:
-            metrics = {name: _metrics(outputs[name], dataset.split(name)) for name in outputs}
+            metrics = {name: graph_metrics(outputs[name], dataset.split(name)) for name in outputs}
             samples = calibration_samples(dataset, record.config.seed)
             quantised = quantise(content, samples, session.input_name)
             session = Session(quantised)
-            outputs = {name: _outputs(session, dataset.split(name), dataset) for name in outputs}
+            outputs = {name: split_outputs(session, dataset.split(name), dataset) for name in outputs}
             check_finite(outputs)
             quantisation = describe_quantisation(content, quantised, metrics, len(samples))
             content = quantised
@@ -100,7 +96,7 @@ def export(
         target=_target_part(record.config, dataset),
         network=_network_part(record.config, method, max_exits),
         cost=_cost_part(method, dataset, max_exits),
-        metrics={name: _metrics(outputs[name], dataset.split(name)) for name in outputs},
+        metrics={name: graph_metrics(outputs[name], dataset.split(name)) for name in outputs},
         conformal=conformal_part(outputs["val"], dataset.val, outputs["test"], dataset.test),
         adaptive=part,
         parity=parity,
@@ -110,55 +106,6 @@ def export(
     )
     write_model(out, content, manifest, stages.contents if stages else ())
     return manifest
-
-
-def graph_content(graph: ShippedGraph, dataset: Dataset) -> bytes:
-    """The ONNX file of a graph that takes a data set's samples as they come."""
-    is_image = len(dataset.spec.shape) == 3
-    example = torch.zeros((2, *raw_shape(dataset)), dtype=torch.uint8 if is_image else torch.float32)
-    return to_onnx(graph, example, "pixels" if is_image else "features", graph.aggregation.output_names)
-
-
-def conformal_part(val_outputs: dict[str, Any], val: Split, test_outputs: dict[str, Any], test: Split) -> ConformalPart:
-    """Calibrated on validation samples, tried on test samples."""
-    is_classes = "probs" in val_outputs
-    calibration = (
-        calibrate(class_scores(val_outputs["probs"], val.targets), "one_minus_probability")
-        if is_classes
-        else calibrate(value_scores(val_outputs["mean"], val_outputs["variance"], val.targets), "standardised_error")
-    )
-    tried = min(TRIED_COVERAGE, len(val) / (len(val) + 1))
-    threshold = calibration.threshold(tried)
-    if is_classes:
-        sets = class_sets(test_outputs["probs"], threshold)
-        holds, sizes = sets[np.arange(len(test)), test.targets], sets.sum(axis=1)
-    else:
-        lower, upper = intervals(test_outputs["mean"], test_outputs["variance"], threshold)
-        holds, sizes = (lower <= test.targets) & (test.targets <= upper), upper - lower
-    return ConformalPart(
-        calibration=calibration, tried=tried, test_coverage=float(holds.mean()), test_size=float(sizes.mean())
-    )
-
-
-def _outputs(session: Session, split: Split, dataset: Dataset) -> dict[str, Any]:
-    """What the graph says of a split, a chunk in memory at a time."""
-    chunks = [
-        session.run(without_frame(split.inputs[start : start + CHUNK], dataset.frame))
-        for start in range(0, len(split), CHUNK)
-    ]
-    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in session.outputs}
-
-
-def _metrics(outputs: dict[str, Any], split: Split) -> dict[str, float]:
-    """Of the graph's own answers; a probability that underflows counts as the smallest that does not."""
-    told = {name: torch.from_numpy(values) for name, values in outputs.items()}
-    predictive = (
-        Categorical(told["probs"].clamp_min(SMALLEST_PROBABILITY).log())
-        if "probs" in told
-        else Gaussian(told["mean"], told["variance"])
-    )
-    measured = measure_predictive(predictive, torch.from_numpy(np.array(split.targets)))
-    return {**measured, "disagreement": told["disagreement"].double().mean().item()}
 
 
 def _input_part(session: Session, dataset: Dataset) -> InputPart:
@@ -216,3 +163,90 @@ def _run_part(record: RunRecord) -> RunPart:
 def _versions() -> dict[str, str]:
     packages = ("sae", "torch", "onnx", "onnxscript", "onnxruntime")
     return {**{name: version(name) for name in packages}, "python": platform.python_version()}
+
+
+def already_there(
+    out: Path,
+    run: RunPart,
+    eval_exits: int,
+    target: ExitTarget | None = None,
+    *,
+    force: bool,
+    int8: bool = False,
+) -> Manifest | None:
+    """The manifest of this very model if it is at `out` already; something else there is refused.
+
+    The same model without the stages that are asked for, or with stages for another target, is
+    none: it is written again, with them.
+    `force` makes room for another model, but never for a file that we did not write.
+    """
+    if out.suffix != ".onnx" or out.is_dir():
+        raise ConfigError(f"--out must name a file that ends in .onnx, got {out}")
+    manifest_path = out.parent / NAME
+    if not manifest_path.exists():
+        if out.exists() and not force:
+            raise ModelError(f"{out} is there already, and no {NAME} says what it is: name another, or use --force")
+        return None
+    try:
+        manifest = read_manifest(manifest_path)
+    except ModelError as error:
+        raise ModelError(f"a folder holds one model and its {NAME}: name another folder for {out}; {error}") from None
+    if force:
+        return None
+    if manifest.graph.file != out.name:
+        raise OtherModelError(
+            f"a folder holds one model, however {out.parent} holds {manifest.graph.file} already: name another "
+            f"folder for {out.name}, or replace what describes the other with --force"
+        )
+    is_same = manifest.run == run and manifest.network.eval_exits == eval_exits
+    if is_same and (manifest.quantisation is not None) == int8 and _is_whole(out, manifest):
+        return manifest if target is None or _has_stages(out, manifest, target) else None
+    bits = "int8" if manifest.quantisation else "float32"
+    raise OtherModelError(
+        f"{out} is there already, of another run or another number of exits or bits ({manifest.network.method}, "
+        f"{manifest.network.eval_exits} exits, {bits}): name another folder, or start over with --force"
+    )
+
+
+def write_model(out: Path, content: bytes, manifest: Manifest, stages: Sequence[bytes] = ()) -> None:
+    """The stages and the graph, then the manifest that belongs to them: files alone are noticed when they are loaded.
+
+    Stages of the model that is replaced go, where they are not written anew.
+    """
+    parts = manifest.adaptive.stages if manifest.adaptive else ()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(f"the folder of {out} must be writable, however it is not: {error.strerror}") from None
+    outdated = _stage_files(out.parent) - {part.file for part in parts}
+    for part, stage in zip(parts, stages, strict=True):
+        write_whole(out.with_name(part.file), lambda temporary, stage=stage: temporary.write_bytes(stage))  # type: ignore[misc]
+    write_whole(out, lambda temporary: temporary.write_bytes(content))
+    write_whole(out.parent / NAME, lambda temporary: temporary.write_text(manifest.to_json(), encoding="utf-8"))
+    for name in outdated:
+        out.with_name(name).unlink(missing_ok=True)
+
+
+def _stage_files(folder: Path) -> set[str]:
+    """The stages of the model that is there."""
+    try:
+        adaptive = read_manifest(folder / NAME).adaptive
+    except ModelError:
+        return set()
+    return {part.file for part in adaptive.stages} if adaptive else set()
+
+
+def _has_stages(out: Path, manifest: Manifest, target: ExitTarget) -> bool:
+    adaptive = manifest.adaptive
+    return (
+        adaptive is not None
+        and adaptive.target == target
+        and all(
+            out.with_name(part.file).is_file() and sha256_of(out.with_name(part.file).read_bytes()) == part.sha256
+            for part in adaptive.stages
+        )
+    )
+
+
+def _is_whole(out: Path, manifest: Manifest) -> bool:
+    return out.is_file() and sha256_of(out.read_bytes()) == manifest.graph.sha256

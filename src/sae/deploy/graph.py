@@ -1,6 +1,11 @@
 """The network that is exported, from samples as they come to what a user reads."""
 
-from typing import Protocol
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -9,11 +14,14 @@ from torch import Tensor, nn
 from sae.backbones import MemberNetwork
 from sae.core.predictive import Categorical, aggregate
 from sae.core.task import Classification, DataSpec, Shape, Task
-from sae.data.dataset import Normalisation
+from sae.data.dataset import Array, Dataset, Normalisation
 from sae.measure.uncertainty import disagreement, entropy
+from sae.methods import Method
 
 CLASS_OUTPUTS = ("probs", "entropy", "disagreement")
 VALUE_OUTPUTS = ("mean", "variance", "entropy", "disagreement")
+MARK = "shipped_"
+"""In front of an output's name while it might clash with another."""
 
 
 class SampleForm(Protocol):
@@ -107,3 +115,82 @@ def raw_shape(dataset: SampleForm) -> Shape:
     """One sample as it comes: without the frame that reading added."""
     shape, frame = dataset.spec.shape, dataset.frame
     return shape if not frame else (shape[0], shape[1] - 2 * frame, shape[2] - 2 * frame)
+
+
+def without_frame(images: Array, frame: int) -> Array:
+    """Images as they come, from images as they were read; a table's samples have no frame."""
+    return images[:, :, frame:-frame, frame:-frame] if frame else images
+
+
+def shipped_content(method: Method, dataset: Dataset, max_exits: int) -> bytes:
+    """The graph that would be shipped of a method at K′ exits."""
+    return graph_content(ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset), dataset)
+
+
+def graph_content(graph: ShippedGraph, dataset: Dataset) -> bytes:
+    """The ONNX file of a graph that takes a data set's samples as they come."""
+    is_image = len(dataset.spec.shape) == 3
+    example = torch.zeros((2, *raw_shape(dataset)), dtype=torch.uint8 if is_image else torch.float32)
+    return to_onnx(graph, example, "pixels" if is_image else "features", graph.aggregation.output_names)
+
+
+def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: Sequence[str]) -> bytes:
+    """One self-contained file whose batch size is free.
+
+    BatchNorm right behind a Linear or convolution goes into that layer: the exporter does it.
+
+    Args:
+        module: In evaluation mode; takes `example`.
+        example: (2, *sample): a batch of one would be taken for a constant.
+        input_name: What the input is called.
+        output_names: What the outputs are called.
+    """
+    with torch.no_grad(), quiet():
+        program = torch.onnx.export(
+            module,
+            (example,),
+            dynamo=True,
+            dynamic_shapes=({0: "batch"},),
+            input_names=[input_name],
+            output_names=[MARK + name for name in output_names],
+            external_data=False,
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    model.producer_name = "sae"
+    graph = model.graph
+    graph.ClearField("value_info")
+    _name_outputs(graph, output_names)
+    for described in (model, graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
+        described.ClearField("doc_string")
+        described.ClearField("metadata_props")  # where in whose source it came from
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _name_outputs(graph: Any, names: Sequence[str]) -> None:
+    """Call the outputs what they are; the exporter itself lets them clash with values of the same name inside.
+
+    A token mean, for one, is called `mean`.
+    """
+    renamed = {name: f"inner_{name}" for name in names} | {MARK + name: name for name in names}
+    for node in graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed.get(name, name) for name in node.output]
+    for value in (*graph.initializer, *graph.output):
+        value.name = renamed.get(value.name, value.name)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Neither warnings, nor log lines, nor prints of exporters; what they raise is raised."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            with contextlib.redirect_stderr(io.StringIO()):
+                yield
+    finally:
+        logging.disable(before)

@@ -18,7 +18,6 @@ Call = Callable[[], object]
 """Computes one batch."""
 Clocks = tuple[float, float]
 """Seconds on the wall, and of the calling thread."""
-
 HAS_CPU_CLOCK = time.get_clock_info("thread_time").resolution < 1e-4
 """Some systems count a thread's time in steps too coarse to use; there the wall has to do."""
 BATCH = 64

@@ -9,10 +9,9 @@ import numpy as np
 
 from sae.core.errors import QuantisationError
 from sae.data.dataset import Array, Dataset
+from sae.deploy.graph import quiet, without_frame
 from sae.deploy.latency import BATCH, Effort, interleaved, session_maker
 from sae.deploy.manifest import FloatPart, QuantisationPart
-from sae.deploy.onnx_file import quiet
-from sae.deploy.parity import without_frame
 
 LAYERS = ("Conv", "Gemm", "MatMul")
 """What is computed in eight bits; preprocessing, attention, BatchEnsemble's factors and the averaging are not."""

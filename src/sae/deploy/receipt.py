@@ -13,11 +13,10 @@ from sae.analysis.candidates import Candidate, summary
 from sae.analysis.selection import COMPARED, Selection
 from sae.data.catalogue import load as load_data
 from sae.deploy.export import export
+from sae.deploy.graph import without_frame
 from sae.deploy.latency import BATCH, CONTROL, Effort, interleaved, session_maker
 from sae.deploy.manifest import Manifest
-from sae.deploy.parity import without_frame
-from sae.deploy.prediction import ClassPrediction
-from sae.deploy.runtime import load
+from sae.deploy.runtime import ClassPrediction, load
 from sae.records.folder import Folder
 from sae.records.study import StudyRecord
 

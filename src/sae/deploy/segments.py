@@ -1,18 +1,19 @@
 """The shipped network cut behind each used exit: modules that become stages, and the same run in torch."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
 from sae.core.errors import ConfigError
 from sae.core.task import Classification
-from sae.data.dataset import Dataset
-from sae.deploy.adaptive import NEVER, NEXT, SHARE, Staged
-from sae.deploy.graph import Preprocessing, raw_shape
-from sae.deploy.onnx_file import to_onnx
-from sae.deploy.session import Session
+from sae.data.dataset import Array, Dataset
+from sae.deploy.evaluation import check_stages
+from sae.deploy.graph import Preprocessing, raw_shape, to_onnx
+from sae.deploy.session import NEVER, NEXT, SHARE, Session, Staged
 from sae.ensemble.pruning import PrunedNetwork
 from sae.measure.cost import measure_shipped_cost
 
@@ -145,3 +146,34 @@ def _belongs(part: str, exit_number: int) -> bool:
     """Whether a part of the network is computed for a sample that leaves at this exit."""
     number = part.partition("_")[2]
     return not number or int(number) <= exit_number
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Stages that were checked against the plain graph.
+
+    Attributes:
+        network: The same in torch.
+        contents: The file of each stage.
+        staged: Those in onnxruntime.
+        largest_difference: To the plain graph.
+    """
+
+    network: StagedNetwork
+    contents: list[bytes]
+    staged: Staged
+    largest_difference: float
+
+    @property
+    def flops(self) -> Array:
+        """Of a sample that leaves after each stage, as a share of the plain graph's, (stage,)."""
+        shares: Array = np.array(self.network.flops) / self.network.flops[-1]
+        return shares
+
+
+def cut(network: MemberNetwork, dataset: Dataset, plain: Session) -> Stages:
+    """The stages of a pruned network; refused unless they say what the plain graph says."""
+    segments = StagedNetwork(network, dataset)
+    contents = segments.to_stages(dataset)
+    staged = staged_sessions(contents, segments.seen)
+    return Stages(segments, contents, staged, check_stages(staged, plain, dataset))

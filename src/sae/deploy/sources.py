@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from sae.core.errors import DataError
 from sae.data.archive import Folder, open_zip
+from sae.data.column_encoding import ColumnEncoding
 from sae.data.images import ImageKind, decode_images, is_image
 from sae.data.npz_member import Member, open_member
-from sae.deploy.manifest import Manifest
+from sae.data.table_file import Column, read_columns
+from sae.deploy.manifest import InputPart, Manifest
 from sae.deploy.session import CHUNK
-from sae.deploy.table_source import read_table
 
 Array = NDArray[Any]
 TABLE_SUFFIXES = (".csv", ".parquet")
@@ -144,3 +145,107 @@ def _files(path: Path) -> list[Path]:
     if not found:
         raise DataError(f"{path} must hold images, got none")
     return found
+
+
+def read_table(path: Path, manifest: Manifest) -> tuple[list[str], Array, Array | None]:
+    """Names of the rows, counted from 1; features (row, feature); and the truth if its column is there.
+
+    Columns are found by name, in any order; those that the model does not know are left alone.
+    """
+    encodings = [ColumnEncoding(**dict(part)) for part in manifest.input.columns or ()]
+    target, is_classes = manifest.target.column, manifest.task == "classification"
+    texts = [encoding.name for encoding in encodings if not encoding.is_numeric] + [target or ""] * is_classes
+    columns = read_columns(path, texts)
+    missing = [encoding.name for encoding in encodings if encoding.name not in columns]
+    if missing:
+        raise DataError(f"{path} must have the columns that the model was trained on, missing: {', '.join(missing)}")
+    features = [feature for encoding in encodings for feature in _encoded(columns[encoding.name], encoding, path)]
+    samples = np.stack(features, axis=1).astype(np.float32)
+    truth = columns.get(target or "")
+    return [str(row) for row in range(1, len(samples) + 1)], samples, _column_targets(truth, manifest, path)
+
+
+def _encoded(column: Column, encoding: ColumnEncoding, path: Path) -> list[Array]:
+    where = f"column {column.name!r} of {path}"
+    if encoding.is_numeric and not column.is_numeric:
+        raise DataError(f"a column that held numbers at training must hold numbers, however {where} holds texts")
+    if column.missing.any() and not encoding.marks_missing:
+        row = int(np.flatnonzero(column.missing)[0]) + 1
+        raise DataError(f"no value was missing at training, so none may be, however one is in row {row}, {where}")
+    return list(encoding.features(column.values, column.missing))
+
+
+def _column_targets(truth: Column | None, manifest: Manifest, path: Path) -> Array | None:
+    """Labels or values, if every row has one."""
+    if truth is None or truth.missing.any():
+        return None
+    if manifest.task == "regression":
+        if not truth.is_numeric:
+            raise DataError(f"the target of a regression must be a number, got texts in {truth.name!r} of {path}")
+        return truth.values
+    known = {name: label for label, name in enumerate(manifest.target.class_names or ())}
+    names = [_class_name(text) for text in truth.values]
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise DataError(f"classes must be those of training, got {unknown!r} in column {truth.name!r} of {path}")
+    return np.array([known[name] for name in names], np.int64)
+
+
+def _class_name(text: str) -> str:
+    """What a class was called at training: whole numbers are written without a point."""
+    try:
+        return str(int(float(text))) if float(text) == int(float(text)) else text
+    except (ValueError, OverflowError):
+        return text
+
+
+def as_samples(x: Any, takes: InputPart) -> Array:
+    """Samples (batch, *sample) in the graph's dtype.
+
+    Images are whole numbers in [0, 255]; channels may come last, and gray ones may have no
+    channels at all. Features are finite numbers.
+    """
+    array = np.asarray(x)
+    if array.dtype == np.dtype(bool) or not np.issubdtype(array.dtype, np.number):
+        raise DataError(f"samples must be numbers, got {array.dtype}")
+    return _features(array, takes) if len(takes.shape) == 1 else _pixels(array, takes)
+
+
+def _features(array: Array, takes: InputPart) -> Array:
+    if array.ndim != 2 or array.shape[1:] != takes.shape:
+        raise DataError(f"samples must be (batch, {takes.shape[0]}), one number for each feature, got {array.shape}")
+    wrong = np.argwhere(~np.isfinite(array))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise DataError(
+            f"features must be finite, got {array[row, column]} in sample {row}, feature {column}: "
+            f"remove or impute such values"
+        )
+    return array.astype(np.float32)
+
+
+def _pixels(array: Array, takes: InputPart) -> Array:
+    if not np.issubdtype(array.dtype, np.integer):
+        raise DataError(
+            f"pixels must be uint8 in [0, 255], got {array.dtype}, whose scale is not known: "
+            f"convert them first, values in [0, 1] by (255 * x).round().astype('uint8')"
+        )
+    images = _channels_first(array, takes)
+    if images.size and images.dtype != np.uint8 and not (images.min() >= 0 and images.max() <= 255):
+        raise DataError(f"pixels must be in [0, 255], got values from {images.min()} to {images.max()}")
+    return np.ascontiguousarray(images, np.uint8)
+
+
+def _channels_first(array: Array, takes: InputPart) -> Array:
+    channels, height, width = takes.shape
+    if array.shape[1:] == (channels, height, width):
+        return array
+    if array.shape[1:] == (height, width, channels):
+        return array.transpose(0, 3, 1, 2)
+    if channels == 1 and array.shape[1:] == (height, width):
+        return array[:, None]
+    hint = ": a single image needs a batch, x[None]" if array.shape == takes.shape else ""
+    raise DataError(
+        f"images must be (batch, {channels}, {height}, {width}) or (batch, {height}, {width}, {channels}), "
+        f"got {array.shape}{hint}"
+    )

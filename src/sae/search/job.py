@@ -108,7 +108,7 @@ def _measure_shift(job: Job, record: RunRecord) -> None:
 
 def _measure_latency(job: Job, record: RunRecord) -> None:
     if job.latency and not (record.path / record.LATENCY).exists():
-        from sae.deploy.exit_latency import measure_exits
+        from sae.deploy.bench import measure_exits
 
         record.write_json(record.LATENCY, measure_exits(record))
 

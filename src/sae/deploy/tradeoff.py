@@ -7,24 +7,91 @@ from typing import Any
 import numpy as np
 
 from sae.data.dataset import Array, Dataset
-from sae.deploy.adaptive import NEVER, Staged
-from sae.deploy.adaptive_export import MOST_TIMED, Stages, class_metrics, cut, trace_split
-from sae.deploy.adaptive_timing import batches_of, median_times, over
-from sae.deploy.exit_rule import ExitTarget, calibrate_threshold, probs_left, stages_left
-from sae.deploy.export import graph_content
-from sae.deploy.graph import ShippedGraph
-from sae.deploy.parity import without_frame
-from sae.deploy.segments import check_adaptive
-from sae.deploy.session import Session
+from sae.deploy.adaptive import (
+    batches_of,
+    calibrate_threshold,
+    does_pay,
+    median_times,
+    over,
+    probs_left,
+    stages_left,
+    time_adaptive,
+    verdict,
+)
+from sae.deploy.conformal import calibrate, class_scores
+from sae.deploy.evaluation import class_metrics, trace_split
+from sae.deploy.graph import ShippedGraph, graph_content, without_frame
+from sae.deploy.manifest import AdaptivePart, ExitTarget, StagePart, sha256_of
+from sae.deploy.segments import Stages, check_adaptive, cut
+from sae.deploy.session import NEVER, Session, Staged
 from sae.records.run import RunRecord
 from sae.training.run import restore, torch_threads
 
+MOST_TIMED = 512
+"""Samples that times are taken on."""
 POINTS = 12
 """Thresholds of a curve, at even steps of the mean FLOPs."""
 REPEATS = {64: 15, 1: 15}
 """Of each batch, by batch size."""
 MOST_SINGLE = 64
 METRICS = ("accuracy", "nll", "ece")
+
+
+def adaptive_part(stages: Stages, plain: bytes, dataset: Dataset, stem: str, target: ExitTarget) -> AdaptivePart:
+    """Calibrate a threshold, try it, time it, and say whether it pays.
+
+    Args:
+        stages: What was cut.
+        plain: The plain graph's file.
+        dataset: Whose validation samples calibrate.
+        stem: What the stages' files start with.
+        target: What to keep.
+    """
+    splits = {"val": dataset.val, "test": dataset.test}
+    traces = {name: trace_split(stages.staged, dataset, split) for name, split in splits.items()}
+    threshold = calibrate_threshold(traces["val"], dataset.val.targets, stages.flops, target)
+    left = {name: stages_left(trace, threshold) for name, trace in traces.items()}
+    probs = {name: probs_left(trace, left[name]) for name, trace in traces.items()}
+    metrics = {name: class_metrics(probs[name], split.targets) for name, split in splits.items()}
+    kept = {
+        name: metrics[name]["accuracy"] / max(class_metrics(traces[name][-1], split.targets)["accuracy"], 1e-12)
+        for name, split in splits.items()
+    }
+    stages.staged.threshold = threshold
+    timing = time_adaptive(plain, stages.staged, without_frame(dataset.val.inputs[:MOST_TIMED], dataset.frame))
+    count = len(stages.contents)
+    fractions = {name: np.bincount(stage, minlength=count) / len(stage) for name, stage in left.items()}
+    return AdaptivePart(
+        stages=_stage_parts(stages, stem),
+        threshold=threshold,
+        target=target,
+        fractions={name: tuple(values.tolist()) for name, values in fractions.items()},
+        metrics=metrics,
+        accuracy_kept=kept,
+        mean_flops={name: float(stages.flops[stage].mean()) for name, stage in left.items()},
+        calibration=calibrate(class_scores(probs["val"], dataset.val.targets), "one_minus_probability"),
+        largest_difference=stages.largest_difference,
+        timing=timing,
+        time_ratio=timing.adaptive / timing.plain,
+        pays=does_pay(timing),
+        verdict=verdict(timing, 1 - float(fractions["val"][-1]), kept["test"]),
+    )
+
+
+def _stage_parts(stages: Stages, stem: str) -> tuple[StagePart, ...]:
+    network = stages.network
+    described = zip(stages.contents, network.exits, network.seen, network.flops, strict=True)
+    return tuple(
+        StagePart(
+            file=f"{stem}.stage{number}.onnx",
+            sha256=sha256_of(content),
+            bytes=len(content),
+            exit=exit_number,
+            seen=seen,
+            flops=flops,
+        )
+        for number, (content, exit_number, seen, flops) in enumerate(described, start=1)
+    )
 
 
 def adaptive_curve(run: Path, target: ExitTarget, eval_exits: int | None = None) -> list[dict[str, Any]]:
