@@ -13,9 +13,7 @@ member, AdamW. Ratios are to (a), below 1 is faster. One thread; medians over in
 
 import copy
 import multiprocessing
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -30,6 +28,7 @@ from torch.func import functional_call, stack_module_state
 from benchmarks.noise import noise
 from sae.backbones.base import ChannelsLast
 from sae.config.run import resolve
+from sae.deploy.latency import Effort, interleaved
 from sae.methods import build_method
 from sae.methods.deep_ensemble import DeepEnsemble
 from sae.training.flat_parameters import FlatParameters
@@ -139,7 +138,7 @@ def serve(case: Case, seed: int, connection: Connection) -> None:
 
 
 def seconds(case: Case) -> list[float]:
-    """Median time of an epoch of (a), (b), (c), (d), taken in turns so that noise falls on all alike."""
+    """Return the median time of an epoch of (a), (b), (c), (d), measured side by side."""
     together, singles = trainer_of(case, MEMBERS), [trainer_of(case, 1, seed) for seed in range(MEMBERS)]
     context = multiprocessing.get_context("spawn")
     pipes = [context.Pipe() for _ in range(2)]
@@ -157,18 +156,17 @@ def seconds(case: Case) -> list[float]:
         for pipe in pipes:
             pipe[0].recv()
 
-    ways = [lambda: together.train_epoch(0), vmap_epoch(trainer_of(case, MEMBERS)), in_turn, two_processes]
-    times: list[list[float]] = [[] for _ in ways]
-    for round_number in range(case.rounds + 1):
-        for way, values in zip(ways, times, strict=True):
-            start = time.perf_counter()
-            way()
-            if round_number:  # the first warms up
-                values.append(time.perf_counter() - start)
+    ways = {
+        "loop": lambda: lambda: together.train_epoch(0),
+        "vmap": lambda: vmap_epoch(trainer_of(case, MEMBERS)),
+        "in turn": lambda: in_turn,
+        "two processes": lambda: two_processes,
+    }
+    timings = interleaved(ways, Effort(repeats=case.rounds, sessions=1, warm_up=1))
     for pipe, worker in zip(pipes, workers, strict=True):
         pipe[0].send(False)
         worker.join()
-    return [statistics.median(values) for values in times]
+    return [timing.seconds for timing in timings.values()]
 
 
 def main() -> None:

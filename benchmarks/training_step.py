@@ -11,8 +11,6 @@ Run: python -m benchmarks.training_step
 One thread; medians over interleaved rounds.
 """
 
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,13 +22,15 @@ from rich.table import Table
 from benchmarks.noise import noise
 from sae.config.run import RunConfig, SaeConfig, resolve
 from sae.core.task import Classification, DataSpec
+from sae.deploy.latency import Effort, interleaved
 from sae.measure.cost import measure_cost
 from sae.methods import build_method
 from sae.methods.sae import Sae
 from sae.training.memory import keep_freed_memory
 from sae.training.trainer import Trainer
 
-NUM_SAMPLES, BATCH_SIZE, ROUNDS = 1280, 64, 15
+NUM_SAMPLES, BATCH_SIZE = 1280, 64
+EFFORT = Effort(repeats=15, sessions=1, warm_up=2)
 STEPS = NUM_SAMPLES // BATCH_SIZE
 
 
@@ -87,15 +87,9 @@ def bare_epoch(trainer: Trainer) -> Callable[[], None]:
 
 
 def milliseconds(*epochs: Callable[[], object]) -> list[float]:
-    """Median time of a step of each, taken in turns so that noise falls on all alike."""
-    times: list[list[float]] = [[] for _ in epochs]
-    for round_number in range(ROUNDS + 2):
-        for epoch, values in zip(epochs, times, strict=True):
-            start = time.perf_counter()
-            epoch()
-            if round_number >= 2:  # the first two warm up
-                values.append((time.perf_counter() - start) / STEPS * 1e3)
-    return [statistics.median(values) for values in times]
+    """Return the median time of a step of each, measured side by side."""
+    makers = {str(number): lambda epoch=epoch: epoch for number, epoch in enumerate(epochs)}
+    return [timing.seconds / STEPS * 1e3 for timing in interleaved(makers, EFFORT).values()]
 
 
 def main() -> None:
