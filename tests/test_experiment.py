@@ -16,6 +16,7 @@ from sae.core.task import Classification, DataSpec, Regression
 from sae.data import catalogue
 from sae.experiment import BUDGETS, Place, experiment_layers, presets, read_preset, run_experiment, ship
 from sae.methods.costing import cost_bounds
+from sae.records.receipt import Receipt, ReceiptIdentity, ReceiptPrediction
 from sae.records.study import StudyRecord
 from sae.search.executors.local import LocalExecutor
 from sae.search.plan import SearchPlan, resolve_search
@@ -213,17 +214,29 @@ def test_an_experiment_without_data_is_refused(text: str, tmp_path: Path) -> Non
         resolve(write(tmp_path / "own.yaml", text))
 
 
+SHIPPED = Receipt(
+    identity=ReceiptIdentity(sha256="", compared={}),
+    why="the only one",
+    task="classification",
+    batch=64,
+    noise=1.0,
+    predicted=ReceiptPrediction(samples=2, right=1),
+    rows={},
+    ratios={},
+)
+
+
 class Shipping:
     """Takes the place of `ship_pick`: the first errors are raised, one a call."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.forced = list(errors), list[bool]()
 
-    def __call__(self, _selection: Any, _model: Path, *, force: bool = False) -> tuple[None, dict[str, Any]]:
+    def __call__(self, _selection: Any, _model: Path, *, force: bool = False) -> tuple[None, Receipt]:
         self.forced.append(force)
         if self.errors:
             raise self.errors.pop(0)
-        return None, {"shipped": True}
+        return None, SHIPPED
 
 
 @pytest.fixture
@@ -234,7 +247,7 @@ def record(tmp_path: Path) -> StudyRecord:
 def test_a_model_of_an_earlier_session_gives_way(record: StudyRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     shipping = Shipping(OtherModelError("another is there"))
     monkeypatch.setattr(sae.deploy.receipt, "ship_pick", shipping)
-    assert ship(record) == {"shipped": True}
+    assert ship(record) is SHIPPED
     assert shipping.forced == [False, True]
 
 

@@ -16,6 +16,7 @@ from sae.analysis.selection import select
 from sae.config.settings import Layer, read_yaml, section_name
 from sae.core.errors import ConfigError, ModelError, OtherModelError, did_you_mean
 from sae.data.catalogue import find_entry
+from sae.records.receipt import Receipt
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
 from sae.report.page import write_page
@@ -123,7 +124,7 @@ def read_preset(name: str) -> dict[str, Any]:
     return settings
 
 
-def run_experiment(place: Place, plan: SearchPlan, on_word: Callable[[str], None]) -> dict[str, Any]:
+def run_experiment(place: Place, plan: SearchPlan, on_word: Callable[[str], None]) -> Receipt:
     """Search, confirm, ship the pick and write the report; returns the receipt.
 
     Args:
@@ -145,7 +146,7 @@ def run_experiment(place: Place, plan: SearchPlan, on_word: Callable[[str], None
     return receipt
 
 
-def ship(record: StudyRecord) -> dict[str, Any]:
+def ship(record: StudyRecord) -> Receipt:
     """Export the pick into the study folder; that of an earlier session, with fewer trials, gives way.
 
     A file there that no manifest describes does not: it may be the user's.

@@ -70,7 +70,7 @@ def carry_out(
         "model": str(out / StudyRecord.SHIPPED / StudyRecord.MODEL),
         "report": str(out / StudyRecord.REPORT),
     }
-    print_results(out, json=json, more={"receipt": receipt, **paths})
+    print_results(out, json=json, more={"receipt": receipt.to_json(), **paths})
     if not json:
         print_receipt(paths["model"], receipt)
         print_line(f"model:          {paths['model']}")

@@ -70,7 +70,7 @@ def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, 
         raise ConfigError(f"--eval-exits is for run folders, however {study} is a study, whose pick has its own")
     manifest, receipt = ship_pick(select(StudyRecord.open(study)), out, force=force, int8=int8)
     if json:
-        print_json({**manifest.model_dump(mode="json"), "receipt": receipt})
+        print_json({**manifest.model_dump(mode="json"), "receipt": receipt.to_json()})
         return
     print_manifest(out, manifest)
     print_receipt(str(out), receipt)
