@@ -1,4 +1,4 @@
-"""Data of which only the size matters."""
+"""A data set of noise, for benchmarks in which only its size matters."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from sae.data.dataset import Dataset, Normalisation, Split
 
 
 def noise(shape: tuple[int, int, int], num_classes: int, num_samples: int) -> Dataset:
-    """Random pixels in the shape of images, with random labels."""
+    """Return random pixels in the shape of images, with random labels."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (num_samples, *shape), dtype=np.uint8)
     split = Split(images, rng.integers(0, num_classes, num_samples))

@@ -60,7 +60,7 @@ def stirred_method(name: str, backbone: str, dataset: Dataset) -> Method:
     return method.eval()
 
 
-def exported(method: Method, dataset: Dataset, max_exits: int | None = None) -> tuple[bytes, Session]:
-    graph = ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset)
+def exported(method: Method, dataset: Dataset, eval_exits: int | None = None) -> tuple[bytes, Session]:
+    graph = ShippedGraph(method.pruned(eval_exits).folded(dataset.spec.shape), dataset)
     content = graph_content(graph, dataset)
     return content, Session(content)

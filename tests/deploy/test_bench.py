@@ -30,9 +30,13 @@ def test_graphs_that_use_the_same_exits_are_measured_once(digits_run: Path, monk
     monkeypatch.setattr(sae.deploy.bench, "interleaved", fake)
     monkeypatch.setattr(sae.deploy.graph, "shipped_content", lambda *_: b"")
     monkeypatch.setattr(Sae, "active_counts", lambda *_: (0, 2))
-    report = measure_exits(RunRecord(digits_run))
+    latency = measure_exits(RunRecord(digits_run))
     assert [len(labels) for labels in asked] == [1]
-    assert report["by_exits"] == [{"exits": 1, "latency": 1.0}, {"exits": 2, "latency": 1.0}]
+    assert latency.to_json() == {
+        "batch": 64,
+        "threads": 1,
+        "by_exits": [{"exits": 1, "latency": 1.0}, {"exits": 2, "latency": 1.0}],
+    }
 
 
 def test_a_job_measures_latency_once_and_only_if_asked(digits_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,21 +78,21 @@ def test_the_peak_is_the_models_own_however_large_the_process_that_asks(digits_m
     assert own_peak() > ballast.nbytes
     peak = peak_memory("onnx", digits_model, batch=8)
     assert digits_model.stat().st_size < peak < 200e6
-    with pytest.raises(ModelError, match="a process must be able to load"):
+    with pytest.raises(ModelError, match="another process must be able to load"):
         peak_memory("onnx", digits_model.with_name("manifest.json"), batch=8)
 
 
 def test_a_graph_is_measured_beside_itself(digits_model: Path) -> None:
-    report = bench([digits_model, digits_model.parent], [4], effort=QUICK)
-    (result,) = report["batches"]
-    first, second = result["rows"]
-    assert first["ratio"] == 1.0
-    assert first["ms"] == pytest.approx(1e3 * 4 / first["samples_per_second"])
-    assert first["ms_per_sample"] == pytest.approx(first["ms"] / 4)
-    assert second["ratio"] == pytest.approx(second["ms"] / first["ms"])
-    assert result["noise"] == pytest.approx(result["control"]["ms"] / first["ms"])
-    assert [model["bytes"] for model in report["models"]] == [digits_model.stat().st_size] * 2
-    assert len({model["label"] for model in report["models"]}) == 2
+    found = bench([digits_model, digits_model.parent], [4], effort=QUICK)
+    (result,) = found.batches
+    first, second = (row.times for row in result.rows)
+    assert first.ratio == 1.0
+    assert first.ms == pytest.approx(1e3 * 4 / first.samples_per_second)
+    assert first.ms_per_sample == pytest.approx(first.ms / 4)
+    assert second.ratio == pytest.approx(second.ms / first.ms)
+    assert result.noise == pytest.approx(result.control.ms / first.ms)
+    assert [model.bytes for model in found.models] == [digits_model.stat().st_size] * 2
+    assert len({model.label for model in found.models}) == 2
 
 
 def test_a_run_is_measured_in_torch_and_as_its_graph(digits_run: Path) -> None:
@@ -110,11 +114,11 @@ def test_the_table_shows_models_and_noise(digits_model: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "arguments", "message"),
     [
-        ("model.onnx", "--batch 0", "--batch takes different sizes of at least 1, got 0"),
-        ("model.onnx", "--batch 4,4", "--batch takes different sizes"),
+        ("model.onnx", "--batch 0", "--batch must list different sizes of at least 1, got 0"),
+        ("model.onnx", "--batch 4,4", "--batch must list different sizes"),
         ("model.onnx", "--eval-exits 1", "--eval-exits is for run folders"),
         ("absent.onnx", "", "must be a run folder or an .onnx file"),
-        ("manifest.json", "", "must be an ONNX graph that onnxruntime loads"),
+        ("manifest.json", "", "must be an ONNX graph that onnxruntime can load"),
     ],
 )
 def test_a_mistake_costs_one_sentence(digits_model: Path, target: str, arguments: str, message: str) -> None:

@@ -41,7 +41,7 @@ def test_a_graph_predicts_what_the_run_predicts_and_holds_what_it_costs(name: st
     dataset = digits()
     method = stirred_method(name, backbone, dataset)
     content, session = exported(method, dataset)
-    parity = check_parity(session, method, dataset, method.max_exits)
+    parity = check_parity(session, method, dataset, method.resolve_exits(None))
     assert parity.largest_difference <= TOLERANCE
     shipped = measure_shipped_cost(method.pruned(), dataset.spec.shape)
     assert 0 <= num_floats(content) - shipped.params - num_constants(method) <= FEW
@@ -55,7 +55,7 @@ def test_a_regression_comes_in_its_own_units(backbone: str) -> None:
     dataset = digit_values()
     method = stirred_method("sae", backbone, dataset)
     _, session = exported(method, dataset)
-    check_parity(session, method, dataset, method.max_exits)
+    check_parity(session, method, dataset, method.resolve_exits(None))
     outputs = session.run(dataset.test.inputs[:9])
     assert set(outputs) == {"mean", "variance", "entropy", "disagreement"}
     assert 0 < outputs["mean"].mean() < 2000
@@ -63,16 +63,16 @@ def test_a_regression_comes_in_its_own_units(backbone: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("max_exits", [1, 3])
-def test_pruned_tensors_are_absent_from_the_file(max_exits: int) -> None:
+@pytest.mark.parametrize("eval_exits", [1, 3])
+def test_pruned_tensors_are_absent_from_the_file(eval_exits: int) -> None:
     dataset = digits()
     method = stirred_method("sae", "vgg", dataset)
-    content, _ = exported(method, dataset, max_exits)
-    pruned = method.pruned(max_exits)
+    content, _ = exported(method, dataset, eval_exits)
+    pruned = method.pruned(eval_exits)
     assert num_floats(content) < measure_cost(pruned, dataset.spec.shape).params + FEW
     names = " ".join(i.name for i in onnx.load_from_string(content).graph.initializer)
     for index in range(method.depth):
-        is_used = method.active_counts(max_exits)[index] > 0
+        is_used = method.active_counts(eval_exits)[index] > 0
         assert (f"exits.{index}." in names) == is_used
 
 

@@ -110,7 +110,7 @@ def _measure_latency(job: Job, record: RunRecord) -> None:
     if job.latency and not (record.path / record.LATENCY).exists():
         from sae.deploy.bench import measure_exits
 
-        record.write_json(record.LATENCY, measure_exits(record))
+        record.write_json(record.LATENCY, measure_exits(record).to_json())
 
 
 def _failed(job: Job, message: str) -> Outcome:
