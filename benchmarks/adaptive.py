@@ -1,108 +1,125 @@
-"""Adaptive exits against plain graphs at batch 64, all from one run and taken in turns.
+"""Adaptive exits against plain graphs at batch 64, all from one run and timed side by side.
 
     python -m benchmarks.adaptive RUN [--eval-exits 4] [--keep 0.995,0.999]
 
-The plain graphs are the same run's at K′ exits, and each of its used exits alone (K = 1). `the same
-again` is a second session of the last exit alone: how far its ratio is from 1 is the noise.
+The plain graphs are those of the same run at K′ exits, and at each of its used exits alone (K = 1).
+`the same again` is a second session of the last exit alone: its ratio to the first shows the noise.
 """
 
 import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from sae.backbones import MemberNetwork
-from sae.data.dataset import Array, Dataset
-from sae.deploy.adaptive import Staged
-from sae.deploy.adaptive_export import cut, trace_split
-from sae.deploy.adaptive_timing import Call, batches_of, median_times, over, stage_times
-from sae.deploy.exit_rule import ExitTarget, calibrate_threshold, probs_left, stages_left
-from sae.deploy.export import graph_content
-from sae.deploy.graph import ShippedGraph
-from sae.deploy.parity import without_frame
-from sae.deploy.segments import staged_sessions
-from sae.deploy.session import Session
+from sae.data.dataset import Dataset
+from sae.deploy.adaptive import (
+    batch_times,
+    batches_of,
+    choose_threshold,
+    leaving_probs,
+    leaving_segments,
+    segment_times,
+)
+from sae.deploy.evaluation import trace_split
+from sae.deploy.graph import ShippedGraph, graph_content, without_frame
+from sae.deploy.latency import Effort
+from sae.deploy.manifest import ExitTarget
+from sae.deploy.segments import Segments, cut
+from sae.deploy.session import Floats, Samples, Session, open_segments
 from sae.ensemble.pruning import PrunedNetwork
 from sae.methods.sae import Sae
 from sae.records.run import RunRecord
 from sae.training.run import restore, torch_threads
 
-BATCH, REPEATS = 64, 31
+BATCH, MOST_BATCHES = 64, 16
+EFFORT = Effort(repeats=31, sessions=1, warm_up=2, least=0.0)
+LAST, AGAIN, PLAIN = "K=1, last exit", "the same again", "plain, K′ exits"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model to time: its test accuracy, and where its samples leave."""
+
+    run: Callable[[Samples], object]
+    accuracy: float
+    leaves: str = ""
 
 
 def content_of(network: MemberNetwork, dataset: Dataset) -> bytes:
-    """The plain graph of a network."""
+    """Export the plain graph of a network."""
     return graph_content(ShippedGraph(network.folded(dataset.spec.shape), dataset), dataset)
 
 
 def one_exit(method: Sae, dataset: Dataset, exit_number: int) -> bytes:
-    """The plain graph in which all inputs answer at one exit."""
+    """Export the plain graph in which all inputs use one exit."""
     active = [method.settings.inputs if number == exit_number else 0 for number in range(1, method.depth + 1)]
     return content_of(method.pruned_to(active), dataset)
 
 
 def used_exits(pruned: PrunedNetwork) -> list[int]:
-    """All but the last, counted from 1."""
+    """Return all used exits but the last, counted from 1."""
     return sorted({exit_index + 1 for _, exit_index in pruned.members})[:-1]
 
 
-def accuracy(probs: Array, labels: Array) -> float:
-    """Share of samples whose most probable class is the true one."""
+def accuracy(probs: Floats, labels: NDArray[np.generic]) -> float:
+    """Return the share of samples whose most probable class is the true one."""
     return float((probs.argmax(axis=1) == labels).mean())
 
 
 def compare(run: Path, eval_exits: int | None, targets: list[ExitTarget]) -> Table:
-    """A row for each plain graph and each target."""
+    """Compare all plain graphs and all targets in a table."""
     record = RunRecord.open(run)
-    with torch_threads(record.config.train.threads):
+    with torch_threads(record.read_config().train.threads):
         method, dataset = restore(record, "cpu")
-        assert isinstance(method, Sae), "adaptive exits are of method sae"
+        assert isinstance(method, Sae), "adaptive exits need method sae"
         pruned = method.pruned(eval_exits)
         alone = {exit_number: one_exit(method, dataset, exit_number) for exit_number in used_exits(pruned)}
         last = one_exit(method, dataset, method.depth)
         plain = Session(content_of(pruned, dataset))
-        stages = cut(pruned, dataset, plain)
-    val, test = (trace_split(stages.staged, dataset, split) for split in (dataset.val, dataset.test))
+        segments = cut(pruned, dataset, plain)
     samples, labels = without_frame(dataset.test.inputs[:], dataset.frame), dataset.test.targets
-    batches = batches_of(samples, BATCH, most=16)
-    single = Session(last)
-    base = accuracy(single.run(samples)["probs"], labels)
-    found: dict[str, tuple[float, str]] = {
-        "K=1, last exit": (base, ""),
-        "the same again": (base, ""),
-        "plain, K′ exits": (accuracy(test[-1], labels), ""),
+
+    def plain_contestant(session: Session) -> Contestant:
+        return Contestant(session.run, accuracy(session.run(samples)["probs"], labels))
+
+    contestants = {
+        LAST: plain_contestant(Session(last)),
+        AGAIN: plain_contestant(Session(last)),
+        PLAIN: plain_contestant(plain),
+        **{f"K=1, exit {number} alone": plain_contestant(Session(content)) for number, content in alone.items()},
+        **dict(adaptive_contestant(segments, dataset, target) for target in targets),
     }
-    calls: dict[str, list[Call]] = {
-        "K=1, last exit": over(single.run, batches),
-        "the same again": over(Session(last).run, batches),
-        "plain, K′ exits": over(plain.run, batches),
-    }
-    for exit_number, content in alone.items():
-        session, name = Session(content), f"K=1, exit {exit_number} alone"
-        found[name] = accuracy(session.run(samples)["probs"], labels), ""
-        calls[name] = over(session.run, batches)
-    for target in targets:
-        threshold = calibrate_threshold(val, dataset.val.targets, stages.flops, target)
-        left = stages_left(test, threshold)
-        shares = " ".join(f"{share:.2f}" for share in np.bincount(left, minlength=len(stages.contents)) / len(left))
-        name = f"adaptive, {target.kind} {target.value:g} (from {threshold:.3f})"
-        found[name] = accuracy(probs_left(test, left), labels), f"{shares}; {stages.flops[left].mean():.2f}"
-        staged: Staged = staged_sessions(stages.contents, stages.network.seen)
-        staged.threshold = threshold
-        calls[name] = over(staged.run, batches)
-    times = median_times(calls, REPEATS)
-    each = " ".join(f"{value:.2f}" for value in stage_times(stages.staged, batches[0], REPEATS))
-    title = f"batch {BATCH}, exits {stages.network.exits}; stages of a whole batch take {each} ms"
+    batches = batches_of(samples, BATCH, MOST_BATCHES)
+    times = batch_times({name: contestant.run for name, contestant in contestants.items()}, batches, EFFORT)
+    each = " ".join(f"{value:.2f}" for value in segment_times(segments.sessions, batches[0], EFFORT))
+    title = f"batch {BATCH}, exits {segments.network.exits}; the segments take {each} ms for a whole batch"
     table = Table(
         "", "test accuracy", "against K=1", "left after; mean FLOPs", "ms", "K=1 / this", "plain K′ / this", title=title
     )
-    for name, (value, leaves) in found.items():
-        ratios = [times[other] / times[name] for other in ("K=1, last exit", "plain, K′ exits")]
-        numbers = [f"{times[name]:.2f}", *(f"{ratio:.2f}" for ratio in ratios)]
-        table.add_row(name, f"{value:.4f}", f"{value - base:+.4f}", leaves, *numbers)
+    for name, contestant in contestants.items():
+        numbers = [f"{times[name]:.2f}", *(f"{times[other] / times[name]:.2f}" for other in (LAST, PLAIN))]
+        gain = contestant.accuracy - contestants[LAST].accuracy
+        table.add_row(name, f"{contestant.accuracy:.4f}", f"{gain:+.4f}", contestant.leaves, *numbers)
     return table
+
+
+def adaptive_contestant(segments: Segments, dataset: Dataset, target: ExitTarget) -> tuple[str, Contestant]:
+    """Return segments with a threshold that meets a target, and their name in the table."""
+    val, test = (trace_split(segments.sessions, split, dataset) for split in (dataset.val, dataset.test))
+    threshold = choose_threshold(val, dataset.val.targets, segments.flops, target)
+    left = leaving_segments(test, threshold)
+    shares = " ".join(f"{share:.2f}" for share in np.bincount(left, minlength=len(segments.contents)) / len(left))
+    sessions = open_segments(segments.contents, segments.network.seen)
+    sessions.threshold = threshold
+    name = f"adaptive, {target.kind} {target.value:g} (from {threshold:.3f})"
+    leaves = f"{shares}; {segments.flops[left].mean():.2f}"
+    return name, Contestant(sessions.run, accuracy(leaving_probs(test, left), dataset.test.targets), leaves)
 
 
 def main() -> None:

@@ -11,14 +11,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from sae.records.run import at_exits
-
 METRICS = ("f1", "nll", "ece", "cc_ece")
 
 
 def row_of(name: str, evaluations: list[dict[str, Any]], seconds: list[float]) -> list[str]:
     """Return the row of one method: clean, calibrated and shifted metrics, then cost."""
-    chosen = [at_exits(item["by_exits"], item["exits"]) for item in evaluations]
+    chosen = [next(at for at in item["by_exits"] if at["exits"] == item["exits"]) for item in evaluations]
     return [
         name,
         *(_spread([item["metrics"][key] for item in evaluations]) for key in METRICS),

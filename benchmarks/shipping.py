@@ -1,11 +1,11 @@
-"""What a shipped SAE costs in time, beside its backbone's standard network and an ensemble of four.
+"""The time of a shipped SAE beside its backbone's standard network and an ensemble of four.
 
 Run: python -m benchmarks.shipping [fc1 fc4 vgg vit resnet]
 
 All are exported graphs in onnxruntime: one thread, batches of 64, random weights (time does not depend on them).
 The ensemble is one graph with its four networks side by side. Ratios are medians of interleaved repeats over
-fresh sessions in shuffled order; the standard network is measured twice, and what it differs from itself by is noise.
-Both clocks are shown: the wall, which counts when the machine is idle, and the thread's own time, for a shared one.
+fresh sessions in shuffled order. The standard network is measured twice: its ratio to itself shows the noise.
+Both clocks are shown: wall time, for an idle machine, and CPU time of the thread, for a shared one.
 
 (a) K=1 at the last exit, N=2…4: at most 1.10 × the standard network, 1.20 × for the MLP of width 1.
 (b) K ≤ 2 at the last exits: at least 3 × faster than the ensemble.
@@ -22,8 +22,7 @@ from benchmarks.noise import noise
 from sae.config.run import NetworkConfig
 from sae.config.settings import parse
 from sae.data.dataset import Dataset
-from sae.deploy.export import graph_content
-from sae.deploy.graph import ShippedGraph
+from sae.deploy.graph import ShippedGraph, graph_content
 from sae.deploy.latency import BATCH, CONTROL, Effort, Timing, interleaved, session_maker
 from sae.methods import Method, build_method
 from sae.methods.sae import Sae
@@ -56,13 +55,13 @@ CASES = {
 
 
 def build(case: Case, dataset: Dataset, **settings: object) -> Method:
-    """A method with random weights."""
+    """Build a method with random weights."""
     network = parse(NetworkConfig, {"method": settings, "backbone": case.backbone})
     return build_method(network.method, network.backbone, dataset.spec).eval()
 
 
 def sae_graph(case: Case, dataset: Dataset, inputs: int, exits: int) -> ShippedGraph:
-    """An SAE whose inputs all use the last exits, the dearest that K exits can come to."""
+    """Build an SAE whose inputs all use the last exits, the most expensive choice of K exits."""
     method = build(case, dataset, name="sae", inputs=inputs, exits=exits)
     assert isinstance(method, Sae)
     active = [0] * (method.depth - exits) + [inputs] * exits
@@ -70,12 +69,12 @@ def sae_graph(case: Case, dataset: Dataset, inputs: int, exits: int) -> ShippedG
 
 
 def baseline_graph(case: Case, dataset: Dataset, **settings: object) -> ShippedGraph:
-    """A standard network, or an ensemble."""
+    """Build a standard network, or an ensemble."""
     return ShippedGraph(build(case, dataset, **settings).pruned().folded(dataset.spec.shape), dataset)
 
 
 def measure(case: Case) -> dict[str, Timing]:
-    """All graphs of a backbone, side by side."""
+    """Time all graphs of a backbone side by side."""
     dataset = noise(case.shape, case.num_classes, 4)
     graphs = {
         "standard": baseline_graph(case, dataset, name="standard"),
@@ -87,7 +86,7 @@ def measure(case: Case) -> dict[str, Timing]:
 
 
 def rows_of(case: Case, timings: dict[str, Timing]) -> list[list[str]]:
-    """Ratios to the standard network by both clocks, then how many times faster than the ensemble each is."""
+    """Return ratios to the standard network by both clocks, and how many times faster than the ensemble each is."""
     shape = "×".join(map(str, case.shape))
     rows = []
     for clock in ("cpu", "wall"):

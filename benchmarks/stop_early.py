@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sae.analysis.candidates import Candidate, candidates_of, losses_of
+from sae.analysis.candidates import Candidate, candidates, candidates_of, losses_of
 from sae.analysis.pareto import hypervolume, normalised
 from sae.cli.output import print_message
 from sae.records.study import StudyRecord
@@ -38,15 +38,13 @@ def search(out: Path, seed: int, trials: int, epochs: int, *, stop_early: bool) 
 def course(record: StudyRecord, among: Sequence[Candidate]) -> tuple[list[float], list[float]]:
     """Return training seconds and hypervolume after each trial that ended."""
     objectives = record.objectives
-    ended = sorted(record.trials(), key=lambda trial: (trial.run.status or {})["ended"])
+    ended = sorted(record.read_runs(), key=lambda run: run.ended)
     points, seconds, volumes = np.empty((0, len(objectives))), [0.0], [0.0]
-    for trial in ended:
-        status = trial.run.status or {}
-        if status["state"] == "finished":
-            points = np.concatenate([points, losses_of(candidates_of(trial), objectives)])
+    for run in ended:
+        points = np.concatenate([points, losses_of(candidates_of(run), objectives)])
         scaled = normalised(points, losses_of(among, objectives)) if len(points) else points
         reference = np.full(len(objectives), REFERENCE)
-        seconds.append(seconds[-1] + status.get("seconds", 0.0))
+        seconds.append(seconds[-1] + (run.seconds or 0.0))
         volumes.append(hypervolume(scaled, reference) / REFERENCE ** len(objectives))
     return seconds, volumes
 
@@ -58,8 +56,8 @@ def time_to(volume: float, seconds: Sequence[float], volumes: Sequence[float]) -
 
 def epochs_of(record: StudyRecord) -> int:
     """Return the number of epochs trained in all: unlike seconds, it is the same on every machine."""
-    trials = list(record.trials())
-    return sum((trial.run.status or {}).get("epochs", trial.run.config.train.epochs) for trial in trials)
+    runs = [(run.status, run.config) for run in record.read_runs()]
+    return sum((status and status.epochs) or config.train.epochs for status, config in runs if config)
 
 
 def main() -> None:
@@ -75,12 +73,12 @@ def main() -> None:
     for seed in range(given.seeds):
         full = search(given.out / f"full-{seed}", seed, given.trials, given.epochs, stop_early=False)
         early = search(given.out / f"early-{seed}", seed, 2 * given.trials, given.epochs, stop_early=True)
-        both = [item for r in (full, early) for t in r.trials() if t.run.is_finished for item in candidates_of(t)]
+        both = [item for record in (full, early) for item in candidates(record.read_runs())]
         full_seconds, full_volumes = course(full, both)
         early_seconds, early_volumes = course(early, both)
         target = 0.99 * full_volumes[-1]
         ratio = time_to(target, early_seconds, early_volumes) / time_to(target, full_seconds, full_volumes)
-        stopped = sum((t.run.status or {}).get("state") == "stopped" for t in early.trials())
+        stopped = sum(run.state == "stopped" for run in early.read_runs())
         print(
             f"| {seed} | {full_seconds[-1]:.0f}, {epochs_of(full)}, {full_volumes[-1]:.3f} | {early_seconds[-1]:.0f}, "
             f"{epochs_of(early)}, {early_volumes[-1]:.3f} | {stopped} of {2 * given.trials} | {ratio:.2f} × |",

@@ -19,7 +19,6 @@ from rich.progress import track
 
 from sae.config.run import RunConfig, resolve
 from sae.core.seeds import derive_seed
-from sae.records.run import at_exits
 from sae.training.run import train
 
 INTS = {"inputs": (1, 4), "exits": (1, 5), "width": (1, 2)}
@@ -61,11 +60,9 @@ def row_of(index: int) -> Params:
     """Draw, train and measure one configuration, and return its row."""
     params = draw(index)
     with tempfile.TemporaryDirectory() as folder:
-        report = train(config_of(params), Path(folder) / "run").report("val")
-    flops = at_exits(report["by_exits"], report["exits"])["flops"]
-    return {**params, "nll": round(report["metrics"]["nll"], 5), "cc_ece": round(report["metrics"]["cc_ece"], 5)} | {
-        "flops": flops
-    }
+        reading = train(config_of(params), Path(folder) / "run").read_evaluation().val.chosen
+    quality = {key: round(reading.metrics[key], 5) for key in ("nll", "cc_ece")}
+    return {**params, **quality, "flops": reading.flops}
 
 
 def main() -> None:

@@ -11,8 +11,7 @@ from sae.config.run import DataConfig
 from sae.core.task import DataSpec, Regression
 from sae.data.catalogue import load
 from sae.data.dataset import Dataset, Split
-from sae.deploy.export import graph_content
-from sae.deploy.graph import ShippedGraph
+from sae.deploy.graph import ShippedGraph, graph_content
 from sae.deploy.session import Session
 from sae.methods import Batch, Method, build_method
 from sae.methods.sae import Sae
@@ -63,7 +62,7 @@ def stirred_method(name: str, backbone: str, dataset: Dataset) -> Method:
     return method.eval()
 
 
-def exported(method: Method, dataset: Dataset, max_exits: int | None = None) -> tuple[bytes, Session]:
-    graph = ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset)
+def exported(method: Method, dataset: Dataset, eval_exits: int | None = None) -> tuple[bytes, Session]:
+    graph = ShippedGraph(method.pruned(eval_exits).folded(dataset.spec.shape), dataset)
     content = graph_content(graph, dataset)
     return content, Session(content)

@@ -1,4 +1,4 @@
-"""Stages as files: exported, described, loaded, refused."""
+"""Segments as files: exported, described, loaded, refused."""
 
 import csv
 import json
@@ -13,12 +13,10 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.core.errors import ConfigError, ModelError
-from sae.deploy.adaptive import Staged
-from sae.deploy.exit_rule import DEFAULT_TARGET, ExitTarget
 from sae.deploy.export import export
-from sae.deploy.manifest import NAME, read_manifest
-from sae.deploy.prediction import ClassPrediction
-from sae.deploy.runtime import Model, load, load_adaptive
+from sae.deploy.manifest import DEFAULT_TARGET, NAME, ExitTarget, read_manifest
+from sae.deploy.runtime import ClassPrediction, Model, load, load_adaptive
+from sae.deploy.session import SegmentSessions
 from tests.deploy.test_runtime import WITHOUT_TORCH
 
 
@@ -36,7 +34,7 @@ def copied(adaptive_model: Path, tmp_path: Path) -> Path:
 
 
 def rows_of(model: Model) -> tuple[int, ...]:
-    assert isinstance(model.graph, Staged)
+    assert isinstance(model.graph, SegmentSessions)
     return model.graph.rows
 
 
@@ -46,13 +44,13 @@ def predicted(model: Model, x: np.ndarray) -> ClassPrediction:
     return prediction
 
 
-def test_the_manifest_says_what_adaptive_exits_come_to(adaptive_model: Path) -> None:
+def test_the_manifest_describes_adaptive_exits(adaptive_model: Path) -> None:
     manifest = read_manifest(adaptive_model.parent / NAME)
     part = manifest.adaptive
     assert part is not None
     assert part.target == DEFAULT_TARGET
-    assert [stage.file for stage in part.stages] == ["model.stage1.onnx", "model.stage2.onnx"]
-    assert [stage.exit for stage in part.stages] == [1, 2]
+    assert [segment.file for segment in part.stages] == ["model.stage1.onnx", "model.stage2.onnx"]
+    assert [segment.exit for segment in part.stages] == [1, 2]
     assert part.stages[-1].flops == manifest.cost.shipped_flops
     assert part.accuracy_kept["val"] >= 0.995
     assert all(sum(shares) == pytest.approx(1.0) for shares in part.fractions.values())
@@ -64,7 +62,7 @@ def test_the_manifest_says_what_adaptive_exits_come_to(adaptive_model: Path) -> 
     assert len(part.timing.stages) == 2
 
 
-def test_no_stage_keeps_data_elsewhere(adaptive_model: Path) -> None:
+def test_no_segment_keeps_data_elsewhere(adaptive_model: Path) -> None:
     names = {path.name for path in adaptive_model.parent.iterdir()}
     assert names == {"model.onnx", "model.stage1.onnx", "model.stage2.onnx", NAME}
 
@@ -100,7 +98,7 @@ def test_one_sample_and_none(adaptive_model: Path, pixels: np.ndarray) -> None:
     assert model.mean_flops(none) == 1.0
 
 
-def test_coverage_is_of_the_answers_that_are_given(adaptive_model: Path) -> None:
+def test_coverage_is_that_of_the_adaptive_predictions(adaptive_model: Path) -> None:
     model = load_adaptive(adaptive_model)
     part = model.manifest.adaptive
     assert part is not None
@@ -108,7 +106,7 @@ def test_coverage_is_of_the_answers_that_are_given(adaptive_model: Path) -> None
     assert load(adaptive_model).threshold(0.9) == model.manifest.conformal.calibration.threshold(0.9)
 
 
-def test_a_stage_that_is_missing_or_another_is_refused(copied: Path) -> None:
+def test_a_segment_that_is_missing_or_another_is_refused(copied: Path) -> None:
     first, second = (copied.with_name(f"model.stage{number}.onnx") for number in (1, 2))
     content = first.read_bytes()
     first.write_bytes(second.read_bytes())
@@ -122,7 +120,7 @@ def test_a_stage_that_is_missing_or_another_is_refused(copied: Path) -> None:
     load(copied)  # the plain graph needs none of them
 
 
-def test_a_model_without_stages_says_how_to_get_them(digits_model: Path) -> None:
+def test_a_model_without_segments_says_how_to_get_them(digits_model: Path) -> None:
     with pytest.raises(ModelError, match="lists none: export it with --adaptive"):
         load_adaptive(digits_model)
 
@@ -144,7 +142,7 @@ def test_what_is_there_is_returned_and_another_target_is_written(digits_run: Pat
 
 
 @pytest.mark.slow
-def test_stages_of_a_model_that_is_replaced_go(digits_run: Path, copied: Path) -> None:
+def test_segments_of_a_replaced_model_are_removed(digits_run: Path, copied: Path) -> None:
     export(digits_run, copied, force=True)
     assert {path.name for path in copied.parent.iterdir()} == {"model.onnx", NAME}
 
@@ -164,7 +162,7 @@ def test_predicting_adaptively_needs_no_torch(adaptive_model: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--keep-accuracy", "0.9"], "--adaptive, which was not given"),
+        (["--keep-accuracy", "0.9"], "are targets of --adaptive: add --adaptive"),
         (["--adaptive", "--keep-accuracy", "0.9", "--mean-flops", "0.5"], "not both"),
         (["--adaptive", "--keep-accuracy", "2"], "must be a share"),
     ],

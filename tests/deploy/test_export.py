@@ -43,9 +43,9 @@ def test_the_same_export_again_returns_what_is_there(digits_run: Path, digits_mo
 
 
 def test_another_model_in_the_folder_is_refused(digits_run: Path, digits_model: Path) -> None:
-    with pytest.raises(OtherModelError, match="another number of exits"):
+    with pytest.raises(OtherModelError, match="another run, number of exits or precision"):
         export(digits_run, digits_model, eval_exits=1)
-    with pytest.raises(OtherModelError, match=r"a folder holds one model, however .* holds model.onnx already"):
+    with pytest.raises(OtherModelError, match=r"a folder holds one model, and .* already holds model.onnx"):
         export(digits_run, digits_model.with_name("other.onnx"))
 
 
@@ -58,7 +58,7 @@ def test_a_manifest_that_is_not_ours_is_never_overwritten(digits_run: Path, tmp_
 
 def test_a_file_that_nothing_describes_is_not_overwritten(digits_run: Path, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_text("mine")
-    with pytest.raises(ModelError, match="is there already"):
+    with pytest.raises(ModelError, match=r"exists without a manifest\.json"):
         export(digits_run, tmp_path / "model.onnx")
 
 
@@ -79,7 +79,7 @@ def test_a_graph_that_differs_is_not_written_and_an_older_one_stays(
     digits_run: Path, digits_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The graph of 2 exits, where the one of another number is asked for."""
-    monkeypatch.setattr(sae.deploy.export, "graph_content", lambda *_: digits_model.read_bytes())
+    monkeypatch.setattr(sae.deploy.export, "shipped_content", lambda *_: digits_model.read_bytes())
     (tmp_path / "model.onnx").write_text("older")
     with pytest.raises(ParityError, match=r"differs by .*: nothing was written") as caught:
         export(digits_run, tmp_path / "model.onnx", eval_exits=1, force=True)

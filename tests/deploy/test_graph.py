@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from sae.deploy.parity import TOLERANCE, check_parity
+from sae.deploy.evaluation import TOLERANCE, check_parity
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Method
 from tests.builders import SMALL_BACKBONES, SMALL_METHODS
@@ -63,16 +63,16 @@ def test_a_regression_comes_in_its_own_units(backbone: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("max_exits", [1, 3])
-def test_pruned_tensors_are_absent_from_the_file(max_exits: int) -> None:
+@pytest.mark.parametrize("eval_exits", [1, 3])
+def test_pruned_tensors_are_absent_from_the_file(eval_exits: int) -> None:
     dataset = digits()
     method = stirred_method("sae", "vgg", dataset)
-    content, _ = exported(method, dataset, max_exits)
-    pruned = method.pruned(max_exits)
+    content, _ = exported(method, dataset, eval_exits)
+    pruned = method.pruned(eval_exits)
     assert num_floats(content) < measure_cost(pruned, dataset.spec.shape).params + FEW
     names = " ".join(i.name for i in onnx.load_from_string(content).graph.initializer)
     for index in range(method.depth):
-        is_used = method.active_counts(max_exits)[index] > 0
+        is_used = method.active_counts(eval_exits)[index] > 0
         assert (f"exits.{index}." in names) == is_used
 
 

@@ -1,17 +1,12 @@
 """Measuring time so that it can be compared."""
 
-import json
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sae.core.errors import ConfigError, ModelError
-from sae.deploy.bench import bench
+from sae.core.errors import ModelError
 from sae.deploy.latency import Effort, interleaved, random_samples
-from sae.deploy.peak_memory import own_peak, peak_memory
-from tests.cli.test_cli import sae
 
 QUICK = Effort(repeats=5, sessions=2)
 
@@ -63,62 +58,3 @@ def test_samples_of_another_kind_are_refused() -> None:
         random_samples(("height", 4), "float32", 3)
     with pytest.raises(ModelError, match="in tensor"):
         random_samples((4,), "tensor(int64)", 3)
-
-
-def test_the_peak_is_the_models_own_however_large_the_process_that_asks(digits_model: Path) -> None:
-    ballast = np.ones(40_000_000, dtype=np.uint8)
-    assert own_peak() > ballast.nbytes
-    peak = peak_memory("onnx", digits_model, batch=8)
-    assert digits_model.stat().st_size < peak < 200e6
-    with pytest.raises(ModelError, match="a process must be able to load"):
-        peak_memory("onnx", digits_model.with_name("manifest.json"), batch=8)
-
-
-def test_a_graph_is_measured_beside_itself(digits_model: Path) -> None:
-    report = bench([digits_model, digits_model.parent], [4], effort=QUICK)
-    (result,) = report["batches"]
-    first, second = result["rows"]
-    assert first["ratio"] == 1.0
-    assert first["ms"] == pytest.approx(1e3 * 4 / first["samples_per_second"])
-    assert first["ms_per_sample"] == pytest.approx(first["ms"] / 4)
-    assert second["ratio"] == pytest.approx(second["ms"] / first["ms"])
-    assert result["noise"] == pytest.approx(result["control"]["ms"] / first["ms"])
-    assert [model["bytes"] for model in report["models"]] == [digits_model.stat().st_size] * 2
-    assert len({model["label"] for model in report["models"]}) == 2
-
-
-def test_a_run_is_measured_in_torch_and_as_its_graph(digits_run: Path) -> None:
-    code, out, error = sae("bench", digits_run, "--batch", "4", "--repeats", "3", "--sessions", "1", "--json")
-    assert code == 0, error
-    report = json.loads(out)
-    assert [model["runtime"] for model in report["models"]] == ["onnxruntime", "torch"]
-    assert all(row["peak_bytes"] > 0 for row in report["batches"][0]["rows"])
-
-
-def test_the_table_shows_models_and_noise(digits_model: Path) -> None:
-    code, out, error = sae("bench", digits_model, "--batch", "2", "--repeats", "2", "--sessions", "1")
-    assert code == 0, error
-    assert "batches of 2" in out
-    assert "model.onnx, again" in out
-    assert "noise: the first model differs from itself by" in out
-
-
-@pytest.mark.parametrize(
-    ("target", "arguments", "message"),
-    [
-        ("model.onnx", "--batch 0", "--batch takes different sizes of at least 1, got 0"),
-        ("model.onnx", "--batch 4,4", "--batch takes different sizes"),
-        ("model.onnx", "--eval-exits 1", "--eval-exits is for run folders"),
-        ("absent.onnx", "", "must be a run folder or an .onnx file"),
-        ("manifest.json", "", "must be an ONNX graph that onnxruntime loads"),
-    ],
-)
-def test_a_mistake_costs_one_sentence(digits_model: Path, target: str, arguments: str, message: str) -> None:
-    code, _, error = sae("bench", digits_model.with_name(target), *arguments.split())
-    assert code == 2
-    assert message in error
-
-
-def test_batches_must_be_given(digits_model: Path) -> None:
-    with pytest.raises(ConfigError, match="at least 1"):
-        bench([digits_model], [-1], effort=QUICK)

@@ -59,7 +59,7 @@ def save_image(path: Path, mode: str, side: int = 16) -> Path:
 def test_export_prints_what_is_shipped_and_is_quiet_otherwise(digits_run: Path, digits_model: Path) -> None:
     code, printed, error = sae("export", digits_run, "--out", digits_model)
     assert code == 0
-    assert "hold the truth" in printed
+    assert "contain the truth" in printed
     assert len(error.strip().splitlines()) == 1
     report = json.loads(sae("export", digits_run, "--out", digits_model, "--json")[1])
     assert {"cost", "metrics", "conformal", "parity", "graph"} <= set(report)
@@ -154,10 +154,10 @@ def row(**values: object) -> dict[str, object]:
     ("rows", "message"),
     [
         ([{"age": 30, "colour": "red"}], "missing: kind, size"),
-        ([row(age="old")], "must hold numbers, however column 'age'"),
+        ([row(age="old")], "must hold numbers, got texts in column 'age'"),
         (
             [row(), row(age="")],
-            "no value was missing at training, so none may be, however one is in row 2, column 'age'",
+            "must have no missing values, as in training, got one in row 2",
         ),
         ([row(age="inf")], "numbers must be finite, got inf"),
     ],
@@ -186,7 +186,7 @@ def test_what_a_model_cannot_do_is_refused(digits_model: Path, table_model: Path
     assert "above 0 and below 1" in refused(digits_model, picture, "--coverage", 2, out=out)
     assert "probability above 0" in refused(digits_model, picture, "--abstain", 7, out=out)
     assert "manifest.json beside it" in refused(picture, picture, out=out)
-    assert "must not be a file that is read" in sae("predict", digits_model, picture, "--out", picture)[2]
+    assert "must not be an input file" in sae("predict", digits_model, picture, "--out", picture)[2]
 
 
 @pytest.mark.slow

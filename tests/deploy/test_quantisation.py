@@ -1,4 +1,4 @@
-"""Eight-bit graphs."""
+"""Int8 graphs."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from sae.core.errors import ModelError, QuantisationError
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.quantisation import (
-    calibration_samples,
     check_finite,
     describe_quantisation,
     layers_to_quantise,
     quantise,
+    range_samples,
 )
 from sae.deploy.runtime import load
 from sae.deploy.session import Session
@@ -70,7 +70,7 @@ def test_float_and_int8_are_not_taken_for_each_other(int8_model: Path, digits_ru
     before = int8_model.stat().st_mtime_ns
     assert export(digits_run, int8_model, int8=True).quantisation is not None
     assert int8_model.stat().st_mtime_ns == before
-    with pytest.raises(ModelError, match=r"another number of exits or bits \(sae, 2 exits, int8\)"):
+    with pytest.raises(ModelError, match=r"another run, number of exits or precision \(sae, 2 exits, int8\)"):
         export(digits_run, int8_model)
 
 
@@ -85,9 +85,7 @@ def test_a_graph_that_puts_out_no_numbers_is_refused(
         return bytes(model.SerializeToString())
 
     monkeypatch.setattr(sae.deploy.export, "quantise", broken)
-    with pytest.raises(
-        QuantisationError, match=r"however probs is not for .* val samples: nothing was written"
-    ) as caught:
+    with pytest.raises(QuantisationError, match=r"probs is not for .* val samples: nothing was written") as caught:
         export(digits_run, tmp_path / "model.onnx", int8=True)
     assert caught.value.exit_code == 3
     assert list(tmp_path.iterdir()) == []
@@ -101,7 +99,7 @@ def test_every_method_can_be_quantised(name: str, backbone: str, task: str) -> N
     dataset = digits() if task == "classification" else digit_values()
     method = stirred_method(name, backbone, dataset)
     content, session = exported(method, dataset)
-    samples = calibration_samples(dataset, seed=0)
+    samples = range_samples(dataset, seed=0)
     quantised = quantise(content, samples, session.input_name)
     assert layers_to_quantise(content)
     tried = dataset.test.inputs[:200]

@@ -15,9 +15,8 @@ from sae.core.errors import ConfigError, DataError, ModelError
 from sae.core.predictive import aggregate
 from sae.data.batches import Preparation
 from sae.deploy.manifest import NAME
-from sae.deploy.prediction import ClassPrediction, ValuePrediction
-from sae.deploy.runtime import load
-from sae.deploy.samples import as_samples
+from sae.deploy.runtime import ClassPrediction, ValuePrediction, load
+from sae.deploy.sources import as_samples
 from sae.records.run import RunRecord
 from sae.training.run import restore
 
@@ -89,7 +88,7 @@ def test_layouts_that_are_clear_are_converted(digits_model: Path, pixels: np.nda
         (np.zeros((2, 1, 28, 28), np.uint8), r"images must be \(batch, 1, 16, 16\).*got \(2, 1, 28, 28\)"),
         (np.zeros((2, 3, 16, 16), np.uint8), r"got \(2, 3, 16, 16\)"),
         (np.zeros((1, 16, 16, 16), np.uint8)[0][:1][0], r"got \(16, 16\)"),
-        (np.zeros((2, 1, 16, 16), np.float32), "pixels must be uint8 in .*, got float32, whose scale is not known"),
+        (np.zeros((2, 1, 16, 16), np.float32), "pixels must be uint8 in .*, got float32, whose scale is unknown"),
         (np.full((2, 1, 16, 16), np.nan), "pixels must be uint8"),
         (np.full((2, 1, 16, 16), 256), r"must be in \[0, 255\], got values from 256 to 256"),
         (np.array(["a"]), "samples must be numbers"),
@@ -128,7 +127,7 @@ def test_a_model_without_a_manifest_is_refused(copied: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "must be JSON"), ('{"name": 1}', "must be a manifest written by"), ("[]", "something else")],
+    [("{", "must be JSON"), ('{"name": 1}', "must be a manifest written by"), ("[]", "got another file")],
 )
 def test_a_manifest_that_is_not_ours_is_refused(copied: Path, text: str, message: str) -> None:
     (copied.parent / NAME).write_text(text)

@@ -55,7 +55,7 @@ def carry_out(place: "Place", plan: "SearchPlan", *, json: bool) -> None:
     receipt = run_experiment(place, plan, print_message)
     model = str(place.out / StudyRecord.SHIPPED / StudyRecord.MODEL)
     report = str(place.out / StudyRecord.REPORT)
-    print_results(place.out, json=json, more={"receipt": receipt, "model": model, "report": report})
+    print_results(place.out, json=json, more={"receipt": receipt.to_json(), "model": model, "report": report})
     if not json:
         print_receipt(model, receipt)
         print_line(f"model:          {model}")

@@ -1,51 +1,66 @@
-"""Predictions of many samples: a row for each, and what they come to."""
+"""Predictions of many samples: one CSV row for each, and a summary. No torch."""
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError
-from sae.deploy.prediction import ClassPrediction, Prediction, ValuePrediction
-from sae.deploy.runtime import Model
+from sae.deploy.runtime import ClassPrediction, Model, Prediction, ValuePrediction
 from sae.deploy.sources import Chunk
 from sae.records.folder import write_whole
 
-Array = NDArray[Any]
+Columns = dict[str, NDArray[np.generic]]
+"""Columns of the CSV file by title, (sample,) each."""
+
 SEPARATOR = "|"
 """Between the classes of a set."""
+SUMMED = ("correct", "abstain", "in_set", "set_size", "in_interval")
+"""Columns whose sums are kept as they are."""
+MEANS = {
+    "correct": "accuracy",
+    "squared_error": "mse",
+    "in_set": "coverage",
+    "in_interval": "coverage",
+    "set_size": "mean_set_size",
+    "width": "mean_width",
+    "flops": "mean_flops",
+}
+"""Titles of means over samples in the summary, by what is summed."""
 
 
 def predict_to_file(
     model: Model, chunks: Iterable[Chunk], out: Path, abstain: float | None = None, coverage: float | None = None
-) -> dict[str, Any]:
-    """Predict, write a row for each sample as CSV, and sum up.
+) -> dict[str, int | float]:
+    """Predict samples, write a CSV row for each, and return a summary.
 
     Args:
-        model: What predicts.
+        model: The model.
         chunks: Samples, and their truth if it is known.
-        out: The CSV file; written as a whole or not at all.
+        out: The CSV file; written completely or not at all.
         abstain: Mark samples whose top probability is below this.
-        coverage: Add a conformal set or interval that holds the truth with this probability.
+        coverage: Add a conformal set or interval that contains the truth with this probability.
 
     Returns:
-        `samples`, and where it applies `accuracy` or `mse`, `abstained`, `accuracy_kept`,
-        `coverage` and `size`, and of adaptive exits `mean_flops` as a share of the plain graph's.
+        `samples`, and where they apply `accuracy` or `mse`, `abstained`, `accuracy_kept`, `coverage`,
+        `mean_set_size` or `mean_width`, and with adaptive exits `mean_flops`, a share of the plain graph's.
     """
     check_options(model, abstain, coverage)
     tally = _Tally(model)
 
     def write(temporary: Path) -> None:
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = None
+            writer = csv.writer(file)
+            has_header = False
             for chunk in chunks:
                 prediction = model.predict(chunk.samples)
                 columns = _columns(model, chunk, prediction, abstain, coverage)
                 tally.add(columns, prediction)
-                writer = writer or _header(file, columns)
+                if not has_header:
+                    writer.writerow(columns)
+                    has_header = True
                 writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
 
     write_whole(out, write)
@@ -53,12 +68,12 @@ def predict_to_file(
 
 
 def check_options(model: Model, abstain: float | None, coverage: float | None) -> None:
-    """Refuse what the model cannot do before any work starts."""
+    """Refuse options that the model cannot satisfy, before any work starts."""
     if abstain is not None:
         if model.manifest.task == "regression":
             raise ConfigError(
-                "--abstain is a probability of a class, however this model predicts values: "
-                "use --coverage, and pass on samples whose interval is too wide for you"
+                "--abstain is the probability of a class, but this model predicts values: use --coverage, and pass on "
+                "samples whose interval is too wide for you"
             )
         if not 0 < abstain <= 1:
             raise ConfigError(f"--abstain must be a probability above 0, got {abstain}")
@@ -66,32 +81,26 @@ def check_options(model: Model, abstain: float | None, coverage: float | None) -
         model.threshold(coverage)
 
 
-def _header(file: Any, columns: dict[str, Any]) -> Any:
-    writer = csv.writer(file)
-    writer.writerow(columns)
-    return writer
-
-
-def _cells(values: Any) -> Iterator[Any]:
-    """Numbers as short as they can be read back, truth values as true and false."""
-    for value in values.tolist() if isinstance(values, np.ndarray) else values:
+def _cells(values: NDArray[np.generic]) -> Iterator[object]:
+    """Return the cells of a column: numbers in their shortest exact form, booleans as true and false."""
+    for value in values.tolist():
         yield str(value).lower() if isinstance(value, bool) else value
 
 
 def _columns(
     model: Model, chunk: Chunk, prediction: Prediction, abstain: float | None, coverage: float | None
-) -> dict[str, Any]:
-    told = {"sample": chunk.names}
+) -> Columns:
+    names: Columns = {"sample": _texts(chunk.names)}
     if isinstance(prediction, ClassPrediction):
-        return told | _class_columns(model, chunk, prediction, abstain, coverage)
-    return told | _value_columns(model, chunk, prediction, coverage)
+        return names | _class_columns(model, chunk, prediction, abstain, coverage)
+    return names | _value_columns(model, chunk, prediction, coverage)
 
 
 def _class_columns(
     model: Model, chunk: Chunk, prediction: ClassPrediction, abstain: float | None, coverage: float | None
-) -> dict[str, Any]:
-    names = prediction.class_names
-    columns: dict[str, Any] = {"class": prediction.names, "label": prediction.labels}
+) -> Columns:
+    names = _texts(prediction.class_names)
+    columns: Columns = {"class": names[prediction.labels], "label": prediction.labels}
     columns |= {"confidence": prediction.confidence, "entropy": prediction.entropy}
     columns["disagreement"] = prediction.disagreement
     if prediction.exits is not None:
@@ -100,26 +109,35 @@ def _class_columns(
         columns["abstain"] = prediction.abstains(abstain)
     if coverage is not None:
         sets = model.sets(prediction, coverage)
-        columns["set"] = [SEPARATOR.join(np.array(names)[row]) for row in sets]
+        columns["set"] = _texts([SEPARATOR.join(names[row]) for row in sets])
         columns["set_size"] = sets.sum(axis=1)
     if chunk.targets is not None:
-        columns["true_class"] = [names[label] for label in chunk.targets]
-        columns["correct"] = prediction.labels == chunk.targets
+        labels = chunk.targets.astype(np.int64)
+        columns["true_class"] = names[labels]
+        columns["correct"] = prediction.labels == labels
         if coverage is not None:
-            columns["in_set"] = sets[np.arange(len(sets)), chunk.targets]
-    return columns | {f"p_{name}": prediction.probs[:, index] for index, name in enumerate(names)}
+            columns["in_set"] = sets[np.arange(len(sets)), labels]
+    return columns | {f"p_{name}": prediction.probs[:, index] for index, name in enumerate(prediction.class_names)}
 
 
-def _value_columns(model: Model, chunk: Chunk, prediction: ValuePrediction, coverage: float | None) -> dict[str, Any]:
-    columns: dict[str, Any] = {"mean": prediction.mean, "std": prediction.std}
+def _value_columns(model: Model, chunk: Chunk, prediction: ValuePrediction, coverage: float | None) -> Columns:
+    columns: Columns = {"mean": prediction.mean, "std": prediction.std}
     columns |= {"entropy": prediction.entropy, "disagreement": prediction.disagreement}
     if coverage is not None:
-        columns["lower"], columns["upper"] = model.intervals(prediction, coverage)
+        lower, upper = model.intervals(prediction, coverage)
+        columns |= {"lower": lower, "upper": upper}
     if chunk.targets is not None:
         columns["true_value"] = chunk.targets
         if coverage is not None:
-            columns["in_interval"] = (columns["lower"] <= chunk.targets) & (chunk.targets <= columns["upper"])
+            columns["in_interval"] = (lower <= chunk.targets) & (chunk.targets <= upper)
     return columns
+
+
+def _texts(values: Sequence[str]) -> NDArray[np.object_]:
+    """Return texts as an array of objects, (value,)."""
+    texts = np.empty(len(values), object)
+    texts[:] = values
+    return texts
 
 
 class _Tally:
@@ -130,36 +148,30 @@ class _Tally:
         self.samples = 0
         self.sums: dict[str, float] = {}
 
-    def add(self, columns: dict[str, Any], prediction: Prediction) -> None:
+    def add(self, columns: Mapping[str, NDArray[np.generic]], prediction: Prediction) -> None:
         count = len(prediction)
         self.samples += count
-        kept = ~columns["abstain"] if "abstain" in columns else np.ones(count, bool)
-        found: dict[str, Array] = {
-            key: columns[key] for key in ("correct", "abstain", "in_set", "set_size") if key in columns
-        }
-        if "abstain" in columns and "correct" in columns:
-            found["correct_kept"] = columns["correct"] & kept
-        if "lower" in columns:
-            found["width"] = columns["upper"] - columns["lower"]
-        if "in_interval" in columns:
-            found["in_interval"] = columns["in_interval"]
-        if "true_value" in columns:
-            found["squared_error"] = np.square(columns["mean"].astype(np.float64) - columns["true_value"])
-        if "exit" in columns:
-            found["flops"] = np.array([self.model.mean_flops(prediction) * count])
-        for key, values in found.items():
+        numbers = {key: values.astype(np.float64) for key, values in columns.items() if values.dtype != object}
+        summed = {key: values for key, values in numbers.items() if key in SUMMED}
+        if "abstain" in numbers and "correct" in numbers:
+            summed["correct_kept"] = numbers["correct"] * (1 - numbers["abstain"])
+        if "lower" in numbers:
+            summed["width"] = numbers["upper"] - numbers["lower"]
+        if "true_value" in numbers:
+            summed["squared_error"] = np.square(numbers["mean"] - numbers["true_value"])
+        if "exit" in numbers:
+            summed["flops"] = np.array([self.model.mean_flops(prediction) * count])
+        for key, values in summed.items():
             self.sums[key] = self.sums.get(key, 0.0) + float(values.sum())
 
-    def summary(self) -> dict[str, Any]:
-        """Means over samples; what is not known, or of no samples, is left out."""
-        summary: dict[str, Any] = {"samples": self.samples}
+    def summary(self) -> dict[str, int | float]:
+        """Return means over samples. Unknown ones, and those over no samples, are left out."""
+        summary: dict[str, int | float] = {"samples": self.samples}
         if "abstain" in self.sums:
             summary["abstained"] = int(self.sums["abstain"])
         if not self.samples:
             return summary
-        titles = {"correct": "accuracy", "squared_error": "mse", "in_set": "coverage", "in_interval": "coverage"}
-        titles |= {"set_size": "mean_set_size", "width": "mean_width", "flops": "mean_flops"}
-        summary |= {title: self.sums[key] / self.samples for key, title in titles.items() if key in self.sums}
+        summary |= {title: self.sums[key] / self.samples for key, title in MEANS.items() if key in self.sums}
         kept = self.samples - summary.get("abstained", 0)
         if "correct_kept" in self.sums and kept:
             summary["accuracy_kept"] = self.sums["correct_kept"] / kept

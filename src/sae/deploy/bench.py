@@ -1,102 +1,201 @@
-"""Models side by side: time, throughput, memory and size. Of graphs alone it works without torch."""
+"""Models side by side: time, throughput, memory and size. Exported models alone need no torch.
 
-from collections.abc import Callable, Sequence
+`python -m sae.deploy.bench onnx|torch FILE BATCH THREADS` measures peak memory in a process of its
+own. The process starts its runtime, notes its peak, then loads the model's weights and computes one
+batch. The growth of the peak is the model's: weights, activations and the runtime's workspace. On
+Linux the peak is read from `/proc/self/status`, because `getrusage` starts at the parent's peak.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from sae.core.errors import ConfigError, ModelError
-from sae.deploy.latency import CONTROL, Call, Effort, Timing, interleaved, session_maker
+from sae.deploy.latency import BATCH, CONTROL, Effort, Maker, Timing, interleaved, session_maker
 from sae.deploy.manifest import NAME, read_manifest
-from sae.deploy.peak_memory import peak_memory
+from sae.records.evaluation import Latency, LatencyReading
 from sae.records.run import RunRecord
 
 ONNXRUNTIME, TORCH = "onnxruntime", "torch"
+EFFORT = Effort(repeats=15, sessions=3)
+STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Something to measure.
+    """A model to measure.
 
     Attributes:
-        label: As it is shown; different for each.
+        label: Its name in the table; unique.
         model: The file or folder it comes from.
         runtime: What computes it.
-        make: From a batch size to what makes it ready.
-        file: What a process of its own loads, to see how much memory that takes.
-        bytes: Size of its file, where it has one.
+        make: Returns what loads it, for a batch size.
+        file: What another process loads to measure memory.
+        bytes: Size of its file, if it has one.
     """
 
     label: str
     model: str
     runtime: str
-    make: Callable[[int], Callable[[], Call]]
+    make: Callable[[int], Maker]
     file: Path
     bytes: int | None
 
 
+@dataclass(frozen=True)
+class BenchModel:
+    """A measured model: its label, where it comes from, what computes it, and the size of its file."""
+
+    label: str
+    model: str
+    runtime: str
+    bytes: int | None
+
+
+@dataclass(frozen=True)
+class BenchTimes:
+    """Times of one model for one batch size.
+
+    Attributes:
+        ms: Median milliseconds of wall time for a batch.
+        cpu_ms: Median milliseconds of the calling thread's CPU time.
+        ms_low: Smallest median of a session.
+        ms_high: Largest median of a session.
+        ms_per_sample: Milliseconds for a sample.
+        samples_per_second: Throughput.
+        ratio: Time relative to the first model.
+    """
+
+    ms: float
+    cpu_ms: float
+    ms_low: float
+    ms_high: float
+    ms_per_sample: float
+    samples_per_second: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class BenchRow:
+    """Times and peak memory of one model for one batch size."""
+
+    label: str
+    times: BenchTimes
+    peak_bytes: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return a flat JSON object."""
+        return {"label": self.label, **asdict(self.times), "peak_bytes": self.peak_bytes}
+
+
+@dataclass(frozen=True)
+class BenchBatch:
+    """All models for one batch size.
+
+    Attributes:
+        batch: Samples in a batch.
+        noise: Time of the first model when measured again, relative to itself.
+        rows: One for each model.
+        control: The first model again.
+    """
+
+    batch: int
+    noise: float
+    rows: tuple[BenchRow, ...]
+    control: BenchTimes
+
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object."""
+        rows = [row.to_json() for row in self.rows]
+        return {"batch": self.batch, "noise": self.noise, "rows": rows, "control": asdict(self.control)}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Results of measuring models side by side.
+
+    Attributes:
+        first: Label of the model to which ratios relate.
+        threads: Threads that one operation may use.
+        effort: How much was measured.
+        models: The models.
+        batches: Results for each batch size.
+    """
+
+    first: str
+    threads: int
+    effort: Effort
+    models: tuple[BenchModel, ...]
+    batches: tuple[BenchBatch, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object."""
+        return {
+            "first": self.first,
+            "threads": self.threads,
+            "repeats": self.effort.repeats,
+            "sessions": self.effort.sessions,
+            "seed": self.effort.seed,
+            "models": [asdict(model) for model in self.models],
+            "batches": [batch.to_json() for batch in self.batches],
+        }
+
+
 def bench(
     targets: Sequence[Path], batches: Sequence[int], *, effort: Effort, threads: int = 1, eval_exits: int | None = None
-) -> dict[str, Any]:
-    """Measure models; ratios are to the first, which is measured twice so that noise shows.
+) -> Bench:
+    """Measure models side by side. The first is measured twice, to show the noise.
 
     Args:
         targets: Run folders, or exported models.
         batches: Batch sizes.
         effort: How much is measured.
-        threads: That one operation may use.
+        threads: Threads that one operation may use.
         eval_exits: K′ of the runs; by default the trained K.
     """
     if min(batches) < 1 or len(set(batches)) < len(batches):
-        raise ConfigError(f"--batch takes different sizes of at least 1, got {','.join(map(str, batches))}")
+        raise ConfigError(f"--batch must list different sizes of at least 1, got {','.join(map(str, batches))}")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        entries = [
+        found = [
             entry
             for number, target in enumerate(targets)
             for entry in _entries(target, number, folder, threads, eval_exits, stack)
         ]
-        labels = _labels(entries)
-        results = [_measure(dict(zip(labels, entries, strict=True)), batch, effort, threads) for batch in batches]
-    return {
-        "first": labels[0],
-        "threads": threads,
-        "repeats": effort.repeats,
-        "sessions": effort.sessions,
-        "seed": effort.seed,
-        "models": [
-            {"label": label, "model": entry.model, "runtime": entry.runtime, "bytes": entry.bytes}
-            for label, entry in zip(labels, entries, strict=True)
-        ],
-        "batches": results,
-    }
+        entries = dict(zip(_labels(found), found, strict=True))
+        results = tuple(_measure(entries, batch, effort, threads) for batch in batches)
+    models = tuple(BenchModel(label, entry.model, entry.runtime, entry.bytes) for label, entry in entries.items())
+    return Bench(models[0].label, threads, effort, models, results)
 
 
-def _measure(entries: dict[str, Entry], batch: int, effort: Effort, threads: int) -> dict[str, Any]:
+def _measure(entries: Mapping[str, Entry], batch: int, effort: Effort, threads: int) -> BenchBatch:
     makers = {label: entry.make(batch) for label, entry in entries.items()}
     first = next(iter(makers))
     timings = interleaved({**makers, CONTROL: makers[first]}, effort)
+    times = {label: _times(timing, timings[first], batch) for label, timing in timings.items()}
     rows = []
     for label, entry in entries.items():
         kind = "torch" if entry.runtime == TORCH else "onnx"
-        peak = peak_memory(kind, entry.file, batch, threads)
-        rows.append({"label": label, **_row(timings[label], timings[first], batch), "peak_bytes": peak})
-    noise = timings[CONTROL].seconds / timings[first].seconds
-    return {"batch": batch, "noise": noise, "rows": rows, CONTROL: _row(timings[CONTROL], timings[first], batch)}
+        rows.append(BenchRow(label, times[label], peak_memory(kind, entry.file, batch, threads)))
+    return BenchBatch(batch, times[CONTROL].ratio, tuple(rows), times[CONTROL])
 
 
-def _row(timing: Timing, first: Timing, batch: int) -> dict[str, float]:
-    return {
-        "ms": timing.seconds * 1e3,
-        "cpu_ms": timing.cpu * 1e3,
-        "ms_low": timing.low * 1e3,
-        "ms_high": timing.high * 1e3,
-        "ms_per_sample": timing.seconds * 1e3 / batch,
-        "samples_per_second": batch / timing.seconds,
-        "ratio": timing.seconds / first.seconds,
-    }
+def _times(timing: Timing, first: Timing, batch: int) -> BenchTimes:
+    return BenchTimes(
+        ms=timing.seconds * 1e3,
+        cpu_ms=timing.cpu * 1e3,
+        ms_low=timing.low * 1e3,
+        ms_high=timing.high * 1e3,
+        ms_per_sample=timing.seconds * 1e3 / batch,
+        samples_per_second=batch / timing.seconds,
+        ratio=timing.seconds / first.seconds,
+    )
 
 
 def _entries(
@@ -105,23 +204,20 @@ def _entries(
     if (target / RunRecord.CONFIG).exists():
         return _run_entries(target, number, folder, threads, eval_exits, stack)
     if eval_exits is not None:
-        raise ConfigError(f"--eval-exits is for run folders, however {target} is none: its number of exits is fixed")
+        raise ConfigError(f"--eval-exits is for run folders, but {target} is an exported model with a fixed number")
     path = target / read_manifest(target / NAME).graph.file if target.is_dir() else target
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ModelError(
-            f"what is measured must be a run folder or an .onnx file, got {target}: {error.strerror}"
-        ) from None
+        raise ModelError(f"a model must be a run folder or an .onnx file, got {target}: {error.strerror}") from None
     return [_graph_entry(target, content, path, threads)]
 
 
 def _run_entries(
     run: Path, number: int, folder: Path, threads: int, eval_exits: int | None, stack: ExitStack
 ) -> list[Entry]:
-    """The graph first, for ratios are to the first."""
-    from sae.deploy.eager import eager_maker, open_run
-    from sae.deploy.eager_file import write_eager
+    """Return the graph of a run and its network in torch, in this order because ratios relate to the first."""
+    from sae.deploy.eager import eager_maker, open_run, write_eager
     from sae.training.run import torch_threads
 
     model, content = open_run(run, eval_exits)
@@ -141,7 +237,92 @@ def _graph_entry(model: Path, content: bytes, file: Path, threads: int) -> Entry
 
 
 def _labels(entries: Sequence[Entry]) -> list[str]:
-    """As short as they may be and still different."""
+    """Return the labels of the entries, with a number in front where they would not be unique."""
     labels = [entry.label for entry in entries]
     doubled = {label for label in labels if labels.count(label) > 1 or label == CONTROL}
     return [f"{number}: {label}" if label in doubled else label for number, label in enumerate(labels, start=1)]
+
+
+def measure_exits(record: RunRecord, effort: Effort = EFFORT) -> Latency:
+    """Measure milliseconds for a batch of 64 in onnxruntime on one thread, at every K′.
+
+    CPU time of the thread counts: other workers train at the same moment, and waiting for them
+    says nothing about the network.
+
+    Several K′ may leave the same inputs at the same exits. Their graphs differ only in weights, so
+    one of them is exported and measured for all.
+    """
+    from sae.deploy.graph import shipped_content
+    from sae.training.run import restore, torch_threads
+
+    with torch_threads(record.read_config().train.threads):
+        method, dataset = restore(record, "cpu")
+        used = {eval_exits: method.active_counts(eval_exits) for eval_exits in method.exit_choices}
+        different = {active: eval_exits for eval_exits, active in reversed(used.items())}
+        contents = {active: shipped_content(method, dataset, eval_exits) for active, eval_exits in different.items()}
+    makers = {str(active): session_maker(content, BATCH) for active, content in contents.items()}
+    timings = interleaved(makers, effort)
+    readings = (
+        LatencyReading(eval_exits=eval_exits, latency=timings[str(active)].cpu * 1e3)
+        for eval_exits, active in used.items()
+    )
+    return Latency(batch=BATCH, threads=1, readings=tuple(readings))
+
+
+def peak_memory(kind: str, path: Path, batch: int, threads: int = 1) -> int:
+    """Return the bytes that a model adds to the peak memory of a process that predicts with it.
+
+    Args:
+        kind: `onnx`, or `torch` for a file of `write_eager`.
+        path: The file.
+        batch: Samples in the one batch.
+        threads: Threads that one operation may use.
+    """
+    command = [sys.executable, "-m", "sae.deploy.bench", kind, str(path), str(batch), str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise ModelError(f"another process must be able to load {path} and compute {batch} samples: {reason}")
+    return int(json.loads(done.stdout)["bytes"])
+
+
+def own_peak() -> int:
+    """Return the peak memory of this process in bytes."""
+    if STATUS.exists():
+        lines = STATUS.read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _use_onnx(path: Path, batch: int, threads: int) -> Callable[[], object]:
+    return lambda: session_maker(path.read_bytes(), batch, threads)()()
+
+
+def _use_torch(path: Path, batch: int, threads: int) -> Callable[[], object]:
+    import torch
+
+    from sae.deploy.eager import eager_call, load_weights, read_eager
+
+    torch.set_num_threads(threads)
+    torch.zeros(1).sum()
+    model = read_eager(path)
+
+    def use() -> object:
+        load_weights(model, path)
+        return eager_call(model, batch)()
+
+    return use
+
+
+def main() -> None:
+    """Print the growth of the peak memory as JSON."""
+    kind, path, batch, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    use = (_use_torch if kind == "torch" else _use_onnx)(path, batch, threads)
+    before = own_peak()
+    use()
+    sys.stdout.write(json.dumps({"bytes": own_peak() - before}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,13 +1,14 @@
-"""Split conformal prediction: sets and intervals that hold the truth as often as they promise.
+"""Split conformal prediction: sets and intervals that contain the truth with a promised probability. No torch.
 
-Scores say how far a prediction is from the truth: 1 − p of the true class, or |y − mean| / std.
-A new sample's score is below the ⌈(n + 1)·coverage⌉-th smallest of n held-out ones with at least
-that probability, if it comes from where they come from. All of it is numpy: a shipped model answers
-any coverage from the order statistics that its manifest keeps.
+A score is the distance of a prediction from the truth: 1 − p of the true class, or |y − mean| / std.
+If a new sample comes from the same distribution as n held-out ones, its score is at most their
+⌈(n + 1)·coverage⌉-th smallest with at least that probability. The manifest keeps order statistics
+of the held-out scores, so that a shipped model can give sets for any coverage.
 """
 
 import math
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,40 +16,43 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from sae.core.errors import ConfigError
 
-Array = NDArray[Any]
+Score = Literal["one_minus_probability", "standardised_error"]
+Values = NDArray[np.float64]
+Outputs = Mapping[str, NDArray[np.float32]]
 
 MOST_KEPT = 200
-"""Order statistics that are kept of the scores; of more, evenly spaced ones: a set is then a little too large."""
+"""Order statistics to keep. If there are more scores, evenly spaced ones are kept and sets grow a little."""
+TRIED_COVERAGE = 0.9
 
 
-class Calibration(BaseModel):
-    """What is kept of the scores of held-out samples.
+class ConformalScores(BaseModel):
+    """Order statistics of the scores of held-out samples.
 
     Attributes:
-        score: What the scores are: 1 − p of the true class, or the error in standard deviations.
-        samples: How many samples there were.
-        ranks: Which of their sorted scores are kept, counted from 1; the last is the largest.
-        scores: Those.
+        score: The kind of score: 1 − p of the true class, or the error in standard deviations.
+        samples: Number of held-out samples.
+        ranks: Ranks of the scores that are kept, counted from 1. The last is the largest score.
+        scores: The scores at these ranks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    score: Literal["one_minus_probability", "standardised_error"]
+    score: Score
     samples: int
     ranks: tuple[int, ...]
     scores: tuple[float, ...]
 
     @model_validator(mode="after")
-    def _is_whole(self) -> "Calibration":
+    def _is_complete(self) -> "ConformalScores":
         if len(self.ranks) != len(self.scores) or not self.ranks or self.ranks[-1] != self.samples:
             raise ValueError("must have one score for each rank, up to the last sample")
         return self
 
     def threshold(self, coverage: float) -> float:
-        """The score up to which an answer belongs into the set or interval.
+        """Return the largest score of an answer that belongs to the set or interval.
 
         Example:
-            >>> calibrate(np.arange(1.0, 10.0), "standardised_error").threshold(0.9)
+            >>> keep_scores(np.arange(1.0, 10.0), "standardised_error").threshold(0.9)
             9.0
         """
         if not 0 < coverage < 1:
@@ -57,42 +61,90 @@ class Calibration(BaseModel):
         if rank > self.samples:
             needed = math.ceil(coverage / (1 - coverage) - 1e-9)
             raise ConfigError(
-                f"a coverage of {coverage} needs at least {needed} validation samples to calibrate on, "
-                f"however this model has {self.samples}: ask for less"
+                f"a coverage of {coverage} needs at least {needed} validation samples, this model has {self.samples}: "
+                f"ask for a lower coverage"
             )
         return self.scores[int(np.searchsorted(self.ranks, rank))]
 
 
-def calibrate(scores: Array, score: Literal["one_minus_probability", "standardised_error"]) -> Calibration:
-    """What to keep of held-out scores, (sample,)."""
+class ConformalPart(BaseModel):
+    """The scores behind sets or intervals, and how one coverage did on test data.
+
+    Attributes:
+        calibration: Scores of validation samples.
+        tried: The coverage that was tried.
+        test_coverage: Share of the test samples whose truth was in the set or interval.
+        test_size: Mean number of classes in a set, or mean width of an interval.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    calibration: ConformalScores
+    tried: float
+    test_coverage: float
+    test_size: float
+
+
+def keep_scores(scores: Values, score: Score) -> ConformalScores:
+    """Reduce held-out scores, (sample,), to the order statistics that are kept."""
     ordered = np.sort(scores.astype(np.float64))
     count = len(ordered)
     ranks = np.unique(np.ceil(np.linspace(0, count, min(count, MOST_KEPT) + 1)[1:]).astype(int))
-    return Calibration(
+    return ConformalScores(
         score=score, samples=count, ranks=tuple(ranks.tolist()), scores=tuple(ordered[ranks - 1].tolist())
     )
 
 
-def class_scores(probs: Array, labels: Array) -> Array:
-    """1 − p of the true class, (batch,)."""
-    scores: Array = 1.0 - probs.astype(np.float64)[np.arange(len(labels)), labels]
+def class_scores(probs: NDArray[np.floating], labels: NDArray[np.integer]) -> Values:
+    """Return 1 − p of the true class, (batch,)."""
+    scores: Values = 1.0 - probs.astype(np.float64)[np.arange(len(labels)), labels]
     return scores
 
 
-def value_scores(mean: Array, variance: Array, targets: Array) -> Array:
-    """|y − mean| / std, (batch,)."""
-    scores: Array = np.abs(targets.astype(np.float64) - mean) / np.sqrt(variance.astype(np.float64))
+def value_scores(mean: NDArray[np.floating], variance: NDArray[np.floating], targets: NDArray[np.floating]) -> Values:
+    """Return |y − mean| / std, (batch,)."""
+    scores: Values = np.abs(targets.astype(np.float64) - mean) / np.sqrt(variance.astype(np.float64))
     return scores
 
 
-def class_sets(probs: Array, threshold: float) -> Array:
-    """Which classes belong to the set of each sample, (batch, class); the most probable one always does."""
-    chosen: Array = 1.0 - probs.astype(np.float64) <= threshold
+def class_sets(probs: NDArray[np.floating], threshold: float) -> NDArray[np.bool_]:
+    """Return which classes are in the set of each sample, (batch, class). The most probable one always is."""
+    chosen: NDArray[np.bool_] = 1.0 - probs.astype(np.float64) <= threshold
     chosen[np.arange(len(probs)), probs.argmax(axis=1)] = True
     return chosen
 
 
-def intervals(mean: Array, variance: Array, threshold: float) -> tuple[Array, Array]:
-    """Lower and upper ends, (batch,) each."""
+def intervals(mean: NDArray[np.floating], variance: NDArray[np.floating], threshold: float) -> tuple[Values, Values]:
+    """Return the lower and upper ends, (batch,) each."""
     half = threshold * np.sqrt(variance.astype(np.float64))
     return mean - half, mean + half
+
+
+def conformal_sets(
+    val: Outputs, val_labels: NDArray[np.integer], test: Outputs, test_labels: NDArray[np.integer]
+) -> ConformalPart:
+    """Keep the scores of validation samples, and try sets of classes on test samples."""
+    kept = keep_scores(class_scores(val["probs"], val_labels), "one_minus_probability")
+    tried = _tried_coverage(kept)
+    sets = class_sets(test["probs"], kept.threshold(tried))
+    return _part(kept, tried, sets[np.arange(len(sets)), test_labels], sets.sum(axis=1, dtype=np.float64))
+
+
+def conformal_intervals(
+    val: Outputs, val_values: NDArray[np.floating], test: Outputs, test_values: NDArray[np.floating]
+) -> ConformalPart:
+    """Keep the scores of validation samples, and try intervals of values on test samples."""
+    kept = keep_scores(value_scores(val["mean"], val["variance"], val_values), "standardised_error")
+    tried = _tried_coverage(kept)
+    lower, upper = intervals(test["mean"], test["variance"], kept.threshold(tried))
+    return _part(kept, tried, (lower <= test_values) & (test_values <= upper), upper - lower)
+
+
+def _tried_coverage(kept: ConformalScores) -> float:
+    return min(TRIED_COVERAGE, kept.samples / (kept.samples + 1))
+
+
+def _part(kept: ConformalScores, tried: float, holds: NDArray[np.bool_], sizes: Values) -> ConformalPart:
+    return ConformalPart(
+        calibration=kept, tried=tried, test_coverage=float(holds.mean()), test_size=float(sizes.mean())
+    )

@@ -1,28 +1,40 @@
-"""A run's network in torch, without export: what is measured beside its graph."""
+"""A run's network in torch, without export: timed beside its graph, and sent to another process as a file.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+The file is safetensors with a JSON header. The header names the run, whose config describes the
+network, so that a process can build the network without weights and then load only those. The
+memory that this takes is what `sae.deploy.bench` measures.
+"""
+
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
-from sae.data.dataset import Dataset
-from sae.deploy.export import graph_content
-from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape
-from sae.deploy.latency import Call, random_samples
-from sae.methods import Method
+from sae.backbones import MemberNetwork
+from sae.config.run import RunConfig
+from sae.core.task import Classification, DataSpec, Regression
+from sae.data.dataset import Dataset, Normalisation
+from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape, shipped_content
+from sae.deploy.latency import Call, Maker, random_samples
+from sae.methods import Method, build_method
+from sae.methods.sae import Sae
 from sae.records.run import RunRecord
 from sae.training.run import restore
+
+HEADER = "network"
 
 
 @dataclass(frozen=True)
 class EagerModel:
-    """A module and the samples that it takes, from pixels or features to answers.
+    """A module from raw samples to predictions.
 
     Attributes:
         module: The pruned network between preprocessing and aggregation.
-        form: The samples.
-        active: How many inputs use each exit, which its pruned shape follows.
+        form: The samples that it takes.
+        active: How many inputs use each exit; it determines the shape of the pruned network.
     """
 
     module: ShippedGraph
@@ -30,26 +42,30 @@ class EagerModel:
     active: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class KnownForm:
+    """The form of the samples of a data set that is not loaded."""
+
+    spec: DataSpec
+    normalisation: Normalisation
+    frame: int
+
+
 def open_run(run: Path, eval_exits: int | None = None) -> tuple[EagerModel, bytes]:
-    """The pruned network of a run at K′ exits in torch, and the graph of the same, which is folded, too."""
+    """Return the pruned network of a run at K′ exits in torch, and its pruned and folded graph."""
     method, dataset = restore(RunRecord.open(run), "cpu")
-    max_exits = method.resolve_exits(eval_exits)
-    return eager_model(method, dataset, max_exits), shipped_content(method, dataset, max_exits)
+    eval_exits = method.resolve_exits(eval_exits)
+    return eager_model(method, dataset, eval_exits), shipped_content(method, dataset, eval_exits)
 
 
-def eager_model(method: Method, dataset: Dataset, max_exits: int) -> EagerModel:
-    """The pruned network of a method at K′ exits, not folded: what torch computes without export."""
-    module = ShippedGraph(method.pruned(max_exits).eval(), dataset)
-    return EagerModel(module, dataset, method.active_counts(max_exits))
-
-
-def shipped_content(method: Method, dataset: Dataset, max_exits: int) -> bytes:
-    """The graph that would be shipped of a method at K′ exits."""
-    return graph_content(ShippedGraph(method.pruned(max_exits).folded(dataset.spec.shape), dataset), dataset)
+def eager_model(method: Method, dataset: Dataset, eval_exits: int) -> EagerModel:
+    """Return the pruned network of a method at K′ exits, not folded."""
+    module = ShippedGraph(method.pruned(eval_exits).eval(), dataset)
+    return EagerModel(module, dataset, method.active_counts(eval_exits))
 
 
 def eager_call(model: EagerModel, batch: int) -> Call:
-    """Computes a batch of random samples in torch."""
+    """Return what computes a batch of random samples in torch."""
     dtype = "uint8" if len(model.form.spec.shape) == 3 else "float32"
     samples = torch.from_numpy(random_samples(raw_shape(model.form), dtype, batch))
 
@@ -60,6 +76,45 @@ def eager_call(model: EagerModel, batch: int) -> Call:
     return call
 
 
-def eager_maker(model: EagerModel, batch: int) -> Callable[[], Call]:
-    """Makes a network ready; torch has no sessions, so that each is the same."""
+def eager_maker(model: EagerModel, batch: int) -> Maker:
+    """Return what `interleaved` calls for each session; torch has no sessions, so all are the same."""
     return lambda: eager_call(model, batch)
+
+
+def write_eager(path: Path, run: Path, model: EagerModel) -> None:
+    """Write the weights of a run's pruned network, and what is needed to build it."""
+    spec = model.form.spec
+    header = {
+        "run": str(run.resolve()),
+        "active": model.active,
+        "shape": spec.shape,
+        "task": asdict(spec.task),
+        "normalisation": asdict(model.form.normalisation),
+        "frame": model.form.frame,
+    }
+    arrays = {name: tensor.contiguous() for name, tensor in model.module.state_dict().items()}
+    save_file(arrays, path, {HEADER: json.dumps(header)})
+
+
+def read_eager(path: Path) -> EagerModel:
+    """Build the network of a file on the meta device. Its weights are still to be loaded."""
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()[HEADER])
+    task = (Classification if "num_classes" in header["task"] else Regression)(**header["task"])
+    normalisation = Normalisation(**{key: tuple(values) for key, values in header["normalisation"].items()})
+    form = KnownForm(DataSpec(tuple(header["shape"]), task), normalisation, header["frame"])
+    active = tuple(header["active"])
+    network = _empty_network(RunRecord.open(Path(header["run"])).read_config(), form, active)
+    return EagerModel(ShippedGraph(network, form), form, active)
+
+
+def load_weights(model: EagerModel, path: Path) -> None:
+    """Load the weights of a network, without a copy in memory."""
+    model.module.load_state_dict(load_file(path), assign=True)
+
+
+def _empty_network(config: RunConfig, form: SampleForm, active: tuple[int, ...]) -> MemberNetwork:
+    """Build a network of the run's pruned shape. Which inputs use an exit is part of the weights."""
+    with torch.device("meta"):
+        method = build_method(config.method, config.backbone, form.spec, config.seed).eval()
+    return (method.pruned_to(active) if isinstance(method, Sae) else method.pruned()).eval()

@@ -1,48 +1,100 @@
-"""From a run to the file that is shipped: pruned, folded, checked and described."""
+"""Export: from a run to a checked and described model in a folder.
 
+A shipment is built step by step: the plain graph, then if asked for its segments for adaptive
+exits, or its quantised version. Nothing is written until all checks have passed.
+"""
+
+import dataclasses
 import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import torch
-
+from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
-from sae.core.predictive import Categorical, Gaussian
+from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.task import Classification
-from sae.data.dataset import Dataset, Split, class_titles
-from sae.deploy.adaptive_export import adaptive_part, cut
-from sae.deploy.conformal import calibrate, class_scores, class_sets, intervals, value_scores
-from sae.deploy.destination import already_there, write_model
-from sae.deploy.exit_rule import ExitTarget
-from sae.deploy.graph import ShippedGraph, raw_shape
+from sae.data.dataset import Dataset, class_titles
+from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
+from sae.deploy.evaluation import Metrics, check_parity, graph_metrics, split_outputs
+from sae.deploy.graph import shipped_content
 from sae.deploy.manifest import (
+    NAME,
+    AdaptivePart,
     ColumnPart,
-    ConformalPart,
     CostPart,
+    ExitTarget,
     GraphPart,
     InputPart,
     Manifest,
     MemberPart,
     NetworkPart,
+    ParityPart,
+    QuantisationPart,
     RunPart,
     TargetPart,
+    read_manifest,
     sha256_of,
 )
-from sae.deploy.onnx_file import to_onnx
-from sae.deploy.parity import check_parity, without_frame
-from sae.deploy.quantisation import calibration_samples, check_finite, describe_quantisation, quantise
-from sae.deploy.segments import check_adaptive
-from sae.deploy.session import CHUNK, Session
+from sae.deploy.quantisation import check_finite, describe_quantisation, quantise, range_samples
+from sae.deploy.segments import check_adaptive, cut
+from sae.deploy.session import Floats, Session
+from sae.deploy.tradeoff import adaptive_part
 from sae.ensemble.pruning import PrunedNetwork
+from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Method
+from sae.records.folder import write_whole
 from sae.records.run import RunRecord
-from sae.training.evaluator import describe_exits, measure_predictive
 from sae.training.run import restore, torch_threads
 
-TRIED_COVERAGE = 0.9
-SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
+
+@dataclass(frozen=True)
+class Source:
+    """The trained network to ship.
+
+    Attributes:
+        config: Settings of the run.
+        method: The trained method, on the CPU.
+        dataset: Its data.
+        eval_exits: K′ to ship.
+        pruned: The method's network at K′ exits.
+    """
+
+    config: RunConfig
+    method: Method
+    dataset: Dataset
+    eval_exits: int
+    pruned: MemberNetwork
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """A model before it is written.
+
+    Attributes:
+        source: The trained network.
+        content: File of the graph.
+        session: The graph in onnxruntime.
+        outputs: Outputs of the graph on the val and the test split.
+        parity: The difference between the float32 graph and the trained network.
+        segments: Files of the segments for adaptive exits.
+        adaptive: Description of the segments.
+        quantisation: The effect of quantisation.
+    """
+
+    source: Source
+    content: bytes
+    session: Session
+    outputs: dict[str, dict[str, Floats]]
+    parity: ParityPart
+    segments: Sequence[bytes] = ()
+    adaptive: AdaptivePart | None = None
+    quantisation: QuantisationPart | None = None
+
+    def measure(self) -> dict[str, Metrics]:
+        """Return the metrics of the graph by split."""
+        return {name: graph_metrics(found, self.source.dataset.split(name)) for name, found in self.outputs.items()}
 
 
 def export(
@@ -54,110 +106,104 @@ def export(
     force: bool = False,
     int8: bool = False,
 ) -> Manifest:
-    """Write a run's network as ONNX, and its manifest beside it; nothing is written unless both are right.
+    """Write a run's network as ONNX with a manifest beside it, if all checks pass.
 
     Args:
         run: The run folder.
-        out: The `.onnx` file; its folder holds this one model.
+        out: The `.onnx` file. Its folder holds this one model.
         eval_exits: K′ to ship; by default the trained K.
-        adaptive: Write stages for adaptive exits too, their threshold calibrated to this.
-        force: Replace another model that `out` and its folder hold.
-        int8: Quantise it, once it is shown that the graph in float32 is right.
+        adaptive: Also write segments for adaptive exits, with a threshold that meets this target.
+        force: Replace another model in the folder.
+        int8: Quantise the graph, after the float32 graph has passed its checks.
     """
     record = RunRecord.open(run)
-    with torch_threads(record.config.train.threads):
+    config = record.read_config()
+    with torch_threads(config.train.threads):
         method, dataset = restore(record, "cpu")
-        max_exits = method.resolve_exits(eval_exits)
-        identity = _run_part(record)
-        found = already_there(out, identity, max_exits, adaptive, force=force, int8=int8)
+        eval_exits = method.resolve_exits(eval_exits)
+        identity = _run_part(record, config)
+        found = find_model(out, identity, eval_exits, adaptive, force=force, int8=int8)
         if found is not None:
             return found
-        pruned = method.pruned(max_exits)
+        source = Source(config, method, dataset, eval_exits, method.pruned(eval_exits))
         if adaptive is not None:
-            check_adaptive(pruned, dataset)
-        graph = ShippedGraph(pruned.folded(dataset.spec.shape), dataset)
-        content = graph_content(graph, dataset)
-        session = Session(content)
-        parity = check_parity(session, method, dataset, max_exits)
-        outputs = {name: _outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
-        stages = cut(pruned, dataset, session) if adaptive is not None else None
-        part = adaptive_part(stages, content, dataset, out.stem, adaptive) if stages and adaptive else None
-        quantisation = None
+            check_adaptive(source.pruned, dataset)
+        shipment = plain_shipment(source)
+        if adaptive is not None:
+            shipment = with_segments(shipment, out.stem, adaptive)
         if int8:
-            metrics = {name: _metrics(outputs[name], dataset.split(name)) for name in outputs}
-            samples = calibration_samples(dataset, record.config.seed)
-            quantised = quantise(content, samples, session.input_name)
-            session = Session(quantised)
-            outputs = {name: _outputs(session, dataset.split(name), dataset) for name in outputs}
-            check_finite(outputs)
-            quantisation = describe_quantisation(content, quantised, metrics, len(samples))
-            content = quantised
-    manifest = Manifest(
-        task="classification" if isinstance(method.task, Classification) else "regression",
-        graph=GraphPart(file=out.name, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
-        input=_input_part(session, dataset),
-        target=_target_part(record.config, dataset),
-        network=_network_part(record.config, method, max_exits),
-        cost=_cost_part(method, dataset, max_exits),
-        metrics={name: _metrics(outputs[name], dataset.split(name)) for name in outputs},
-        conformal=conformal_part(outputs["val"], dataset.val, outputs["test"], dataset.test),
-        adaptive=part,
-        parity=parity,
-        run=identity,
-        versions=_versions(),
-        quantisation=quantisation,
-    )
-    write_model(out, content, manifest, stages.contents if stages else ())
+            shipment = quantised(shipment)
+    manifest = describe(shipment, out.name, identity)
+    write_model(out, shipment.content, manifest, shipment.segments)
     return manifest
 
 
-def graph_content(graph: ShippedGraph, dataset: Dataset) -> bytes:
-    """The ONNX file of a graph that takes a data set's samples as they come."""
-    is_image = len(dataset.spec.shape) == 3
-    example = torch.zeros((2, *raw_shape(dataset)), dtype=torch.uint8 if is_image else torch.float32)
-    return to_onnx(graph, example, "pixels" if is_image else "features", graph.aggregation.output_names)
+def plain_shipment(source: Source) -> Shipment:
+    """Export the pruned and folded network as one float32 graph, and compare it with the trained network."""
+    content = shipped_content(source.method, source.dataset, source.eval_exits)
+    session = Session(content)
+    parity = check_parity(session, source.method, source.dataset, source.eval_exits)
+    return Shipment(source, content, session, _outputs(session, source.dataset), parity)
 
 
-def conformal_part(val_outputs: dict[str, Any], val: Split, test_outputs: dict[str, Any], test: Split) -> ConformalPart:
-    """Calibrated on validation samples, tried on test samples."""
-    is_classes = "probs" in val_outputs
-    calibration = (
-        calibrate(class_scores(val_outputs["probs"], val.targets), "one_minus_probability")
-        if is_classes
-        else calibrate(value_scores(val_outputs["mean"], val_outputs["variance"], val.targets), "standardised_error")
+def with_segments(plain: Shipment, stem: str, target: ExitTarget) -> Shipment:
+    """Cut the network into segments, compare them with the plain graph, and choose a threshold.
+
+    Args:
+        plain: The plain graph, which stays as it is.
+        stem: Start of the segments' file names.
+        target: The target of the threshold.
+    """
+    dataset = plain.source.dataset
+    segments = cut(plain.source.pruned, dataset, plain.session)
+    part = adaptive_part(segments, plain.content, dataset, stem, target)
+    return dataclasses.replace(plain, segments=segments.contents, adaptive=part)
+
+
+def quantised(plain: Shipment) -> Shipment:
+    """Replace the float32 graph by an int8 one, check its outputs, and describe what changed."""
+    source = plain.source
+    samples = range_samples(source.dataset, source.config.seed)
+    content = quantise(plain.content, samples, plain.session.input_name)
+    session = Session(content)
+    outputs = _outputs(session, source.dataset)
+    check_finite(outputs)
+    part = describe_quantisation(plain.content, content, plain.measure(), len(samples))
+    return dataclasses.replace(plain, content=content, session=session, outputs=outputs, quantisation=part)
+
+
+def describe(shipment: Shipment, file: str, identity: RunPart) -> Manifest:
+    """Write down everything that is known about a model.
+
+    Args:
+        shipment: The model.
+        file: Name of the graph's file.
+        identity: The run that it comes from.
+    """
+    source, content, session = shipment.source, shipment.content, shipment.session
+    return Manifest(
+        task="classification" if isinstance(source.method.task, Classification) else "regression",
+        graph=GraphPart(file=file, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
+        input=_input_part(session, source.dataset),
+        target=TargetPart(
+            class_names=class_titles(source.dataset) or None,
+            column=source.config.data.target,
+            label_scale=source.dataset.label_scale,
+        ),
+        network=_network_part(source),
+        cost=_cost_part(source),
+        metrics=shipment.measure(),
+        conformal=_conformal_part(shipment),
+        adaptive=shipment.adaptive,
+        parity=shipment.parity,
+        run=identity,
+        versions=_versions(),
+        quantisation=shipment.quantisation,
     )
-    tried = min(TRIED_COVERAGE, len(val) / (len(val) + 1))
-    threshold = calibration.threshold(tried)
-    if is_classes:
-        sets = class_sets(test_outputs["probs"], threshold)
-        holds, sizes = sets[np.arange(len(test)), test.targets], sets.sum(axis=1)
-    else:
-        lower, upper = intervals(test_outputs["mean"], test_outputs["variance"], threshold)
-        holds, sizes = (lower <= test.targets) & (test.targets <= upper), upper - lower
-    return ConformalPart(
-        calibration=calibration, tried=tried, test_coverage=float(holds.mean()), test_size=float(sizes.mean())
-    )
 
 
-def _outputs(session: Session, split: Split, dataset: Dataset) -> dict[str, Any]:
-    """What the graph says of a split, a chunk in memory at a time."""
-    chunks = [
-        session.run(without_frame(split.inputs[start : start + CHUNK], dataset.frame))
-        for start in range(0, len(split), CHUNK)
-    ]
-    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in session.outputs}
-
-
-def _metrics(outputs: dict[str, Any], split: Split) -> dict[str, float]:
-    """Of the graph's own answers; a probability that underflows counts as the smallest that does not."""
-    told = {name: torch.from_numpy(values) for name, values in outputs.items()}
-    predictive = (
-        Categorical(told["probs"].clamp_min(SMALLEST_PROBABILITY).log())
-        if "probs" in told
-        else Gaussian(told["mean"], told["variance"])
-    )
-    measured = measure_predictive(predictive, torch.from_numpy(np.array(split.targets)))
-    return {**measured, "disagreement": told["disagreement"].double().mean().item()}
+def _outputs(session: Session, dataset: Dataset) -> dict[str, dict[str, Floats]]:
+    return {name: split_outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
 
 
 def _input_part(session: Session, dataset: Dataset) -> InputPart:
@@ -174,14 +220,8 @@ def _input_part(session: Session, dataset: Dataset) -> InputPart:
     )
 
 
-def _target_part(config: RunConfig, dataset: Dataset) -> TargetPart:
-    return TargetPart(
-        class_names=class_titles(dataset) or None, column=config.data.target, label_scale=dataset.label_scale
-    )
-
-
-def _network_part(config: RunConfig, method: Method, max_exits: int) -> NetworkPart:
-    pruned = method.pruned(max_exits)
+def _network_part(source: Source) -> NetworkPart:
+    config, method, pruned = source.config, source.method, source.pruned
     pairs: list[tuple[int | None, int]] = (
         [(i + 1, j + 1) for i, j in pruned.members]
         if isinstance(pruned, PrunedNetwork)
@@ -194,24 +234,111 @@ def _network_part(config: RunConfig, method: Method, max_exits: int) -> NetworkP
         num_inputs=config.method.num_inputs,
         depth=method.depth,
         max_exits=method.exits,
-        eval_exits=max_exits,
-        active=method.active_counts(max_exits),
+        eval_exits=source.eval_exits,
+        active=method.active_counts(source.eval_exits),
         members=tuple(MemberPart(weight=weight, input=i, exit=j) for weight, (i, j) in members),
     )
 
 
-def _cost_part(method: Method, dataset: Dataset, max_exits: int) -> CostPart:
-    described = describe_exits(method, max_exits, dataset.spec)
-    return CostPart(**{key: described[key] for key in CostPart.model_fields})
+def _cost_part(source: Source) -> CostPart:
+    shape = source.dataset.spec.shape
+    cost, shipped = measure_cost(source.pruned, shape), measure_shipped_cost(source.pruned, shape)
+    return CostPart(params=cost.params, flops=cost.flops, shipped_params=shipped.params, shipped_flops=shipped.flops)
 
 
-def _run_part(record: RunRecord) -> RunPart:
-    config, weights = ((record.path / name).read_bytes() for name in (record.CONFIG, record.MODEL))
+def _conformal_part(shipment: Shipment) -> ConformalPart:
+    dataset = shipment.source.dataset
+    compute = conformal_sets if isinstance(dataset.spec.task, Classification) else conformal_intervals
+    return compute(shipment.outputs["val"], dataset.val.targets, shipment.outputs["test"], dataset.test.targets)
+
+
+def _run_part(record: RunRecord, config: RunConfig) -> RunPart:
+    settings, weights = ((record.path / name).read_bytes() for name in (record.CONFIG, record.MODEL))
     return RunPart(
-        data=Path(record.config.data.name).name, config_sha256=sha256_of(config), weights_sha256=sha256_of(weights)
+        data=Path(config.data.name).name, config_sha256=sha256_of(settings), weights_sha256=sha256_of(weights)
     )
 
 
 def _versions() -> dict[str, str]:
     packages = ("sae", "torch", "onnx", "onnxscript", "onnxruntime")
     return {**{name: version(name) for name in packages}, "python": platform.python_version()}
+
+
+def find_model(
+    out: Path,
+    run: RunPart,
+    eval_exits: int,
+    target: ExitTarget | None = None,
+    *,
+    force: bool,
+    int8: bool = False,
+) -> Manifest | None:
+    """Return the manifest of this very model if `out` already holds it. Refuse another model there.
+
+    If the segments that are asked for are missing or meet another target, the model is to be
+    written again. `force` makes room for another model, but never for a file that we did not write.
+    """
+    if out.suffix != ".onnx" or out.is_dir():
+        raise ConfigError(f"--out must name a file that ends in .onnx, got {out}")
+    manifest_path = out.parent / NAME
+    if not manifest_path.exists():
+        if out.exists() and not force:
+            raise ModelError(f"{out} exists without a {NAME} to describe it: name another file, or use --force")
+        return None
+    try:
+        manifest = read_manifest(manifest_path)
+    except ModelError as error:
+        raise ModelError(f"a folder holds one model and its {NAME}: name another folder for {out} ({error})") from None
+    if force:
+        return None
+    if manifest.graph.file != out.name:
+        raise OtherModelError(
+            f"a folder holds one model, and {out.parent} already holds {manifest.graph.file}: name another folder for "
+            f"{out.name}, or replace the other model with --force"
+        )
+    is_same = manifest.run == run and manifest.network.eval_exits == eval_exits
+    if is_same and (manifest.quantisation is not None) == int8 and _has_content(out, manifest.graph.sha256):
+        return manifest if target is None or _has_segments(out, manifest, target) else None
+    bits = "int8" if manifest.quantisation else "float32"
+    raise OtherModelError(
+        f"{out} already holds a model of another run, number of exits or precision ({manifest.network.method}, "
+        f"{manifest.network.eval_exits} exits, {bits}): name another folder, or replace it with --force"
+    )
+
+
+def write_model(out: Path, content: bytes, manifest: Manifest, segments: Sequence[bytes] = ()) -> None:
+    """Write the segments and the graph, then the manifest, and remove outdated segments.
+
+    The manifest comes last: loading notices files that do not match it.
+    """
+    parts = manifest.adaptive.stages if manifest.adaptive else ()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(f"the folder of {out} must be writable: {error.strerror}") from None
+    outdated = _segment_files(out.parent) - {part.file for part in parts}
+    files = {part.file: segment for part, segment in zip(parts, segments, strict=True)}
+    for name, data in {**files, out.name: content, NAME: manifest.to_json().encode("utf-8")}.items():
+        write_whole(out.with_name(name), lambda temporary, data=data: temporary.write_bytes(data))  # type: ignore[misc]
+    for name in outdated:
+        out.with_name(name).unlink(missing_ok=True)
+
+
+def _segment_files(folder: Path) -> set[str]:
+    """Return the segment files of the model in a folder."""
+    try:
+        adaptive = read_manifest(folder / NAME).adaptive
+    except ModelError:
+        return set()
+    return {part.file for part in adaptive.stages} if adaptive else set()
+
+
+def _has_segments(out: Path, manifest: Manifest, target: ExitTarget) -> bool:
+    part = manifest.adaptive
+    if part is None or part.target != target:
+        return False
+    return all(_has_content(out.with_name(segment.file), segment.sha256) for segment in part.stages)
+
+
+def _has_content(path: Path, sha256: str) -> bool:
+    return path.is_file() and sha256_of(path.read_bytes()) == sha256

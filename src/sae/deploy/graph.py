@@ -1,23 +1,36 @@
-"""The network that is exported, from samples as they come to what a user reads."""
+"""The exported graph: raw samples → preprocessing → folded network → prediction, and its ONNX file."""
 
-from typing import Protocol
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
 from sae.core.predictive import Categorical, aggregate
 from sae.core.task import Classification, DataSpec, Shape, Task
-from sae.data.dataset import Normalisation
+from sae.data.dataset import Dataset, Normalisation
 from sae.measure.uncertainty import disagreement, entropy
+from sae.methods import Method
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto
 
 CLASS_OUTPUTS = ("probs", "entropy", "disagreement")
 VALUE_OUTPUTS = ("mean", "variance", "entropy", "disagreement")
+MARK = "shipped_"
+"""Prefix of an output's name during export, so that it cannot clash with a value inside the graph."""
 
 
 class SampleForm(Protocol):
-    """All that a graph needs to know of the samples that it takes; a `Dataset` is one."""
+    """What a graph must know about its samples. A `Dataset` is one."""
 
     @property
     def spec(self) -> DataSpec:
@@ -29,11 +42,11 @@ class SampleForm(Protocol):
 
     @property
     def frame(self) -> int:
-        """Black pixels on each side that new images need."""
+        """Black pixels to add on each side of a new image."""
 
 
 class Preprocessing(nn.Module):
-    """A black frame, then (x − mean) / std: the frame is black before it is normalised, as in training.
+    """A black frame, then (x − mean) / std. As in training, the frame is black before normalisation.
 
     Shape: (batch, *raw) in uint8 or float32 → (batch, *sample) in float32.
     """
@@ -49,13 +62,13 @@ class Preprocessing(nn.Module):
         self.register_buffer("scale", torch.tensor(normalisation.std, dtype=torch.float32).view(shape).reciprocal())
 
     def forward(self, x: Tensor) -> Tensor:
-        """What the network was trained on."""
+        """Return samples as the network was trained on them."""
         x = x.to(torch.float32)
         return ((F.pad(x, [self.frame] * 4) if self.frame else x) - self.shift) * self.scale
 
 
 class Aggregation(nn.Module):
-    """Member outputs → one answer and its uncertainty, by the definitions that evaluation uses.
+    """Member outputs → one prediction and its uncertainty, by the definitions that evaluation uses.
 
     Shape: (batch, member, out) → `CLASS_OUTPUTS` or `VALUE_OUTPUTS`, (batch, class) or (batch,) each.
     """
@@ -69,11 +82,11 @@ class Aggregation(nn.Module):
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """What the outputs are called."""
+        """Names of the outputs."""
         return CLASS_OUTPUTS if isinstance(self.task, Classification) else VALUE_OUTPUTS
 
     def forward(self, outputs: Tensor) -> tuple[Tensor, ...]:
-        """In the order of `output_names`."""
+        """Return the outputs in the order of `output_names`."""
         predictive = aggregate(self.task, outputs, self.weights)
         doubt = entropy(predictive), disagreement(self.task, outputs, self.weights)
         if isinstance(predictive, Categorical):
@@ -82,11 +95,11 @@ class Aggregation(nn.Module):
 
 
 class ShippedGraph(nn.Module):
-    """Preprocessing, the folded network, aggregation.
+    """Preprocessing, the network, aggregation.
 
     Args:
-        network: Folded, in evaluation mode.
-        dataset: Whose samples it takes.
+        network: In evaluation mode.
+        dataset: The samples that it takes.
     """
 
     def __init__(self, network: MemberNetwork, dataset: SampleForm) -> None:
@@ -98,12 +111,99 @@ class ShippedGraph(nn.Module):
         self.eval()
 
     def forward(self, samples: Tensor) -> tuple[Tensor, ...]:
-        """(batch, *raw) → the outputs in the order of the aggregation's names."""
+        """Compute (batch, *raw) → the outputs, in the order of the aggregation's names."""
         outputs: tuple[Tensor, ...] = self.aggregation(self.network(self.preprocessing(samples)))
         return outputs
 
 
 def raw_shape(dataset: SampleForm) -> Shape:
-    """One sample as it comes: without the frame that reading added."""
+    """Return the shape of one raw sample, without the frame that reading added."""
     shape, frame = dataset.spec.shape, dataset.frame
     return shape if not frame else (shape[0], shape[1] - 2 * frame, shape[2] - 2 * frame)
+
+
+def without_frame(images: NDArray[np.generic], frame: int) -> NDArray[np.generic]:
+    """Remove the frame that reading added, to get raw images. Samples of a table have no frame."""
+    return images[:, :, frame:-frame, frame:-frame] if frame else images
+
+
+def shipped_content(method: Method, dataset: Dataset, eval_exits: int) -> bytes:
+    """Export a method at K′ exits, pruned and folded, as an ONNX file."""
+    return graph_content(ShippedGraph(method.pruned(eval_exits).folded(dataset.spec.shape), dataset), dataset)
+
+
+def graph_content(graph: ShippedGraph, dataset: SampleForm) -> bytes:
+    """Export a graph that takes the raw samples of a data set as an ONNX file."""
+    example, name = example_input(dataset)
+    return to_onnx(graph, example, name, graph.aggregation.output_names)
+
+
+def example_input(dataset: SampleForm) -> tuple[Tensor, str]:
+    """Return a batch of two raw samples to trace a graph with, and the name of the graph's input."""
+    is_image = len(dataset.spec.shape) == 3
+    example = torch.zeros((2, *raw_shape(dataset)), dtype=torch.uint8 if is_image else torch.float32)
+    return example, "pixels" if is_image else "features"
+
+
+def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: Sequence[str]) -> bytes:
+    """Export a module as one self-contained ONNX file with a free batch size.
+
+    The exporter folds a BatchNorm into the Linear or convolution right before it. Traces of the
+    machine are removed.
+
+    Args:
+        module: In evaluation mode; takes `example`.
+        example: (2, *sample). A batch of one would become a constant.
+        input_name: Name of the input.
+        output_names: Names of the outputs.
+    """
+    with torch.no_grad(), quiet():
+        program = torch.onnx.export(
+            module,
+            (example,),
+            dynamo=True,
+            dynamic_shapes=({0: "batch"},),
+            input_names=[input_name],
+            output_names=[MARK + name for name in output_names],
+            external_data=False,
+            verbose=False,
+        )
+    assert program is not None
+    model: ModelProto = program.model_proto
+    model.producer_name = "sae"
+    graph = model.graph
+    graph.ClearField("value_info")
+    _name_outputs(graph, output_names)
+    for described in (model, graph, *graph.node, *graph.input, *graph.output, *graph.initializer):
+        described.ClearField("doc_string")
+        described.ClearField("metadata_props")  # paths of source files
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _name_outputs(graph: "GraphProto", names: Sequence[str]) -> None:
+    """Rename the outputs.
+
+    The exporter itself lets them clash with values of the same name inside the graph: a mean over
+    tokens, for one, is called `mean`.
+    """
+    renamed = {name: f"inner_{name}" for name in names} | {MARK + name: name for name in names}
+    for node in graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed.get(name, name) for name in node.output]
+    for value in (*graph.initializer, *graph.output):
+        value.name = renamed.get(value.name, value.name)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence warnings, log lines and prints of exporters. Their exceptions are still raised."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            with contextlib.redirect_stderr(io.StringIO()):
+                yield
+    finally:
+        logging.disable(before)

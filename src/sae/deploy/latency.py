@@ -1,11 +1,10 @@
-"""How long models take, measured so that it can be compared: interleaved, over fresh sessions, in shuffled order."""
+"""The one timer: models timed side by side, interleaved, over fresh sessions, in shuffled order. No torch."""
 
 import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +12,19 @@ from numpy.typing import NDArray
 from sae.core.errors import ModelError
 from sae.deploy.session import Session
 
-Array = NDArray[Any]
 Call = Callable[[], object]
-"""Computes one batch."""
+"""Computes what is timed, usually one batch."""
+Maker = Callable[[], Call]
+"""Loads a model and returns the call to time."""
 Clocks = tuple[float, float]
-"""Seconds on the wall, and of the calling thread."""
+"""Seconds of wall time, and of the calling thread's CPU time."""
 
 HAS_CPU_CLOCK = time.get_clock_info("thread_time").resolution < 1e-4
-"""Some systems count a thread's time in steps too coarse to use; there the wall has to do."""
+"""Some systems count a thread's time in steps too coarse to use. There wall time takes its place."""
 BATCH = 64
-REPEATS, SESSIONS = 20, 3
-LEAST = 0.002
-"""Seconds that one repeat takes at least: shorter calls are repeated within it, or the clock is what is measured."""
-WARM_UP = 4
-"""Calls before those that count."""
+REPEATS, SESSIONS, WARM_UP, LEAST = 20, 3, 4, 0.002
 CONTROL = "control"
-"""The first model once more, under another name: what it differs by is noise."""
+"""Label of the first model when it is timed a second time: its ratio to itself shows the noise."""
 
 
 @dataclass(frozen=True)
@@ -36,26 +32,30 @@ class Effort:
     """How much is measured.
 
     Attributes:
-        repeats: Of every model in every session.
-        sessions: Times that every model is made anew: where its memory happens to lie matters, too.
-        seed: Of the order, another one in each round, so that no model always follows the same one.
+        repeats: Repeats of every model in every session.
+        sessions: How often every model is loaded afresh, because its place in memory matters too.
+        seed: Seed of the order, which is shuffled each round so that no model always follows the same one.
+        warm_up: Calls before those that count.
+        least: Minimum seconds per repeat. Shorter calls are repeated within it, or the clock itself would be measured.
     """
 
     repeats: int = REPEATS
     sessions: int = SESSIONS
     seed: int = 0
+    warm_up: int = WARM_UP
+    least: float = LEAST
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per batch.
+    """Seconds per call.
 
     Attributes:
-        seconds: The median of all repeats, by the clock on the wall.
-        low: The lowest of the sessions' medians.
-        high: The highest of them.
-        cpu: The median of the time that the calling thread computed. Of one thread it is what the wall would
-            say of a core that nobody else wants; where the core is shared it is by far the steadier one.
+        seconds: Median wall time over all repeats.
+        low: Smallest median of a session.
+        high: Largest median of a session.
+        cpu: Median CPU time of the calling thread. For one thread it equals the wall time of an idle core;
+            on a shared core it is far steadier.
     """
 
     seconds: float
@@ -64,14 +64,14 @@ class Timing:
     cpu: float
 
 
-def interleaved(makers: Mapping[str, Callable[[], Call]], effort: Effort) -> dict[str, Timing]:
-    """Time several models side by side: one repeat of each, then the next of each.
+def interleaved(makers: Mapping[str, Maker], effort: Effort) -> dict[str, Timing]:
+    """Time several models side by side: one repeat of each, then the next repeat of each.
 
-    Whatever slows the machine for a while slows all of them, so that ratios of what is returned
-    can be trusted further than the times themselves.
+    Whatever slows the machine for a while slows all models, so ratios of the results are more
+    reliable than the times themselves.
 
     Args:
-        makers: What makes a model ready, by label; called once for each session.
+        makers: What loads each model, by label. Called once per session.
         effort: How much is measured.
     """
     order, rng = list(makers), random.Random(effort.seed)
@@ -79,7 +79,7 @@ def interleaved(makers: Mapping[str, Callable[[], Call]], effort: Effort) -> dic
     for _ in range(effort.sessions):
         rng.shuffle(order)
         calls = {label: makers[label]() for label in order}
-        counts = {label: _count(call) for label, call in calls.items()}
+        counts = {label: _warm_up(call, effort) for label, call in calls.items()}
         for label in order:
             by_session[label].append([])
         for _ in range(effort.repeats):
@@ -89,8 +89,8 @@ def interleaved(makers: Mapping[str, Callable[[], Call]], effort: Effort) -> dic
     return {label: _timing(sessions) for label, sessions in by_session.items()}
 
 
-def session_maker(content: bytes, batch: int, threads: int = 1) -> Callable[[], Call]:
-    """Makes a graph ready to compute one batch of random samples in onnxruntime."""
+def session_maker(content: bytes, batch: int, threads: int = 1) -> Maker:
+    """Return what loads a graph in onnxruntime and computes one batch of random samples."""
 
     def make() -> Call:
         session = Session(content, threads)
@@ -100,17 +100,17 @@ def session_maker(content: bytes, batch: int, threads: int = 1) -> Callable[[], 
     return make
 
 
-def random_samples(shape: Sequence[Any], dtype: str, batch: int) -> Array:
-    """A batch of noise: what it shows does not change what is computed."""
-    if not all(isinstance(size, int) for size in shape) or dtype not in ("uint8", "float32"):
+def random_samples(shape: Sequence[int | str], dtype: str, batch: int) -> NDArray[np.uint8] | NDArray[np.float32]:
+    """Draw a batch of noise: its values do not change the time."""
+    sizes = [size for size in shape if isinstance(size, int)]
+    if len(sizes) < len(shape) or dtype not in ("uint8", "float32"):
         raise ModelError(
-            f"a model that is measured must take samples of a fixed shape in uint8 or float32, got {tuple(shape)} "
-            f"in {dtype}"
+            f"a model to be timed must take samples of a fixed shape in uint8 or float32, got {tuple(shape)} in {dtype}"
         )
     rng = np.random.default_rng(0)
     if dtype == "uint8":
-        return rng.integers(0, 256, (batch, *shape), dtype=np.uint8)
-    return rng.standard_normal((batch, *shape), dtype=np.float32)
+        return rng.integers(0, 256, (batch, *sizes), dtype=np.uint8)
+    return rng.standard_normal((batch, *sizes), dtype=np.float32)
 
 
 def _timing(sessions: Sequence[Sequence[Clocks]]) -> Timing:
@@ -119,10 +119,10 @@ def _timing(sessions: Sequence[Sequence[Clocks]]) -> Timing:
     return Timing(wall, min(medians), max(medians), cpu if HAS_CPU_CLOCK else wall)
 
 
-def _count(call: Call) -> int:
-    """Warm up, and find how many calls fill a repeat; one that was interrupted does not count."""
-    quickest = min(_seconds(call, 1)[0] for _ in range(WARM_UP))
-    return max(1, round(LEAST / max(quickest, 1e-7)))
+def _warm_up(call: Call, effort: Effort) -> int:
+    """Warm up, and return how many calls fill a repeat, judged by the quickest call."""
+    quickest = min(_seconds(call, 1)[0] for _ in range(effort.warm_up))
+    return max(1, round(effort.least / max(quickest, 1e-7)))
 
 
 def _seconds(call: Call, count: int) -> Clocks:

@@ -1,25 +1,33 @@
-"""What is known of an exported graph: the file beside it that says how to feed it and what to expect."""
+"""The manifest of a shipped model: how to feed it and what to expect of it. No torch."""
 
 import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sae.core.errors import ModelError
-from sae.deploy.adaptive_part import AdaptivePart
-from sae.deploy.conformal import Calibration
+from sae.deploy.conformal import ConformalPart, ConformalScores
 
 NAME = "manifest.json"
-"""A folder ships one model, and this file describes it."""
+"""The file that describes the one model of a folder."""
 FORMAT = "sae-model"
 ADVICE = "export it again with `sae export`, and keep the files of a folder together"
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class GraphPart(_Part):
+    """The ONNX file that the manifest belongs to."""
+
+    file: str
+    sha256: str
+    bytes: int
+    outputs: tuple[str, ...]
 
 
 class ColumnPart(_Part):
@@ -32,16 +40,16 @@ class ColumnPart(_Part):
 
 
 class InputPart(_Part):
-    """What the graph takes, and what it does with it first.
+    """The input of the graph, and the preprocessing inside it.
 
     Attributes:
-        name: Of the graph's input.
-        dtype: Of the graph's input.
-        shape: One sample, as it comes: (channel, height, width) or (feature,).
+        name: Name of the graph's input.
+        dtype: Element type of the graph's input.
+        shape: Shape of one raw sample: (channel, height, width) or (feature,).
         frame: Black pixels that the graph adds on each side.
         mean: What the graph subtracts, by channel or feature.
-        std: What it then divides by.
-        columns: Of a table's file; None for images.
+        std: What the graph then divides by.
+        columns: Columns of a table; None for images.
     """
 
     name: str
@@ -54,12 +62,12 @@ class InputPart(_Part):
 
 
 class TargetPart(_Part):
-    """What is predicted.
+    """What the model predicts.
 
     Attributes:
         class_names: In the order of the outputs; None for regression.
-        column: Of a table, where the truth may be found.
-        label_scale: What real-valued labels of a file are divided by.
+        column: The column of a table that holds the truth.
+        label_scale: The divisor of real-valued labels in a file.
     """
 
     class_names: tuple[str, ...] | None
@@ -68,12 +76,12 @@ class TargetPart(_Part):
 
 
 class MemberPart(_Part):
-    """One member of the ensemble inside.
+    """One member of the ensemble.
 
     Attributes:
-        weight: Its share of the answer.
-        exit: The depth at which it answers, counted from 1.
-        input: Which input it belongs to, counted from 1, if the method has several.
+        weight: Its share of the prediction.
+        exit: The depth of its exit, counted from 1.
+        input: Its input, counted from 1, if the method has several inputs.
     """
 
     weight: float
@@ -82,7 +90,7 @@ class MemberPart(_Part):
 
 
 class NetworkPart(_Part):
-    """What is inside: the method, N, K, the K′ that is shipped, and the members in use."""
+    """The network: method, backbone, N, the trained K (`max_exits`), the shipped K′, and the members in use."""
 
     method: str
     backbone: str
@@ -95,7 +103,7 @@ class NetworkPart(_Part):
 
 
 class CostPart(_Part):
-    """`params` and `flops` as the paper counts them, on the pruned network; `shipped_*` are this graph's."""
+    """`params` and `flops` of the pruned network as the paper counts them; `shipped_*` of the exported graph."""
 
     params: int
     flops: int
@@ -103,30 +111,125 @@ class CostPart(_Part):
     shipped_flops: int
 
 
+class ExitTarget(_Part):
+    """The target of a threshold.
+
+    Attributes:
+        kind: At least a share of the plain graph's accuracy, or at most a share of its FLOPs.
+        value: That share.
+    """
+
+    kind: Literal["keep_accuracy", "mean_flops"]
+    value: float
+
+
+DEFAULT_TARGET = ExitTarget(kind="keep_accuracy", value=0.995)
+
+
+class SegmentPart(_Part):
+    """One segment of the network, up to and including a used exit.
+
+    Attributes:
+        file: Its file, beside the plain graph.
+        sha256: SHA-256 of the file.
+        bytes: Size of the file.
+        exit: The depth of its exit, counted from 1.
+        seen: Total weight of the members up to this exit.
+        flops: Shipped FLOPs of a sample that leaves here.
+    """
+
+    file: str
+    sha256: str
+    bytes: int
+    exit: int
+    seen: float
+    flops: int
+
+
+class TimingPart(_Part):
+    """Median milliseconds for a batch of validation samples, measured side by side.
+
+    Attributes:
+        batch: Samples in a batch.
+        plain: Time of the plain graph.
+        adaptive: Time of the segments, where samples leave early.
+        noise: Relative difference between two sessions of the same plain graph: an A/A control.
+        stages: Time of each segment on a whole batch, when no sample leaves.
+    """
+
+    batch: int
+    plain: float
+    adaptive: float
+    noise: float
+    stages: tuple[float, ...]
+
+
+class AdaptivePart(_Part):
+    """The segments, the chosen threshold, and its results.
+
+    Attributes:
+        stages: The segments, shallowest first.
+        threshold: The confidence from which a sample leaves, the same for every exit.
+        target: The target that the threshold meets on validation samples.
+        fractions: Share of the samples that leave after each segment, by split.
+        metrics: Metrics of the adaptive predictions, by split.
+        accuracy_kept: Share of the plain graph's accuracy, by split.
+        mean_flops: Mean shipped FLOPs as a share of the plain graph's, by split.
+        calibration: Conformal scores of the adaptive predictions on validation samples.
+        largest_difference: Largest difference between the plain graph and the segments when no sample leaves.
+        timing: Times on the machine that exported.
+        time_ratio: Adaptive / plain.
+        pays: Whether adaptive exits save more time than the noise.
+        verdict: The same in one sentence.
+    """
+
+    stages: tuple[SegmentPart, ...]
+    threshold: float
+    target: ExitTarget
+    fractions: dict[str, tuple[float, ...]]
+    metrics: dict[str, dict[str, float]]
+    accuracy_kept: dict[str, float]
+    mean_flops: dict[str, float]
+    calibration: ConformalScores
+    largest_difference: float
+    timing: TimingPart
+    time_ratio: float
+    pays: bool
+    verdict: str
+
+
 class ParityPart(_Part):
-    """How far the graph, in float32, is from the run's network: in standardised units, relative above 1."""
+    """The difference between the float32 graph and the run's network: in standardised units, relative above 1."""
 
     samples: int
     largest_difference: float
     tolerance: float
 
 
+class RunPart(_Part):
+    """The run that was exported: name of its data, and SHA-256 of its files."""
+
+    data: str
+    config_sha256: str
+    weights_sha256: str
+
+
 class FloatPart(_Part):
-    """The graph in float32 that an eight-bit one was made from, and its metrics by split."""
+    """The float32 graph that was quantised, and its metrics by split."""
 
     bytes: int
     metrics: dict[str, dict[str, float]]
 
 
 class QuantisationPart(_Part):
-    """What eight bits change: compare the manifest's metrics with those of the graph in float32.
+    """The effect of quantisation: compare the manifest's metrics with those of the float32 graph.
 
     Attributes:
         scheme: How numbers are stored and computed.
-        calibration_samples: Training samples by which the ranges of activations were found.
-        float32: What it was made from, whose `parity` with the run was shown.
-        size_ratio: Bytes of the file, to those in float32.
-        time_ratio: Time for a batch where it was exported, to that in float32.
+        calibration_samples: Number of training samples that set the ranges of activations.
+        float32: The graph that was quantised, whose parity with the run was checked.
+        size_ratio: Size of the file, relative to float32.
+        time_ratio: Time for a batch on the machine that exported, relative to float32.
         batch: Samples in that batch.
     """
 
@@ -138,41 +241,8 @@ class QuantisationPart(_Part):
     batch: int
 
 
-class ConformalPart(_Part):
-    """The calibration of sets or intervals, and how one of them did on test data.
-
-    Attributes:
-        calibration: Of validation samples.
-        tried: The coverage that was tried.
-        test_coverage: How many of the test samples' truths it then held.
-        test_size: Mean number of classes in a set, or mean width of an interval.
-    """
-
-    calibration: Calibration
-    tried: float
-    test_coverage: float
-    test_size: float
-
-
-class RunPart(_Part):
-    """What it was made from: name of the data, and SHA-256 of the run's files."""
-
-    data: str
-    config_sha256: str
-    weights_sha256: str
-
-
-class GraphPart(_Part):
-    """The file that this manifest belongs to."""
-
-    file: str
-    sha256: str
-    bytes: int
-    outputs: tuple[str, ...]
-
-
 class Manifest(_Part):
-    """Everything that is known of a shipped model."""
+    """Everything that is known about a shipped model."""
 
     format: Literal["sae-model"] = "sae-model"
     version: Literal[1] = 1
@@ -193,36 +263,36 @@ class Manifest(_Part):
     @model_validator(mode="after")
     def _classes_are_named(self) -> Self:
         if (self.target.class_names is None) != (self.task == "regression"):
-            raise ValueError("must have class names if and only if it is of a classification")
+            raise ValueError("must have class names for a classification, and none for a regression")
         return self
 
     def to_json(self) -> str:
-        """As a file holds it: a line for each list of numbers."""
+        """Return the text of the file, with each list of numbers on one line."""
         text = json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False)
         return re.sub(r"\[[^\[\]{}\"]*\]", lambda found: " ".join(found.group().split()), text) + "\n"
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest in a file, checked."""
+    """Read and check a manifest."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ModelError(f"{path} must be readable, however: {error.strerror}: {ADVICE}") from None
+        raise ModelError(f"{path} must be readable ({error.strerror}): {ADVICE}") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} must be JSON, however it is damaged ({error}): {ADVICE}") from None
+        raise ModelError(f"{path} must be JSON, but is damaged ({error}): {ADVICE}") from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise ModelError(f"{path} must be a manifest written by `sae export`, however it is something else")
+        raise ModelError(f"{path} must be a manifest written by `sae export`, got another file")
     try:
         return Manifest.model_validate(values)
     except ValidationError as error:
-        raise ModelError(f"{path} cannot be used, {_first_complaint(error)}: {ADVICE}") from None
+        raise ModelError(f"{path} is not a valid manifest ({_first_problem(error)}): {ADVICE}") from None
 
 
 def sha256_of(content: bytes) -> str:
-    """The SHA-256 of some bytes, in hexadecimal."""
+    """Return the SHA-256 of some bytes in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _first_complaint(error: ValidationError) -> str:
-    first: Any = error.errors()[0]
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"

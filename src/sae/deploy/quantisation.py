@@ -1,39 +1,43 @@
-"""Eight-bit graphs: static quantisation by onnxruntime, calibrated on real samples."""
+"""Int8 graphs: static quantisation by onnxruntime, with the ranges of activations found on real samples."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sae.core.errors import QuantisationError
-from sae.data.dataset import Array, Dataset
+from sae.data.dataset import Dataset
+from sae.deploy.evaluation import Metrics
+from sae.deploy.graph import quiet, without_frame
 from sae.deploy.latency import BATCH, Effort, interleaved, session_maker
 from sae.deploy.manifest import FloatPart, QuantisationPart
-from sae.deploy.onnx_file import quiet
-from sae.deploy.parity import without_frame
+from sae.deploy.session import Floats, Samples
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 LAYERS = ("Conv", "Gemm", "MatMul")
-"""What is computed in eight bits; preprocessing, attention, BatchEnsemble's factors and the averaging are not."""
+"""Operations computed in eight bits. Preprocessing, attention, BatchEnsemble's factors and averaging are not."""
 SCHEME = "static QDQ, activations uint8, weights int8 per channel in 7 bits"
 NUM_SAMPLES = 256
-"""Training samples by which the ranges of activations are found."""
+"""Training samples that set the ranges of activations."""
 CHUNK = 64
 EFFORT = Effort(repeats=15, sessions=3)
 
 
-def quantise(content: bytes, samples: Array, input_name: str) -> bytes:
-    """An eight-bit version of a graph, one file.
+def quantise(content: bytes, samples: Samples, input_name: str) -> bytes:
+    """Return the int8 version of a graph as one file.
 
-    Unsigned activations and signed weights, per channel, in a reduced range: without it sums of
-    products overflow on processors that lack VNNI. The heads stay as they are: they cost next to
-    nothing, and eight bits of a logit or a log-variance are too few.
+    Activations are unsigned, weights signed, per channel and in a reduced range, because sums of
+    products would overflow on processors without VNNI. The heads stay in float32: they cost next
+    to nothing, and eight bits are too few for a logit or a log-variance.
 
     Args:
-        content: The graph in float32.
-        samples: What it takes; the ranges of activations are found with them.
-        input_name: Of the graph's input.
+        content: The float32 graph.
+        samples: Raw samples that set the ranges of activations.
+        input_name: Name of the graph's input.
     """
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -60,7 +64,7 @@ def quantise(content: bytes, samples: Array, input_name: str) -> bytes:
 
 
 def layers_to_quantise(content: bytes) -> list[str]:
-    """Names of the nodes that multiply by weights and feed another such: all layers but the heads."""
+    """Return the names of nodes that multiply by weights and feed another such node: all layers but the heads."""
     import onnx
 
     graph = onnx.load_from_string(content).graph
@@ -79,40 +83,44 @@ def layers_to_quantise(content: bytes) -> list[str]:
     return [node.name for node in layers if node.name in feeding]
 
 
-def calibration_samples(dataset: Dataset, seed: int) -> Array:
-    """Training samples as they come, spread over the split."""
+def range_samples(dataset: Dataset, seed: int) -> Samples:
+    """Draw raw training samples to set the ranges of activations."""
     inputs = dataset.train.inputs
     chosen = np.random.default_rng(seed).permutation(len(inputs))[:NUM_SAMPLES]
     return without_frame(inputs[np.sort(chosen)], dataset.frame)
 
 
-def check_finite(outputs: dict[str, dict[str, Array]]) -> None:
-    """Refuse a graph that says something that is no number."""
+def check_finite(outputs: Mapping[str, Mapping[str, Floats]]) -> None:
+    """Refuse a graph with outputs that are not finite.
+
+    Args:
+        outputs: Outputs by split and name.
+    """
     for split, values in outputs.items():
         for name, array in values.items():
             wrong = int((~np.isfinite(array)).any(axis=tuple(range(1, array.ndim))).sum())
             if wrong:
                 raise QuantisationError(
-                    f"an int8 graph must put out finite numbers, however {name} is not for {wrong} of {len(array)} "
+                    f"the outputs of an int8 graph must be finite, but {name} is not for {wrong} of {len(array)} "
                     f"{split} samples: nothing was written; export without --int8"
                 )
 
 
 def describe_quantisation(
-    content: bytes, quantised: bytes, metrics: dict[str, dict[str, float]], samples: int
+    content: bytes, quantised: bytes, metrics: dict[str, Metrics], num_samples: int
 ) -> QuantisationPart:
-    """What an eight-bit graph was made from, and how long it takes beside that.
+    """Compare an int8 graph with the float32 graph that it was made from, in size and time.
 
     Args:
-        content: The graph in float32.
-        quantised: The graph that is shipped.
-        metrics: Of the graph in float32, by split.
-        samples: That it was calibrated with.
+        content: The float32 graph.
+        quantised: The int8 graph.
+        metrics: Metrics of the float32 graph by split.
+        num_samples: Number of samples that set the ranges of activations.
     """
     timings = interleaved({"float": session_maker(content, BATCH), "int8": session_maker(quantised, BATCH)}, EFFORT)
     return QuantisationPart(
         scheme=SCHEME,
-        calibration_samples=samples,
+        calibration_samples=num_samples,
         float32=FloatPart(bytes=len(content), metrics=metrics),
         size_ratio=len(quantised) / len(content),
         time_ratio=timings["int8"].seconds / timings["float"].seconds,
@@ -121,25 +129,26 @@ def describe_quantisation(
 
 
 class _Reader:
-    """Hands out chunks of samples, as onnxruntime asks for them."""
+    """Chunks of samples in the form that onnxruntime asks for."""
 
-    def __init__(self, samples: Array, input_name: str) -> None:
+    def __init__(self, samples: Samples, input_name: str) -> None:
         self._chunks = iter([samples[start : start + CHUNK] for start in range(0, len(samples), CHUNK)])
         self._name = input_name
 
-    def get_next(self) -> dict[str, Array] | None:
-        """The next chunk by the name of the input, or None."""
+    def get_next(self) -> dict[str, Samples] | None:
+        """Return the next chunk by the name of the input, or None."""
         chunk = next(self._chunks, None)
         return None if chunk is None else {self._name: chunk}
 
-    def __iter__(self) -> Iterator[dict[str, Array]]:
+    def __iter__(self) -> Iterator[dict[str, Samples]]:
         return iter(lambda: self.get_next(), None)
 
 
 def _without_traces(content: bytes) -> bytes:
+    """Remove traces of the machine from a graph."""
     import onnx
 
-    model: Any = onnx.load_from_string(content)
+    model: ModelProto = onnx.load_from_string(content)
     model.producer_name = "sae"
     model.ClearField("metadata_props")
     model.graph.ClearField("value_info")

@@ -1,117 +1,130 @@
-"""What a study's pick comes to once it is shipped, beside the ensemble and the standard network of the study."""
+"""Shipping the pick of a study, with a receipt that compares it with its rivals."""
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
-from sae.analysis.candidates import Candidate, summary
+from sae.analysis.candidates import Candidate
 from sae.analysis.selection import Selection
 from sae.config.methods import rivals
+from sae.core.errors import RecordError
 from sae.data.catalogue import load as load_data
 from sae.deploy.export import export
-from sae.deploy.latency import BATCH, CONTROL, Effort, interleaved, session_maker
+from sae.deploy.graph import without_frame
+from sae.deploy.latency import BATCH, CONTROL, Effort, Timing, interleaved, session_maker
 from sae.deploy.manifest import Manifest
-from sae.deploy.parity import without_frame
-from sae.deploy.prediction import ClassPrediction
-from sae.deploy.runtime import load
+from sae.deploy.runtime import ClassPrediction, load
 from sae.records.folder import Folder
+from sae.records.receipt import (
+    Receipt,
+    ReceiptIdentity,
+    ReceiptPrediction,
+    ReceiptRatios,
+    ReceiptRow,
+    read_receipt,
+)
 from sae.records.study import StudyRecord
 
 NAME = StudyRecord.RECEIPT
-"""Beside the model that it is about."""
+"""The file of the receipt, beside the model."""
 PICK = "pick"
 EFFORT = Effort(repeats=20, sessions=3)
 
 
-def ship_pick(
-    selection: Selection, out: Path, *, force: bool = False, int8: bool = False
-) -> tuple[Manifest, dict[str, Any]]:
-    """Export the pick of a study, predict the test split with it, and say what it comes to.
+def ship_pick(selection: Selection, out: Path, *, force: bool = False, int8: bool = False) -> tuple[Manifest, Receipt]:
+    """Export the pick of a study, predict the test split with it, and compare it with its rivals.
 
-    The receipt stays beside the model: for the same model and the same others it is not measured again.
+    The receipt stays beside the model. For the same model and the same rivals it is not measured again.
 
     Args:
-        selection: Of the study; its pick is shipped.
+        selection: The selection of a study. Its pick is shipped.
         out: The `.onnx` file.
         force: Replace another model that is there.
-        int8: Ship eight bits; the others are compared in float32.
+        int8: Ship an int8 graph. Its rivals stay in float32.
     """
-    chosen, why = selection.pick()
-    manifest = export(chosen.trial.run.path, out, chosen.eval_exits, force=force, int8=int8)
+    picked = selection.pick()
+    chosen = picked.candidate
+    manifest = export(chosen.run.record.path, out, chosen.eval_exits, force=force, int8=int8)
     others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
-    identity = {"sha256": manifest.graph.sha256, "compared": {key: item.trial.name for key, item in others.items()}}
-    known = _known(out)
-    if known is not None and known["identity"] == identity:
+    compared = {method: item.label for method, item in others.items()}
+    identity = ReceiptIdentity(sha256=manifest.graph.sha256, compared=compared)
+    known = _known_receipt(out)
+    if known is not None and known.identity == identity:
         return manifest, known
-    rows = {PICK: _row(chosen, manifest)}
-    contents = {PICK: out.read_bytes()}
+    manifests, contents = {PICK: manifest}, {PICK: out.read_bytes()}
     with TemporaryDirectory() as folder:
         for method, item in others.items():
             path = Path(folder) / method / "model.onnx"
-            rows[method] = _row(item, export(item.trial.run.path, path, item.eval_exits))
+            manifests[method] = export(item.run.record.path, path, item.eval_exits)
             contents[method] = path.read_bytes()
-    noise = _time(rows, contents)
-    receipt = {
-        "identity": identity,
-        "why": why,
-        "task": manifest.task,
-        "batch": BATCH,
-        "noise": noise,
-        "predicted": predict_test(chosen, out),
-        "rows": rows,
-        "ratios": {method: _ratios(rows[method], rows[PICK]) for method in others},
+    timings = _time(contents)
+    rows = {
+        label: _row(item, manifests[label], timings[label].seconds * 1e3)
+        for label, item in {PICK: chosen, **others}.items()
     }
-    Folder(out.parent).write_json(NAME, receipt)
+    receipt = Receipt(
+        identity=identity,
+        why=picked.why,
+        task=manifest.task,
+        batch=BATCH,
+        noise=timings[CONTROL].seconds / timings[PICK].seconds,
+        predicted=predict_test(chosen, out),
+        rows=rows,
+        ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
+    )
+    Folder(out.parent).write_json(NAME, receipt.to_json())
     return manifest, receipt
 
 
-def predict_test(chosen: Candidate, model: Path) -> dict[str, float]:
-    """Predict the test split from the file alone, as whoever receives it would."""
+def predict_test(chosen: Candidate, model: Path) -> ReceiptPrediction:
+    """Predict the test split from the file alone, as its recipient would."""
     dataset = load_data(chosen.config.data, chosen.config.seed)
     prediction = load(model).predict(without_frame(dataset.test.inputs[:], dataset.frame))
     targets = dataset.test.targets
     if isinstance(prediction, ClassPrediction):
-        return {"samples": len(targets), "right": int((prediction.labels == targets).sum())}
-    return {"samples": len(targets), "rmse": math.sqrt(float(np.mean((prediction.mean - targets) ** 2)))}
+        return ReceiptPrediction(samples=len(targets), right=int((prediction.labels == targets).sum()))
+    rmse = math.sqrt(float(np.mean((prediction.mean - targets) ** 2)))
+    return ReceiptPrediction(samples=len(targets), rmse=rmse)
 
 
-def _known(out: Path) -> dict[str, Any] | None:
-    """The receipt that an earlier command left, if it can be read."""
+def _known_receipt(out: Path) -> Receipt | None:
+    """Return the receipt that an earlier command left, if it can be read."""
     try:
-        values = json.loads((out.parent / NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_receipt(out.parent / NAME)
+    except RecordError:
         return None
-    return values if isinstance(values, dict) and "identity" in values else None
 
 
-def _row(item: Candidate, manifest: Manifest) -> dict[str, Any]:
-    return {
-        "trial": item.trial.name,
-        "run": str(item.trial.run.path),
-        "kind": item.kind,
-        "settings": summary(item.config),
-        "eval_exits": item.eval_exits,
-        "metrics": manifest.metrics["test"],
+def _row(item: Candidate, manifest: Manifest, milliseconds: float) -> ReceiptRow:
+    return ReceiptRow(
+        trial=item.label,
+        run=str(item.run.record.path),
+        kind=item.kind,
+        settings=item.config.summary,
+        eval_exits=item.eval_exits,
+        metrics=manifest.metrics["test"],
         **manifest.cost.model_dump(),
-        "bytes": manifest.graph.bytes,
-    }
+        bytes=manifest.graph.bytes,
+        ms=milliseconds,
+    )
 
 
-def _time(rows: Mapping[str, dict[str, Any]], contents: Mapping[str, bytes]) -> float:
-    """Measure all side by side; returns what the pick differs from itself by, as a ratio."""
+def _time(contents: Mapping[str, bytes]) -> dict[str, Timing]:
+    """Time all graphs side by side, and the pick twice."""
     makers = {label: session_maker(content, BATCH) for label, content in contents.items()}
-    timings = interleaved({**makers, CONTROL: makers[PICK]}, EFFORT)
-    for label, row in rows.items():
-        row["ms"] = timings[label].seconds * 1e3
-    return timings[CONTROL].seconds / timings[PICK].seconds
+    return interleaved({**makers, CONTROL: makers[PICK]}, EFFORT)
 
 
-def _ratios(row: Mapping[str, Any], pick: Mapping[str, Any]) -> dict[str, float]:
-    """How many times as much another costs."""
-    costs = ("flops", "params", "shipped_flops", "shipped_params", "bytes", "ms")
-    return {key: row[key] / pick[key] for key in costs}
+def _ratios(row: ReceiptRow, pick: ReceiptRow) -> ReceiptRatios:
+    """Return the costs of a network relative to the pick's."""
+    return ReceiptRatios(
+        flops=row.flops / pick.flops,
+        params=row.params / pick.params,
+        shipped_flops=row.shipped_flops / pick.shipped_flops,
+        shipped_params=row.shipped_params / pick.shipped_params,
+        bytes=row.bytes / pick.bytes,
+        ms=row.ms / pick.ms,
+    )

@@ -1,97 +1,164 @@
-"""Predicting with an exported model: numpy and onnxruntime, no torch."""
+"""Predicting with a shipped model: numpy and onnxruntime, no torch."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sae.core.errors import ConfigError, ModelError
-from sae.deploy.adaptive import Staged
-from sae.deploy.conformal import Calibration, class_sets, intervals
+from sae.deploy.conformal import ConformalScores, Values, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
-from sae.deploy.prediction import ClassPrediction, Prediction, ValuePrediction
-from sae.deploy.samples import as_samples
-from sae.deploy.session import Session
+from sae.deploy.session import Floats, Integers, SegmentSessions, Session
+from sae.deploy.sources import as_samples
 
-Array = NDArray[Any]
+
+@dataclass(frozen=True)
+class ClassPrediction:
+    """Predictions of a classification.
+
+    Attributes:
+        labels: The most probable class of each sample, (batch,), int64.
+        probs: Probabilities, (batch, class).
+        entropy: Uncertainty of the prediction in nats, (batch,).
+        disagreement: Disagreement between the members in nats, (batch,).
+        class_names: In the order of `probs`.
+        exits: The depth of the exit at which each sample left, counted from 1, (batch,); None for a plain graph.
+    """
+
+    labels: Integers
+    probs: Floats
+    entropy: Floats
+    disagreement: Floats
+    class_names: tuple[str, ...]
+    exits: Integers | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of the most probable class of each sample."""
+        return [self.class_names[label] for label in self.labels]
+
+    @property
+    def confidence(self) -> Floats:
+        """The probability of the most probable class, (batch,)."""
+        highest: Floats = self.probs.max(axis=1, initial=0.0)
+        return highest
+
+    def abstains(self, threshold: float) -> NDArray[np.bool_]:
+        """Return which samples to pass to a human, (batch,): those whose top probability is below the threshold."""
+        below: NDArray[np.bool_] = self.confidence < threshold
+        return below
+
+
+@dataclass(frozen=True)
+class ValuePrediction:
+    """Predictions of a regression, in the units of the data.
+
+    Attributes:
+        mean: Means, (batch,).
+        variance: Variances, (batch,).
+        entropy: Uncertainty of the prediction in nats, (batch,).
+        disagreement: The variance of the members' means, (batch,).
+    """
+
+    mean: Floats
+    variance: Floats
+    entropy: Floats
+    disagreement: Floats
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviations, (batch,)."""
+        root: Floats = np.sqrt(self.variance)
+        return root
+
+
+Prediction = ClassPrediction | ValuePrediction
 
 
 class Model:
     """A shipped model.
 
     Attributes:
-        manifest: What is known of it.
-        graph: What computes: the plain graph, or its stages.
+        manifest: Its description.
+        graph: What computes: the plain graph, or the segments.
     """
 
-    def __init__(self, manifest: Manifest, graph: Session | Staged) -> None:
+    def __init__(self, manifest: Manifest, graph: Session | SegmentSessions) -> None:
         self.manifest, self.graph = manifest, graph
 
-    def predict(self, x: Any) -> Prediction:
-        """What the model says of samples; of none it says nothing, an empty prediction.
+    def predict(self, x: ArrayLike) -> Prediction:
+        """Predict samples. An empty batch gives an empty prediction.
 
         Args:
-            x: Images (batch, channel, height, width), or with channels last, in whole numbers of
-                [0, 255]; or features (batch, feature). Image files are read by `sae.deploy.sources`.
+            x: Images (batch, channel, height, width), or with channels last, as whole numbers in
+                [0, 255]; or features (batch, feature). `sae.deploy.sources` reads image files.
         """
-        outputs = self.graph.run(as_samples(x, self.manifest.input))
+        samples = as_samples(x, self.manifest.input)
+        left = None
+        if isinstance(self.graph, SegmentSessions):
+            outputs, left = self.graph.run(samples)
+        else:
+            outputs = self.graph.run(samples)
         if self.manifest.task == "regression":
             return ValuePrediction(**outputs)
         names = self.manifest.target.class_names
-        assert names is not None, "a manifest of a classification has class names"
-        if "stage" in outputs:
-            outputs["exits"] = self._exits()[outputs.pop("stage")]
+        assert names is not None, "the manifest of a classification has class names"
         labels = outputs["probs"].argmax(axis=1) if len(outputs["probs"]) else np.zeros(0, np.int64)
-        return ClassPrediction(labels, class_names=names, **outputs)
+        exits = None if left is None else self._exits()[left]
+        return ClassPrediction(labels, class_names=names, exits=exits, **outputs)
 
-    def sets(self, prediction: Prediction, coverage: float = 0.9) -> Array:
-        """Which classes each sample's set holds, (batch, class); it holds the true one with this probability."""
+    def sets(self, prediction: Prediction, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Return the classes in each sample's set, (batch, class). It contains the truth with this probability."""
         if not isinstance(prediction, ClassPrediction):
-            raise ConfigError("sets are of classes, however this model predicts values: ask for intervals")
+            raise ConfigError("sets are for classes, but this model predicts values: ask for intervals")
         return class_sets(prediction.probs, self.threshold(coverage))
 
-    def intervals(self, prediction: Prediction, coverage: float = 0.9) -> tuple[Array, Array]:
-        """Lower and upper ends, (batch,) each, that hold the true value with this probability."""
+    def intervals(self, prediction: Prediction, coverage: float = 0.9) -> tuple[Values, Values]:
+        """Return lower and upper ends, (batch,) each, that contain the true value with this probability."""
         if not isinstance(prediction, ValuePrediction):
-            raise ConfigError("intervals are of values, however this model predicts classes: ask for sets")
+            raise ConfigError("intervals are for values, but this model predicts classes: ask for sets")
         return intervals(prediction.mean, prediction.variance, self.threshold(coverage))
 
     def threshold(self, coverage: float) -> float:
-        """The conformal score up to which an answer belongs into a set or interval."""
-        return self._calibration().threshold(coverage)
+        """Return the largest conformal score of an answer that belongs to a set or interval."""
+        return self._conformal_scores().threshold(coverage)
 
     def mean_flops(self, prediction: Prediction) -> float:
-        """What the samples of a prediction cost on average, as a share of the plain graph's FLOPs."""
+        """Return the mean cost of a prediction's samples, as a share of the plain graph's FLOPs."""
         exits = prediction.exits if isinstance(prediction, ClassPrediction) else None
         part = self.manifest.adaptive
         if exits is None or part is None or not len(exits):
             return 1.0
-        flops = np.array([stage.flops for stage in part.stages])
+        flops = np.array([segment.flops for segment in part.stages])
         return float(flops[np.searchsorted(self._exits(), exits)].mean() / flops[-1])
 
-    def _exits(self) -> Array:
+    def _exits(self) -> Integers:
         part = self.manifest.adaptive
-        assert part is not None, "stages are of a manifest that lists them"
-        return np.array([stage.exit for stage in part.stages])
+        assert part is not None, "the manifest of a model with segments lists them"
+        return np.array([segment.exit for segment in part.stages])
 
-    def _calibration(self) -> Calibration:
-        """Of the answers that are given: those of early exits have scores of their own."""
+    def _conformal_scores(self) -> ConformalScores:
+        """Return the scores of the predictions in use: those with adaptive exits have their own."""
         part = self.manifest.adaptive
-        return (
-            part.calibration
-            if part is not None and isinstance(self.graph, Staged)
-            else (self.manifest.conformal.calibration)
-        )
+        if part is not None and isinstance(self.graph, SegmentSessions):
+            return part.calibration
+        return self.manifest.conformal.calibration
 
 
 def load(path: Path | str, threads: int = 1) -> Model:
-    """A model that `sae export` left.
+    """Load a model that `sae export` wrote.
 
     Args:
-        path: The `.onnx` file, its `manifest.json` beside it; or the folder of both.
-        threads: That one operation may use.
+        path: The `.onnx` file with its `manifest.json` beside it, or the folder of both.
+        threads: Threads that one operation may use.
     """
     given, manifest, manifest_path = _find(path)
     content = _read_graph(
@@ -103,41 +170,41 @@ def load(path: Path | str, threads: int = 1) -> Model:
 
 
 def load_adaptive(path: Path | str, threads: int = 1, threshold: float | None = None) -> Model:
-    """The same model in stages: a sample leaves at the first exit that is confident enough.
+    """Load the same model in segments: a sample leaves at the first exit that is confident enough.
 
     Args:
-        path: As of `load`; exported with `--adaptive`.
-        threads: That one operation may use.
-        threshold: The confidence from which a sample leaves; by default the calibrated one, for which alone
-            coverage is promised.
+        path: As for `load`; exported with `--adaptive`.
+        threads: Threads that one operation may use.
+        threshold: The confidence from which a sample leaves. Coverage is promised only for the default,
+            the threshold that was chosen at export.
     """
     _, manifest, manifest_path = _find(path)
     part = manifest.adaptive
     if part is None:
         raise ModelError(
-            f"adaptive exits need the stages of a model, however {manifest_path} lists none: export it with --adaptive"
+            f"adaptive exits need the segments of a model, but {manifest_path} lists none: export it with --adaptive"
         )
     if threshold is not None and not threshold >= 0:
         raise ConfigError(f"the threshold must be a probability, or above 1 for never, got {threshold}")
-    stages = [
-        Session(_read_graph(manifest_path.with_name(stage.file), stage.sha256, manifest_path), threads)
-        for stage in part.stages
+    segments = [
+        Session(_read_graph(manifest_path.with_name(segment.file), segment.sha256, manifest_path), threads)
+        for segment in part.stages
     ]
-    _check_input(manifest, stages[0], manifest_path)
-    seen = [stage.seen for stage in part.stages]
-    return Model(manifest, Staged(stages, seen, part.threshold if threshold is None else threshold))
+    _check_input(manifest, segments[0], manifest_path)
+    seen = [segment.seen for segment in part.stages]
+    return Model(manifest, SegmentSessions(segments, seen, part.threshold if threshold is None else threshold))
 
 
 def _find(path: Path | str) -> tuple[Path, Manifest, Path]:
-    """What was given, the manifest that belongs to it, and where that is."""
+    """Return the path that was given, the manifest that belongs to it, and the manifest's path."""
     given = Path(path)
     manifest_path = (given if given.is_dir() else given.parent) / NAME
     if not given.exists():
         raise ModelError(f"a model must be an .onnx file that exists, got {given}")
     if not manifest_path.is_file():
         raise ModelError(
-            f"a model must have a {NAME} beside it, however {manifest_path.parent} has none: {given} is "
-            f"not from `sae export`, or was moved without it"
+            f"a model must have a {NAME} beside it, but {manifest_path.parent} has none: {given} is not from "
+            f"`sae export`, or was moved without it"
         )
     return given, read_manifest(manifest_path), manifest_path
 
@@ -146,41 +213,41 @@ def _read_graph(path: Path, sha256: str, manifest_path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ModelError(f"{path} must be readable, however: {error.strerror}: {ADVICE}") from None
+        raise ModelError(f"{path} must be readable ({error.strerror}): {ADVICE}") from None
     if sha256_of(content) != sha256:
         raise ModelError(
-            f"{path} must be the graph that {manifest_path} describes (SHA-256 {sha256[:12]}…), "
-            f"however it is another ({sha256_of(content)[:12]}…): {ADVICE}"
+            f"{path} must be the graph that {manifest_path} describes (SHA-256 {sha256[:12]}…), got another "
+            f"({sha256_of(content)[:12]}…): {ADVICE}"
         )
     return content
 
 
 def _check_agreement(manifest: Manifest, session: Session, manifest_path: Path) -> None:
-    """The bytes are those that were exported; this finds a manifest that was changed since."""
+    """Refuse a manifest that was changed after the export. The bytes of the graph were checked already."""
     _check_input(manifest, session, manifest_path)
     _check_pairs([("outputs", tuple(manifest.graph.outputs), session.outputs)], manifest_path)
     names = manifest.target.class_names
     if names is not None and session.width("probs") != len(names):
         raise ModelError(
             f"{manifest_path} must name every class of its graph, got {len(names)} names for "
-            f"{session.width('probs')}: {ADVICE}"
+            f"{session.width('probs')} classes: {ADVICE}"
         )
 
 
 def _check_input(manifest: Manifest, session: Session, manifest_path: Path) -> None:
-    takes = manifest.input
+    expected = manifest.input
     pairs = [
-        ("input", takes.name, session.input_name),
-        ("dtype", takes.dtype, session.dtype),
-        ("shape", tuple(takes.shape), session.shape),
+        ("input", expected.name, session.input_name),
+        ("dtype", expected.dtype, session.dtype),
+        ("shape", tuple(expected.shape), session.shape),
     ]
     _check_pairs(pairs, manifest_path)
 
 
-def _check_pairs(pairs: Sequence[tuple[str, Any, Any]], manifest_path: Path) -> None:
-    for what, said, found in pairs:
-        if said != found:
+def _check_pairs(pairs: Sequence[tuple[str, object, object]], manifest_path: Path) -> None:
+    for what, expected, found in pairs:
+        if expected != found:
             raise ModelError(
-                f"{manifest_path} must agree with its graph, however its {what} is {said} and the graph's {found}: "
+                f"{manifest_path} must agree with its graph, but its {what} is {expected} and the graph's {found}: "
                 f"{ADVICE}"
             )

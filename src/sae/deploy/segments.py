@@ -1,24 +1,26 @@
-"""The shipped network cut behind each used exit: modules that become stages, and the same run in torch."""
+"""The shipped network cut behind each used exit: segments in torch and as ONNX files."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
 from sae.core.errors import ConfigError
 from sae.core.task import Classification
 from sae.data.dataset import Dataset
-from sae.deploy.adaptive import NEVER, NEXT, SHARE, Staged
-from sae.deploy.graph import Preprocessing, raw_shape
-from sae.deploy.onnx_file import to_onnx
-from sae.deploy.session import Session
+from sae.deploy.evaluation import check_segments
+from sae.deploy.graph import Preprocessing, example_input, to_onnx
+from sae.deploy.session import NEVER, NEXT, SHARE, SegmentSessions, Session, open_segments
 from sae.ensemble.pruning import PrunedNetwork
 from sae.measure.cost import measure_shipped_cost
 
 
 class Segment(nn.Module):
-    """Layers up to a used exit, and that exit's part of the answer.
+    """The layers up to a used exit, and that exit's part of the prediction.
 
     Shape: (batch, *features) → features for the next segment, unless it is the last, and a share
     (batch, class + 1): the weighted sums of the members' probabilities and of their entropies.
@@ -33,11 +35,11 @@ class Segment(nn.Module):
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """What the outputs are called."""
+        """Names of the outputs."""
         return (SHARE,) if self.is_last else (NEXT, SHARE)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """In the order of `output_names`."""
+        """Return the outputs in the order of `output_names`."""
         features = self.layers(x)
         log_probs = self.exit(features).log_softmax(dim=-1)  # (batch, member, class)
         probs = log_probs.exp()
@@ -46,12 +48,12 @@ class Segment(nn.Module):
         return (share,) if self.is_last else (features, share)
 
 
-class StagedNetwork(nn.Module):
-    """Segments in torch, on any device: what the staged graphs do, without onnxruntime.
+class SegmentedNetwork(nn.Module):
+    """All segments in torch, on any device: the same as the segment files, without onnxruntime.
 
     Attributes:
         exits: The depth of each segment's exit, counted from 1.
-        seen: The weight of all members up to each exit.
+        seen: Total weight of the members up to each exit.
         flops: Shipped FLOPs of a sample that leaves after each segment.
     """
 
@@ -74,7 +76,7 @@ class StagedNetwork(nn.Module):
         self.seen: tuple[float, ...] = tuple(shares.double().cumsum(0).tolist())
         parts = measure_shipped_cost(network, dataset.spec.shape).by_part
         self.flops = tuple(
-            sum(part.flops for name, part in parts.items() if _belongs(name, number)) for number in self.exits
+            sum(part.flops for name, part in parts.items() if _is_computed(name, number)) for number in self.exits
         )
         self.eval()
 
@@ -82,7 +84,12 @@ class StagedNetwork(nn.Module):
         return [segment for segment in self.segments if isinstance(segment, Segment)]
 
     def forward(self, samples: Tensor, threshold: float = NEVER) -> tuple[Tensor, Tensor]:
-        """(batch, *raw) → probabilities (batch, class) and the stage after which each sample left, (batch,)."""
+        """Compute (batch, *raw) → probabilities (batch, class) and the segment after which each sample left, (batch,).
+
+        Args:
+            samples: Raw samples.
+            threshold: The confidence from which a sample leaves.
+        """
         here, carried, x = torch.arange(len(samples), device=samples.device), None, samples
         probs = samples.new_zeros((len(samples), self._num_classes()), dtype=torch.float32)
         left = torch.full((len(samples),), len(self.segments) - 1, device=samples.device)
@@ -100,11 +107,10 @@ class StagedNetwork(nn.Module):
             here, carried, x = here[~leaves], carried[~leaves], features[0][~leaves]
         return probs, left
 
-    def to_stages(self, dataset: Dataset) -> list[bytes]:
-        """The ONNX file of each segment."""
-        is_image = len(dataset.spec.shape) == 3
-        x = torch.zeros((2, *raw_shape(dataset)), dtype=torch.uint8 if is_image else torch.float32)
-        name, contents = "pixels" if is_image else "features", []
+    def to_files(self, dataset: Dataset) -> list[bytes]:
+        """Export each segment as an ONNX file."""
+        x, name = example_input(dataset)
+        contents = []
         for segment in self._segments():
             contents.append(to_onnx(segment, x, name, segment.output_names))
             with torch.no_grad():
@@ -116,32 +122,57 @@ class StagedNetwork(nn.Module):
         return int(exit_.num_outputs)  # type: ignore[arg-type]
 
 
-def staged_sessions(contents: Sequence[bytes], seen: Sequence[float], threads: int = 1) -> Staged:
-    """The stages in onnxruntime; nobody leaves until a threshold is set."""
-    return Staged([Session(content, threads) for content in contents], seen)
+@dataclass(frozen=True)
+class Segments:
+    """Segments that were checked against the plain graph.
+
+    Attributes:
+        network: The segments in torch.
+        contents: The file of each segment.
+        sessions: The files in onnxruntime.
+        largest_difference: Largest difference from the plain graph.
+    """
+
+    network: SegmentedNetwork
+    contents: list[bytes]
+    sessions: SegmentSessions
+    largest_difference: float
+
+    @property
+    def flops(self) -> NDArray[np.float64]:
+        """FLOPs of a sample that leaves after each segment, as a share of the plain graph's, (segment,)."""
+        shares: NDArray[np.float64] = np.array(self.network.flops) / self.network.flops[-1]
+        return shares
+
+
+def cut(network: MemberNetwork, dataset: Dataset, plain: Session) -> Segments:
+    """Cut a pruned network into segments, and check that they predict what the plain graph predicts."""
+    segmented = SegmentedNetwork(network, dataset)
+    contents = segmented.to_files(dataset)
+    sessions = open_segments(contents, segmented.seen)
+    return Segments(segmented, contents, sessions, check_segments(sessions, plain, dataset))
 
 
 def check_adaptive(network: MemberNetwork, dataset: Dataset) -> None:
-    """Refuse what has nothing to adapt."""
+    """Refuse a network that cannot have adaptive exits."""
     if not isinstance(dataset.spec.task, Classification):
         raise ConfigError(
-            "adaptive exits are for classification: a sample leaves once its top probability is high enough, "
-            "however this run predicts values: export it without --adaptive"
+            "adaptive exits are for classification (a sample leaves once its top probability is high enough), but "
+            "this run predicts values: export it without --adaptive"
         )
     if not isinstance(network, PrunedNetwork):
         raise ConfigError(
-            "adaptive exits need a network with several exits, however this method has one, the last: export it "
-            "without --adaptive, or train method sae"
+            "adaptive exits need a network with several exits, but this method has one, the last: export it without "
+            "--adaptive, or train method sae"
         )
     if len(network.exits) < 2:
         raise ConfigError(
-            f"adaptive exits need at least 2 exits in use, however this network uses exit "
-            f"{int(next(iter(network.exits))) + 1} alone, so that there is nothing to adapt: raise --eval-exits, or "
-            f"export it without --adaptive"
+            f"adaptive exits need at least 2 exits in use, but this network uses only exit "
+            f"{int(next(iter(network.exits))) + 1}: raise --eval-exits, or export it without --adaptive"
         )
 
 
-def _belongs(part: str, exit_number: int) -> bool:
-    """Whether a part of the network is computed for a sample that leaves at this exit."""
+def _is_computed(part: str, exit_number: int) -> bool:
+    """Tell whether a part of the network is computed for a sample that leaves at this exit."""
     number = part.partition("_")[2]
     return not number or int(number) <= exit_number

@@ -1,6 +1,13 @@
-"""A graph in onnxruntime."""
+"""Graphs in onnxruntime: one whole graph, or the segments of a network with adaptive exits. No torch.
 
-from typing import Any
+With adaptive exits a sample leaves at the first exit that is confident enough. After each used
+exit the running prediction is the average of the member probabilities so far, weighted by θ* and
+divided by the total weight so far. Its top probability is the confidence. A sample leaves as soon
+as its confidence reaches the threshold, and at the last exit in any case. Only the remaining rows
+of a batch go on to the next segment.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 import onnxruntime
@@ -8,47 +15,54 @@ from numpy.typing import NDArray
 
 from sae.core.errors import ModelError
 
-Array = NDArray[Any]
+Samples = NDArray[np.generic]
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
 
 CHUNK = 256
-"""Samples that are computed at once, so that memory does not grow with their number."""
+"""Samples computed at once, so that memory does not grow with the number of samples."""
 ELEMENT_TYPES = {"tensor(uint8)": "uint8", "tensor(float)": "float32"}
+NEVER = 2.0
+"""A threshold that no confidence reaches: every sample goes to the last exit."""
+SHARE, NEXT = "share", "next_features"
+"""Outputs of a segment: its members' part of the prediction, and the input of the next segment."""
+SMALLEST = np.float32(np.finfo(np.float32).tiny)
 
 
 class Session:
-    """A graph with one input, whose first dimension is free.
+    """A graph with one input and a free batch size.
 
     Args:
         content: The ONNX file.
-        threads: That one operation may use.
+        threads: Threads that one operation may use.
 
     Attributes:
-        input_name: Of the one input.
-        dtype: Of a sample.
-        shape: Of a sample.
-        outputs: Their names.
-        rows: Samples computed so far.
+        input_name: Name of the input.
+        dtype: Element type of a sample.
+        shape: Shape of a sample.
+        outputs: Names of the outputs.
+        rows: Number of samples computed so far.
     """
 
     def __init__(self, content: bytes, threads: int = 1) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        options.log_severity_level = 3  # errors, which are raised too
+        options.log_severity_level = 3  # errors only; they are raised as well
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime raises its own kinds, none of which share a base
-            raise ModelError(f"the file must be an ONNX graph that onnxruntime loads, however: {error}") from None
-        taken = self._session.get_inputs()
-        if len(taken) != 1 or isinstance(taken[0].shape[0], int):
-            raise ModelError(f"the graph must have one input with a free batch size, got {[i.shape for i in taken]}")
-        self.input_name, self.shape = taken[0].name, tuple(taken[0].shape[1:])
-        self.dtype = ELEMENT_TYPES.get(taken[0].type, taken[0].type)
-        self.outputs = tuple(output.name for output in self._session.get_outputs())
+        except Exception as error:  # the exceptions of onnxruntime share no base class
+            raise ModelError(f"the file must be an ONNX graph that onnxruntime can load: {error}") from None
+        inputs = self._session.get_inputs()
+        if len(inputs) != 1 or isinstance(inputs[0].shape[0], int):
+            raise ModelError(f"the graph must have one input with a free batch size, got {[i.shape for i in inputs]}")
+        self.input_name, self.shape = str(inputs[0].name), tuple(inputs[0].shape[1:])
+        self.dtype: str = ELEMENT_TYPES.get(inputs[0].type, inputs[0].type)
+        self.outputs = tuple(str(output.name) for output in self._session.get_outputs())
         self.rows = 0
         self._widths = [tuple(output.shape[1:]) for output in self._session.get_outputs()]
 
-    def run(self, samples: Array) -> dict[str, Array]:
-        """All outputs by name, computed in chunks; of no samples they are empty."""
+    def run(self, samples: Samples) -> dict[str, Floats]:
+        """Return all outputs by name, computed in chunks. Without samples they are empty."""
         if 0 < len(samples) <= CHUNK:
             return dict(zip(self.outputs, self.run_once(samples), strict=True))
         chunks = [self.run_once(samples[start : start + CHUNK]) for start in range(0, len(samples), CHUNK)]
@@ -59,10 +73,96 @@ class Session:
         }
 
     def width(self, output: str) -> int:
-        """Numbers for each sample in an output."""
+        """Return how many numbers an output has per sample."""
         return int(np.prod(self._widths[self.outputs.index(output)], dtype=int))
 
-    def run_once(self, samples: Array) -> list[Array]:
-        """All outputs of one batch, computed at once."""
+    def run_once(self, samples: Samples) -> list[Floats]:
+        """Return all outputs of one batch, computed at once."""
         self.rows += len(samples)
         return list(self._session.run(None, {self.input_name: samples}))
+
+
+class SegmentSessions:
+    """The segments of a network between its used exits, each in its own session.
+
+    Attributes:
+        segments: One session per used exit, shallowest first.
+        seen: Total weight of the members up to each exit, (segment,). The last one is 1.
+        threshold: The confidence from which a sample leaves.
+        rows: Number of rows each segment has computed so far, (segment,).
+    """
+
+    def __init__(self, segments: Sequence[Session], seen: Sequence[float], threshold: float = NEVER) -> None:
+        assert len(segments) == len(seen), f"each segment needs a weight, got {len(seen)} for {len(segments)} segments"
+        self.segments, self.threshold = tuple(segments), threshold
+        self.seen: Floats = np.asarray(seen, np.float32)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Counted by the sessions themselves, so that wasted work counts too."""
+        return tuple(segment.rows for segment in self.segments)
+
+    def run(self, samples: Samples) -> tuple[dict[str, Floats], Integers]:
+        """Return the outputs of the plain graph, and the index of the segment after which each sample left."""
+        chunks = [self._run_chunk(samples[start : start + CHUNK]) for start in range(0, len(samples), CHUNK)]
+        if not chunks:
+            width = self.segments[-1].width(SHARE)
+            chunks = [(np.zeros((0, width), np.float32), np.zeros(0, np.int64))]
+        sums = np.concatenate([chunk[0] for chunk in chunks])
+        left = np.concatenate([chunk[1] for chunk in chunks])
+        averages: Floats = np.divide(sums, self.seen[left, None])
+        return summarise(averages), left
+
+    def trace(self, samples: Samples) -> Floats:
+        """Return the running probabilities after every segment, (segment, sample, class); no sample leaves."""
+        chunks = []
+        for start in range(0, len(samples), CHUNK):
+            x, shares = samples[start : start + CHUNK], []
+            for segment in self.segments:
+                outputs = segment.run(x)
+                shares.append(outputs[SHARE][:, :-1])
+                x = outputs.get(NEXT, x)
+            chunks.append(np.cumsum(shares, axis=0) / self.seen[:, None, None])
+        return np.concatenate(chunks, axis=1)
+
+    def _run_chunk(self, x: Samples) -> tuple[Floats, Integers]:
+        """Return sums over members, (row, class + 1), and the segment after which each row left, (row,)."""
+        here, carried = np.arange(len(x)), np.zeros((len(x), self.segments[-1].width(SHARE)), np.float32)
+        sums, left = np.empty_like(carried), np.empty(len(x), np.int64)
+        for number, segment in enumerate(self.segments):
+            outputs = segment.run(x)
+            carried = carried + outputs[SHARE]
+            if number == len(self.segments) - 1:
+                sums[here], left[here] = carried, number
+                break
+            leaves = confidence(carried[:, :-1] / self.seen[number]) >= self.threshold
+            x = outputs[NEXT]
+            if leaves.any():
+                sums[here[leaves]], left[here[leaves]] = carried[leaves], number
+                stays = np.flatnonzero(~leaves)
+                if not len(stays):
+                    break
+                here, carried, x = here[stays], carried[stays], x[stays]
+        return sums, left
+
+
+def open_segments(contents: Sequence[bytes], seen: Sequence[float], threads: int = 1) -> SegmentSessions:
+    """Load the files of segments in onnxruntime. No sample leaves early until a threshold is set."""
+    return SegmentSessions([Session(content, threads) for content in contents], seen)
+
+
+def confidence(probs: Floats) -> Floats:
+    """Return the top probability, (…, class) → (…,), at most 1 in spite of rounding."""
+    highest: Floats = np.minimum(probs.max(axis=-1, initial=0.0), np.float32(1.0))
+    return highest
+
+
+def summarise(average: Floats) -> dict[str, Floats]:
+    """Return the outputs of the plain graph from averages over members, (row, class + 1).
+
+    The last column is the mean entropy of the members. The entropy of their mixture minus this
+    mean is their disagreement.
+    """
+    probs, mean_entropy = average[:, :-1], average[:, -1]
+    entropy = -(probs * np.log(np.maximum(probs, SMALLEST))).sum(axis=1)
+    return {"probs": probs, "entropy": entropy, "disagreement": np.maximum(entropy - mean_entropy, 0.0)}

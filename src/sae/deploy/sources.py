@@ -1,22 +1,24 @@
-"""Samples to predict, from files: images, arrays and tables, a chunk in memory at a time."""
+"""Samples to predict: arrays that are checked, and files that are read one chunk at a time. No torch."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sae.core.errors import DataError
 from sae.data.archive import Folder, open_zip
+from sae.data.dataset import ColumnEncoding
 from sae.data.images import ImageKind, decode_images, is_image
 from sae.data.npz import Member, open_member
-from sae.deploy.manifest import Manifest
-from sae.deploy.session import CHUNK
-from sae.deploy.table_source import read_table
+from sae.data.table import Column, read_columns
+from sae.deploy.manifest import InputPart, Manifest
+from sae.deploy.session import CHUNK, Integers, Samples
 
-Array = NDArray[Any]
+Numbers = NDArray[np.number]
+Targets = Integers | NDArray[np.float64]
+
 TABLE_SUFFIXES = (".csv", ".parquet")
 
 
@@ -25,27 +27,27 @@ class Chunk:
     """Some samples.
 
     Attributes:
-        names: What each is called in a list of predictions.
-        samples: (batch, *sample).
-        targets: (batch,), labels or values, if the truth is known.
+        names: The name of each sample in a list of predictions.
+        samples: Raw samples, (batch, *sample).
+        targets: Labels or values, (batch,); None if the truth is unknown.
     """
 
     names: Sequence[str]
-    samples: Array
-    targets: Array | None
+    samples: Samples
+    targets: Targets | None
 
 
 def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterator[Chunk]:
-    """The samples of an `.npz` file, of a table, or of image files and folders of them.
+    """Read the samples of an `.npz` file, of a table, or of image files and folders of them.
 
     Args:
         paths: One file, or several images and folders.
-        manifest: Of the model that is to predict them.
-        split: Which arrays of an `.npz` file in the layout of MedMNIST.
+        manifest: The manifest of the model that will predict them.
+        split: The split to read from an `.npz` file in the layout of MedMNIST.
     """
     for path in paths:
         if not path.exists():
-            raise DataError(f"what to predict must exist, got {path}")
+            raise DataError(f"the samples to predict must exist, got {path}")
     suffixes = {path.suffix.lower() for path in paths if path.is_file()}
     is_table = bool(suffixes & set(TABLE_SUFFIXES))
     if (is_table or ".npz" in suffixes) and len(paths) > 1:
@@ -54,8 +56,7 @@ def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterat
         wanted = "a table (.csv or .parquet)" if manifest.input.columns is not None else "images or an .npz file"
         raise DataError(f"this model predicts from {wanted}, got {paths[0]}")
     if is_table:
-        names, samples, targets = read_table(paths[0], manifest)
-        yield Chunk(names, samples, targets)
+        yield read_table(paths[0], manifest)
     elif ".npz" in suffixes:
         yield from _arrays(paths[0], manifest, split)
     else:
@@ -63,7 +64,7 @@ def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterat
 
 
 def _arrays(path: Path, manifest: Manifest, split: str) -> Iterator[Chunk]:
-    """`{split}_images` and perhaps `{split}_labels`, or `images` and perhaps `labels`."""
+    """Read `{split}_images` and, if present, `{split}_labels`; or `images` and `labels`."""
     with open_zip(path) as archive:
         held = [name.removesuffix(".npy") for name in archive.namelist()]
     name = next((name for name in (f"{split}_images", "images") if name in held), None)
@@ -79,11 +80,11 @@ def _arrays(path: Path, manifest: Manifest, split: str) -> Iterator[Chunk]:
         yield Chunk([str(i) for i in range(start, stop)], rows, None if targets is None else targets[start:stop])
 
 
-def _chunked(images: Member) -> Iterator[tuple[int, Array]]:
+def _chunked(images: Member) -> Iterator[tuple[int, Samples]]:
     if not images.shape or not images.shape[0]:
         yield 0, np.zeros(images.shape or (0,), images.dtype)
         return
-    rows: list[Array] = []
+    rows: list[Samples] = []
     start = 0
     for row in images.rows():
         rows.append(row)
@@ -94,36 +95,37 @@ def _chunked(images: Member) -> Iterator[tuple[int, Array]]:
         yield start, np.stack(rows)
 
 
-def _targets(labels: Array, manifest: Manifest, where: str) -> Array:
+def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Targets:
+    """Check labels and bring them into the form of training, (sample,)."""
     flat = labels.reshape(len(labels), -1)
     if flat.shape[1] != 1 or not np.issubdtype(flat.dtype, np.number):
         raise DataError(
-            f"there must be one number for each sample, got shape {labels.shape}, {labels.dtype} in {where}"
+            f"labels must be one number for each sample, got shape {labels.shape}, {labels.dtype} in {where}"
         )
     if manifest.task == "regression":
         return flat[:, 0].astype(np.float64) / manifest.target.label_scale
     num_classes = len(manifest.target.class_names or ())
     if not np.issubdtype(flat.dtype, np.integer) or flat.min() < 0 or flat.max() >= num_classes:
-        raise DataError(f"labels must be whole numbers in [0, {num_classes - 1}], as at training, in {where}")
+        raise DataError(f"labels must be whole numbers in [0, {num_classes - 1}], as in training, in {where}")
     return flat[:, 0].astype(np.int64)
 
 
 class _Loose:
-    """Image files that were named one by one."""
+    """Image files given one by one."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.path, self.names = Path(), tuple(names)
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         try:
             return Path(name).read_bytes()
         except OSError as error:
-            raise DataError(f"{name} must be readable, however: {error.strerror}") from None
+            raise DataError(f"{name} must be readable: {error.strerror}") from None
 
 
 def _images(paths: Sequence[Path], manifest: Manifest) -> Iterator[Chunk]:
-    """Files, and all images in folders; an image in the folder of its class has a label."""
+    """Read files, and all images in folders. An image in the folder of its class has a label."""
     channels, height, width = manifest.input.shape
     kind = ImageKind(height, width, channels)
     files = [str(file) for path in paths for file in _files(path)]
@@ -144,3 +146,109 @@ def _files(path: Path) -> list[Path]:
     if not found:
         raise DataError(f"{path} must hold images, got none")
     return found
+
+
+def read_table(path: Path, manifest: Manifest) -> Chunk:
+    """Read the rows of a table, named by their numbers from 1, with the truth if its column is there.
+
+    Columns are found by name, in any order. Columns that the model does not know are ignored.
+    """
+    encodings = [ColumnEncoding(**dict(part)) for part in manifest.input.columns or ()]
+    target, is_classes = manifest.target.column, manifest.task == "classification"
+    texts = [encoding.name for encoding in encodings if not encoding.is_numeric] + [target or ""] * is_classes
+    columns = read_columns(path, texts)
+    missing = [encoding.name for encoding in encodings if encoding.name not in columns]
+    if missing:
+        raise DataError(f"{path} must have the columns that the model was trained on, missing: {', '.join(missing)}")
+    features = [feature for encoding in encodings for feature in _encoded(columns[encoding.name], encoding, path)]
+    samples = np.stack(features, axis=1).astype(np.float32)
+    truth = columns.get(target or "")
+    return Chunk([str(row) for row in range(1, len(samples) + 1)], samples, _column_targets(truth, manifest, path))
+
+
+def _encoded(column: Column, encoding: ColumnEncoding, path: Path) -> list[NDArray[np.float64]]:
+    """Return the features of a column, (row,) each."""
+    where = f"column {column.name!r} of {path}"
+    if encoding.is_numeric and not column.is_numeric:
+        raise DataError(f"a column that held numbers in training must hold numbers, got texts in {where}")
+    if column.missing.any() and not encoding.marks_missing:
+        row = int(np.flatnonzero(column.missing)[0]) + 1
+        raise DataError(f"{where} must have no missing values, as in training, got one in row {row}")
+    return list(encoding.features(column.values, column.missing))
+
+
+def _column_targets(truth: Column | None, manifest: Manifest, path: Path) -> Targets | None:
+    """Return labels or values, if every row has one."""
+    if truth is None or truth.missing.any():
+        return None
+    if manifest.task == "regression":
+        if not truth.is_numeric:
+            raise DataError(f"the target of a regression must be a number, got texts in {truth.name!r} of {path}")
+        values: NDArray[np.float64] = truth.values
+        return values
+    known = {name: label for label, name in enumerate(manifest.target.class_names or ())}
+    names = [_class_name(text) for text in truth.values]
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise DataError(f"classes must be those seen in training, got {unknown!r} in column {truth.name!r} of {path}")
+    return np.array([known[name] for name in names], np.int64)
+
+
+def _class_name(text: str) -> str:
+    """Return the name of a class in training, where whole numbers have no decimal point."""
+    try:
+        return str(int(float(text))) if float(text) == int(float(text)) else text
+    except (ValueError, OverflowError):
+        return text
+
+
+def as_samples(x: ArrayLike, expected: InputPart) -> Samples:
+    """Convert an array to samples (batch, *sample) in the graph's dtype. Refuse what is ambiguous.
+
+    Images are whole numbers in [0, 255]. Channels may come last, and gray images may have no
+    channel dimension. Features are finite numbers.
+    """
+    array = np.asarray(x)
+    if array.dtype == np.dtype(bool) or not np.issubdtype(array.dtype, np.number):
+        raise DataError(f"samples must be numbers, got {array.dtype}")
+    return _features(array, expected) if len(expected.shape) == 1 else _pixels(array, expected)
+
+
+def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
+    if array.ndim != 2 or array.shape[1:] != expected.shape:
+        raise DataError(f"samples must be (batch, {expected.shape[0]}), one number for each feature, got {array.shape}")
+    wrong = np.argwhere(~np.isfinite(array))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise DataError(
+            f"features must be finite, got {array[row, column]} in sample {row}, feature {column}: "
+            f"remove or impute such values"
+        )
+    return array.astype(np.float32)
+
+
+def _pixels(array: Numbers, expected: InputPart) -> NDArray[np.uint8]:
+    if not np.issubdtype(array.dtype, np.integer):
+        raise DataError(
+            f"pixels must be uint8 in [0, 255], got {array.dtype}, whose scale is unknown: "
+            f"convert them first, for values in [0, 1] with (255 * x).round().astype('uint8')"
+        )
+    images = _channels_first(array, expected)
+    if images.size and images.dtype != np.uint8 and not (images.min() >= 0 and images.max() <= 255):
+        raise DataError(f"pixels must be in [0, 255], got values from {images.min()} to {images.max()}")
+    return np.ascontiguousarray(images, np.uint8)
+
+
+def _channels_first(array: Numbers, expected: InputPart) -> Numbers:
+    channels, height, width = expected.shape
+    if array.shape[1:] == (channels, height, width):
+        return array
+    if array.shape[1:] == (height, width, channels):
+        return array.transpose(0, 3, 1, 2)
+    if channels == 1 and array.shape[1:] == (height, width):
+        return array[:, None]
+    hint = ": a single image needs a batch, x[None]" if array.shape == expected.shape else ""
+    raise DataError(
+        f"images must be (batch, {channels}, {height}, {width}) or (batch, {height}, {width}, {channels}), "
+        f"got {array.shape}{hint}"
+    )

@@ -4,10 +4,9 @@ Each stage first looks in the folder for what an earlier session finished, so th
 continues at any point. The folder is a study folder, which every other command can read.
 """
 
-from typing import Any
-
 from sae.analysis.selection import select
 from sae.core.errors import ModelError, OtherModelError
+from sae.records.receipt import Receipt
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
 from sae.report.page import write_page
@@ -15,7 +14,7 @@ from sae.search.plan import SearchPlan
 from sae.search.run import Place, Say, run_study
 
 
-def run_experiment(place: Place, plan: SearchPlan, say: Say) -> dict[str, Any]:
+def run_experiment(place: Place, plan: SearchPlan, say: Say) -> Receipt:
     """Search, confirm, ship the pick and write the report; return the receipt.
 
     Args:
@@ -37,7 +36,7 @@ def run_experiment(place: Place, plan: SearchPlan, say: Say) -> dict[str, Any]:
     return receipt
 
 
-def ship(record: StudyRecord) -> dict[str, Any]:
+def ship(record: StudyRecord) -> Receipt:
     """Export the pick into the study folder and return its receipt.
 
     The pick of an earlier session is replaced. A model without a manifest is not: it may be the user's own file.

@@ -121,9 +121,9 @@ def _measure_shift(job: Job, record: RunRecord) -> None:
 
 def _measure_latency(job: Job, record: RunRecord) -> None:
     if job.latency and not record.has(record.LATENCY):
-        from sae.deploy.exit_latency import measure_exits
+        from sae.deploy.bench import measure_exits
 
-        record.write_json(record.LATENCY, measure_exits(record))
+        record.write_json(record.LATENCY, measure_exits(record).to_json())
 
 
 def _failed(job: Job, message: str) -> Outcome:

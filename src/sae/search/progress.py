@@ -121,7 +121,7 @@ def worker_table(jobs: Sequence[Job]) -> Table:
     for job in jobs:
         done, epochs = job.epochs_done, job.config.train.epochs
         bar = "━" * round(20 * done / epochs)
-        table.add_row(job.name, summary(job.config), f"[green]{bar:<20}[/]", f"epoch {done} of {epochs}")
+        table.add_row(job.name, job.config.summary, f"[green]{bar:<20}[/]", f"epoch {done} of {epochs}")
     return table
 
 

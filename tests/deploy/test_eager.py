@@ -6,8 +6,7 @@ import torch
 
 from sae.config.run import resolve
 from sae.data.dataset import Dataset
-from sae.deploy.eager import eager_model
-from sae.deploy.eager_file import load_weights, read_eager, write_eager
+from sae.deploy.eager import eager_model, load_weights, read_eager, write_eager
 from sae.records.run import RunRecord
 from tests.builders import SMALL_BACKBONES, SMALL_METHODS, method_settings
 from tests.deploy.models import digit_values, digits, stirred_method

@@ -1,0 +1,124 @@
+"""Exported graphs on real samples: their outputs, their metrics, and their parity with the run's network."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sae.core.errors import ParityError
+from sae.core.predictive import Categorical, Gaussian
+from sae.core.task import Regression
+from sae.data.batches import Preparation
+from sae.data.dataset import Dataset, Split
+from sae.deploy.graph import Aggregation, without_frame
+from sae.deploy.manifest import ParityPart
+from sae.deploy.session import CHUNK, NEVER, Floats, Samples, SegmentSessions, Session
+from sae.methods import Method
+from sae.training.evaluator import measure_predictive
+
+Metrics = dict[str, float]
+
+TOLERANCE = 1e-5
+NUM_SAMPLES = 64
+"""Samples to compare on, from each of the validation and the test split."""
+SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
+
+
+def split_outputs(session: Session, split: Split, dataset: Dataset) -> dict[str, Floats]:
+    """Return the outputs of a graph for a split, reading one chunk of samples at a time."""
+    chunks = [
+        session.run(without_frame(split.inputs[start : start + CHUNK], dataset.frame))
+        for start in range(0, len(split), CHUNK)
+    ]
+    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in session.outputs}
+
+
+def trace_split(segments: SegmentSessions, split: Split, dataset: Dataset) -> Floats:
+    """Return the running probabilities after every segment, (segment, sample, class)."""
+    chunks = (split.inputs[start : start + CHUNK] for start in range(0, len(split), CHUNK))
+    return np.concatenate([segments.trace(without_frame(chunk, dataset.frame)) for chunk in chunks], axis=1)
+
+
+def graph_metrics(outputs: Mapping[str, Floats], split: Split) -> Metrics:
+    """Measure the outputs of a graph for a split."""
+    disagreement = {"disagreement": torch.from_numpy(outputs["disagreement"]).double().mean().item()}
+    if "probs" in outputs:
+        return class_metrics(outputs["probs"], split.targets) | disagreement
+    gaussian = Gaussian(torch.from_numpy(outputs["mean"]), torch.from_numpy(outputs["variance"]))
+    return measure_predictive(gaussian, torch.from_numpy(np.array(split.targets))) | disagreement
+
+
+def class_metrics(probs: Floats, labels: NDArray[np.generic]) -> Metrics:
+    """Measure probabilities. One that underflows counts as the smallest normal float32."""
+    categorical = Categorical(torch.from_numpy(probs).clamp_min(SMALLEST_PROBABILITY).log())
+    return measure_predictive(categorical, torch.from_numpy(np.array(labels)))
+
+
+def check_parity(session: Session, method: Method, dataset: Dataset, eval_exits: int) -> ParityPart:
+    """Compare a graph with the unpruned, unfolded network on real samples.
+
+    Args:
+        session: The graph.
+        method: The trained method, on the CPU.
+        dataset: Its data.
+        eval_exits: K′ of the graph.
+    """
+    samples = _compared_samples(dataset)
+    expected = _expected(method, dataset, eval_exits, samples)
+    raw = without_frame(samples, dataset.frame)
+    batches = {
+        "all samples at once": (raw, expected),
+        "one sample alone": (raw[:1], {name: values[:1] for name, values in expected.items()}),
+    }
+    largest = 0.0
+    for how, (batch, wanted) in batches.items():
+        found = session.run(batch)
+        for name, values in wanted.items():
+            unit = np.maximum(_unit(dataset, name), np.abs(values))  # relative for large values
+            difference = float((np.abs(found[name].astype(np.float64) - values) / unit).max())
+            if not difference <= TOLERANCE:  # NaN is no match
+                raise ParityError(
+                    f"the exported graph must predict what the run's network predicts to within {TOLERANCE:g}, but "
+                    f"{name} differs by {difference:.2g} for {how}: nothing was written"
+                )
+            largest = max(largest, difference)
+    return ParityPart(samples=len(samples), largest_difference=largest, tolerance=TOLERANCE)
+
+
+def check_segments(segments: SegmentSessions, plain: Session, dataset: Dataset) -> float:
+    """Return the largest difference between the plain graph and segments that no sample leaves early."""
+    assert segments.threshold == NEVER, f"no sample may leave early in the comparison, got {segments.threshold}"
+    raw = without_frame(_compared_samples(dataset), dataset.frame)
+    largest = 0.0
+    for batch in (raw, raw[:1]):
+        (found, _), wanted = segments.run(batch), plain.run(batch)
+        for name, values in wanted.items():
+            difference = float(np.abs(found[name].astype(np.float64) - values).max())
+            if not difference <= TOLERANCE:  # NaN is no match
+                raise ParityError(
+                    f"the segments must predict what the plain graph predicts to within {TOLERANCE:g}, but {name} "
+                    f"differs by {difference:.2g} for {len(batch)} samples: nothing was written"
+                )
+            largest = max(largest, difference)
+    return largest
+
+
+def _compared_samples(dataset: Dataset) -> Samples:
+    return np.concatenate([split.inputs[:NUM_SAMPLES] for split in (dataset.val, dataset.test)])
+
+
+def _expected(method: Method, dataset: Dataset, eval_exits: int, samples: Samples) -> dict[str, NDArray[np.float64]]:
+    prepare = Preparation(dataset.normalisation, len(dataset.spec.shape), torch.device("cpu"))
+    aggregation = Aggregation(method.task, method.member_weights(eval_exits))
+    with torch.inference_mode():
+        outputs = aggregation(method.eval().shipped_outputs(prepare(samples)))
+    return {name: output.double().numpy() for name, output in zip(aggregation.output_names, outputs, strict=True)}
+
+
+def _unit(dataset: Dataset, output: str) -> float:
+    """Return the unit of an output: values are compared standardised, as the network learnt them."""
+    task = dataset.spec.task
+    if not isinstance(task, Regression) or output == "entropy":
+        return 1.0
+    return task.std if output == "mean" else task.std**2

@@ -1,0 +1,129 @@
+"""The receipt of a shipped pick: its quality, cost and time beside its rivals in the study."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
+
+from sae.core.errors import RecordError
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ReceiptIdentity(_Part):
+    """The model that a receipt belongs to, and the trials it is compared with.
+
+    Attributes:
+        sha256: SHA-256 of the shipped graph.
+        compared: Name of the compared trial, by method.
+    """
+
+    sha256: str
+    compared: dict[str, str]
+
+
+class ReceiptPrediction(_Part):
+    """Predictions of the test split from the file alone.
+
+    Attributes:
+        samples: Number of samples.
+        right: Number of correct classes; None for a regression.
+        rmse: Root of the mean squared error; None for a classification.
+    """
+
+    samples: int
+    right: int | None = None
+    rmse: float | None = None
+
+    @model_serializer
+    def _without_none(self) -> dict[str, int | float]:
+        known = {"samples": self.samples, "right": self.right, "rmse": self.rmse}
+        return {key: value for key, value in known.items() if value is not None}
+
+
+class ReceiptRow(_Part):
+    """One shipped network.
+
+    Attributes:
+        trial: Name of the trial.
+        run: Its run folder.
+        kind: Its class of methods.
+        settings: Its settings in short.
+        eval_exits: K′ that is shipped.
+        metrics: Metrics of the graph on the test split.
+        params: Parameters of the pruned network.
+        flops: FLOPs of the pruned network.
+        shipped_params: Parameters of the exported graph.
+        shipped_flops: FLOPs of the exported graph.
+        bytes: Size of the file.
+        ms: Milliseconds for a batch.
+    """
+
+    trial: str
+    run: str
+    kind: str
+    settings: str
+    eval_exits: int
+    metrics: dict[str, float]
+    params: int
+    flops: int
+    shipped_params: int
+    shipped_flops: int
+    bytes: int
+    ms: float
+
+
+class ReceiptRatios(_Part):
+    """Costs of another network relative to the pick's."""
+
+    flops: float
+    params: float
+    shipped_flops: float
+    shipped_params: float
+    bytes: float
+    ms: float
+
+
+class Receipt(_Part):
+    """The pick of a study once it is shipped, beside the best of other methods.
+
+    Attributes:
+        identity: The model it belongs to.
+        why: Why it was picked.
+        task: What it predicts.
+        batch: Samples in a timed batch.
+        noise: Time of the pick when measured again, relative to itself.
+        predicted: Predictions of the test split from the file alone.
+        rows: The shipped networks; the pick first, then others by method.
+        ratios: Costs of the others relative to the pick's, by method.
+    """
+
+    identity: ReceiptIdentity
+    why: str
+    task: Literal["classification", "regression"]
+    batch: int
+    noise: float
+    predicted: ReceiptPrediction
+    rows: dict[str, ReceiptRow]
+    ratios: dict[str, ReceiptRatios]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the file."""
+        return self.model_dump(mode="json")
+
+
+def read_receipt(path: Path) -> Receipt:
+    """Read and check a receipt."""
+    try:
+        return Receipt.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise RecordError(f"{path} must be a readable receipt: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        problem = f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+        raise RecordError(f"{path} must be a receipt written by `sae export` ({problem})") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path} must be a receipt written by `sae export`, but is damaged ({error})") from None
