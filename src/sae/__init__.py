@@ -7,6 +7,8 @@ without torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sae.core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from sae.backbones import build_backbone as build_backbone
     from sae.config.run import RunConfig as RunConfig
@@ -57,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOMES)
+    return sorted([*_HOMES, "__version__"])

@@ -111,4 +111,4 @@ def test_without_tensorboard_the_extra_is_named(study: Path) -> None:
     command = [sys.executable, "-c", f"import sys; {block}; from sae.cli import main; main()"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "sae[tensorboard]" in done.stderr
+    assert "saensemble[tensorboard]" in done.stderr

@@ -37,7 +37,7 @@ class Commands(TyperGroup):
             if package not in EXTRA_OF:
                 raise
             extra = EXTRA_OF[package]
-            _fail(f"this command needs {package}, which is not installed: pip install 'sae[{extra}]'", 2)
+            _fail(f"this command needs {package}, which is not installed: pip install 'saensemble[{extra}]'", 2)
         except KeyboardInterrupt:
             _fail("interrupted; the same command continues where this one stopped", 130)
 

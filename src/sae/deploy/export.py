@@ -11,6 +11,7 @@ import torch
 from sae.config.run import RunConfig, SaeConfig
 from sae.core.predictive import Categorical, Gaussian
 from sae.core.task import Classification
+from sae.core.version import __version__
 from sae.data.dataset import Dataset, Split
 from sae.data.summary import class_titles
 from sae.deploy.adaptive_export import adaptive_part, cut
@@ -214,5 +215,5 @@ def _run_part(record: RunRecord) -> RunPart:
 
 
 def _versions() -> dict[str, str]:
-    packages = ("sae", "torch", "onnx", "onnxscript", "onnxruntime")
-    return {**{name: version(name) for name in packages}, "python": platform.python_version()}
+    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
+    return {"sae": __version__, **{name: version(name) for name in packages}, "python": platform.python_version()}

@@ -5,7 +5,6 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 
 from sae.config.run import EnsembleConfig, RunConfig
 from sae.core.errors import ConfigError, DivergedError
+from sae.core.version import __version__
 from sae.data.batches import Preparation
 from sae.data.catalogue import load, load_others
 from sae.data.dataset import Dataset
@@ -250,4 +250,4 @@ def _preparation(dataset: Dataset, device: str) -> Preparation:
 
 
 def _versions() -> dict[str, Any]:
-    return {"versions": {"sae": version("sae"), "torch": torch.__version__, "python": platform.python_version()}}
+    return {"versions": {"sae": __version__, "torch": torch.__version__, "python": platform.python_version()}}
