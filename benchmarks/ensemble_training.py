@@ -29,7 +29,7 @@ from torch.func import functional_call, stack_module_state
 
 from benchmarks.noise import noise
 from sae.backbones.base import ChannelsLast
-from sae.config.run import resolve
+from sae.config.run import parse_run
 from sae.methods import build_method
 from sae.methods.deep_ensemble import DeepEnsemble
 from sae.training.flat_parameters import FlatParameters
@@ -62,7 +62,7 @@ CASES = {
 
 def trainer_of(case: Case, num_members: int, seed: int = 0) -> Trainer:
     """A trainer of an ensemble, with crop and flip on."""
-    config = resolve(
+    config = parse_run(
         {"data": {"name": "noise", "crop": 4, "flip": True}, "backbone": case.backbone, "seed": seed},
         {"method": {"name": "ensemble", "members": num_members}},
         {"train": {"batch_size": case.batch_size, "epochs": 1000}},

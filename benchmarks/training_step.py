@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.noise import noise
-from sae.config.run import RunConfig, SaeConfig, resolve
+from sae.config.run import RunConfig, SaeConfig, parse_run
 from sae.core.task import Classification, DataSpec
 from sae.measure.cost import measure_cost
 from sae.methods import build_method
@@ -52,7 +52,7 @@ CASES = (
 
 def trainer_of(case: Case, method: dict[str, object]) -> Trainer:
     """A trainer with crop and flip on, as for the paper's data sets."""
-    config = resolve(
+    config = parse_run(
         {"data": {"name": "noise", "crop": 4, "flip": True}, "backbone": case.backbone},
         {"method": method, "train": {"batch_size": BATCH_SIZE, "epochs": 1000}},
     )

@@ -1,7 +1,7 @@
 """Settings of a run: the only home of defaults.
 
 A run is described by layers of plain mappings (what the data set suggests, a YAML file,
-flags), merged by `resolve` into one frozen `RunConfig` before any work starts.
+flags), merged into one frozen `RunConfig` before any work starts.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -229,12 +229,14 @@ NAMED = ("data", "backbone", "method")
 """Sections that may be given by their name alone."""
 
 
-def resolve(*layers: Layer) -> RunConfig:
+def parse_run(*layers: Layer) -> RunConfig:
     """Merge layers of settings, the later over the earlier, and check the result.
+
+    Nothing else is added: `sae.resolve` also lays them over what the data set suggests.
 
     Example:
         >>> base = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
-        >>> resolve(base, {"method": {"name": "sae", "inputs": 3}}).method.inputs
+        >>> parse_run(base, {"method": {"name": "sae", "inputs": 3}}).method.inputs
         3
     """
     merged: dict[str, Any] = {}

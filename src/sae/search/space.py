@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from optuna.distributions import BaseDistribution
 
-from sae.config.run import FcConfig, ResnetConfig, RunConfig, VggConfig, VitConfig, resolve, suit_method
+from sae.config.run import FcConfig, ResnetConfig, RunConfig, VggConfig, VitConfig, parse_run, suit_method
 from sae.config.settings import Layer, flatten, merge, section_name
 from sae.config.study import StudyConfig
 from sae.core.errors import ConfigError, did_you_mean
@@ -57,7 +57,7 @@ class Space:
 
     def fill(self, suggested: Mapping[str, Any]) -> RunConfig:
         """The config for a value in every hole."""
-        return resolve(fill_holes(self.template, suggested))
+        return parse_run(fill_holes(self.template, suggested))
 
     def points(self) -> Iterator[dict[str, Any]]:
         """All suggestions of a finite space.
@@ -202,7 +202,7 @@ def _inside(hole: Hole, default: Any) -> Any:
 def _defaults(template: Layer) -> dict[str, Any]:
     """All settings of a run of the same data, backbone and method at their defaults."""
     names = {key: {"name": template[key]["name"]} for key in ("data", "backbone", "method")}
-    return resolve(names).model_dump(mode="json")
+    return parse_run(names).model_dump(mode="json")
 
 
 def _with_values(values: Layer, fixed: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
