@@ -3,16 +3,28 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow test-ci-slow lint bench clean
 
 demo: $(READY)  ## search, confirm, pick and ship on embedded data
 	$(BIN)/sae demo --out runs/demo
 
-test: $(READY)  ## everything that is not slow, doctests included
+test: $(READY)  ## everything that is not slow: doctests, the blocks of README and docs, the examples
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(READY)  ## the tests over a few seconds
 	$(BIN)/python -m pytest -n 2 -m slow
+
+CI_SLOW := \
+	tests/cli/test_cli.py::test_a_killed_process_continues_to_the_same_numbers \
+	tests/cli/test_cli.py::test_digits_reach_the_accuracy_that_is_expected_of_them \
+	tests/deploy/test_graph.py::test_a_graph_predicts_what_the_run_predicts_and_holds_what_it_costs \
+	tests/deploy/test_predict.py::test_the_base_install_predicts \
+	tests/end_to_end/test_experiment.py \
+	tests/end_to_end/test_kill.py::test_a_search_survives_twenty_kills \
+	tests/training/test_parallel.py::test_members_trained_in_two_processes_are_the_same_to_the_byte
+
+test-ci-slow: $(READY)  ## the slow tests that every change must pass: kills, export parity, a whole experiment
+	$(BIN)/python -m pytest -n 2 -m slow --durations 10 $(CI_SLOW)
 
 lint: $(READY)  ## style, types, direction of imports
 	$(BIN)/ruff format --check .

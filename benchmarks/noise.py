@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sae.config.run import resolve
+from sae.config.run import parse_run
 from sae.core.task import Classification, DataSpec
 from sae.data.dataset import Dataset, Normalisation, Split
 from sae.deploy.latency import Call, Effort, interleaved
@@ -36,7 +36,7 @@ def noise(shape: tuple[int, int, int], num_classes: int, num_samples: int) -> Da
 
 def trainer_of(case: Case, method: dict[str, object], seed: int = 0) -> Trainer:
     """Return a trainer with crop and flip on, as for the data sets of the paper."""
-    config = resolve(
+    config = parse_run(
         {"data": {"name": "noise", "crop": 4, "flip": True}, "backbone": case.backbone, "seed": seed},
         {"method": method, "train": {"batch_size": case.batch_size, "epochs": 1000}},
     )

@@ -1,4 +1,4 @@
-"""What each exit of a ResNet costs, before anything is trained.
+"""Cost of each exit of a ResNet, before anything is trained.
 
 Run: python examples/cost_of_exits.py
 """
@@ -9,7 +9,7 @@ from sae.config.methods import SaeConfig
 
 
 def main() -> None:
-    """Print FLOPs and parameters of two inputs at the last K exits, for every K."""
+    """Print FLOPs and parameters of a network with two inputs that use its last K exits, for every K."""
     for exits in range(1, 5):
         cost = cost_of(SaeConfig(inputs=2, exits=exits), ResnetConfig(), shape=(3, 64, 64), num_outputs=200)
         print(f"2 inputs, last {exits} exits: {cost.flops:>13,} FLOPs, {cost.params:>10,} parameters")

@@ -1,4 +1,4 @@
-"""Train a small ensemble in one network, then read it at every number of exits.
+"""A small ensemble in one network, trained once and evaluated at every number of exits.
 
 Run: python examples/train_and_read.py
 """
@@ -10,15 +10,15 @@ from sae import evaluate, resolve, train
 
 
 def main(epochs: int = 5) -> None:
-    """Two inputs, three exits, on scikit-learn's digits."""
+    """Train two inputs and three exits on scikit-learn's digits and print the results for every K′."""
     config = resolve(
-        {"data": {"name": "digits"}, "backbone": {"name": "fc"}, "train": {"epochs": epochs, "lr": 1e-3}},
+        {"data": "digits", "backbone": "fc", "train": {"epochs": epochs}},
         {"method": {"name": "sae", "inputs": 2, "exits": 3}},
     )
     with tempfile.TemporaryDirectory() as folder:
         train(config, Path(folder) / "run")
-        report = evaluate(Path(folder) / "run", split="test")
-    for item in report["by_exits"]:
+        evaluation = evaluate(Path(folder) / "run", split="test")
+    for item in evaluation["by_exits"]:
         metrics = item["metrics"]
         print(
             f"K′={item['exits']}: accuracy {metrics['accuracy']:.3f}, NLL {metrics['nll']:.3f}, {item['flops']:,} FLOPs"

@@ -7,7 +7,7 @@ import torch
 
 from sae.config.backbones import BACKBONES, BackboneSettings
 from sae.config.methods import METHODS, MethodSettings
-from sae.config.run import NetworkConfig, RunConfig, resolve
+from sae.config.run import NetworkConfig, RunConfig, parse_run
 from sae.config.settings import parse
 from sae.core.task import Classification, DataSpec, Regression, Task
 from sae.data.dataset import Dataset, Normalisation, Split
@@ -64,4 +64,4 @@ def blobs(task: Task, num_samples: int = 96, shape: tuple[int, ...] = SHAPE, see
 def run_config(**layers: Any) -> RunConfig:
     """A config for tests; sections are laid over small defaults."""
     base = {"data": {"name": "digits"}, "backbone": {"name": "fc", "depth": 2}, "method": {"name": "sae"}}
-    return resolve(base, {"train": {"epochs": 2, "lr": 1e-3}}, layers)
+    return parse_run(base, {"train": {"epochs": 2, "lr": 1e-3}}, layers)

@@ -1,13 +1,17 @@
-"""What runs before a change lands, with stand-ins for all that it calls."""
+"""What runs before a change lands, with stand-ins for all that it calls, and the files that describe our habits."""
 
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 BASH = shutil.which("bash") or "bash"
+TARGETS = ("lint", "test", "test-ci-slow")
 NEEDED = ("bash", "dirname", "env", "chmod", "cat")
 MAKE = 'echo "$1 browser=${CI_BROWSER:-optional}"'
 INSTALL = """case "$*" in *install*) echo >"$STANDINS/chromium"; chmod +x "$STANDINS/chromium";; esac"""
@@ -41,7 +45,7 @@ def run(clone: Path, **more: str) -> tuple[list[str], str]:
     return ended.stdout.splitlines(), ended.stderr
 
 
-REQUIRED = ["lint browser=required", "test browser=required"]
+REQUIRED = [f"{target} browser=required" for target in TARGETS]
 
 
 @pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])
@@ -64,5 +68,45 @@ def test_a_browser_that_could_not_be_installed_is_told_and_the_tests_go_on(clone
     stand_in(clone, "id", f"echo {user}")
     stand_in(clone, "apt-get", apt)
     made, complaint = run(clone)
-    assert made == ["lint browser=optional", "test browser=optional"]
+    assert made == [f"{target} browser=optional" for target in TARGETS]
     assert "are skipped" in complaint
+
+
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+SLOW = re.findall(r"^\t(tests/\S+)", MAKEFILE, re.MULTILINE)
+
+
+def recipe(target: str) -> list[str]:
+    """The commands of a target, without the folder they are in."""
+    found = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    assert found, target
+    return [line.strip().removeprefix("$(BIN)/") for line in found[1].splitlines()]
+
+
+def test_every_target_of_the_script_is_in_the_makefile() -> None:
+    assert all(recipe(target) for target in TARGETS)
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_the_slow_tests_of_the_list_are_there(name: str) -> None:
+    path, _, function = name.partition("::")
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert "pytest.mark.slow" in text
+    assert f"\ndef {function}" in text
+
+
+def test_pre_commit_runs_what_lint_runs() -> None:
+    [local] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert local["repo"] == "local"
+    assert {hook["language"] for hook in local["hooks"]} == {"system"}
+    entries = [hook["entry"].removeprefix(".venv/bin/") for hook in local["hooks"]]
+    assert entries == [command.replace(" --check .", "").replace("check .", "check") for command in recipe("lint")]
+
+
+def test_the_citation_is_of_this_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"cff-version", "message", "title", "authors", "type"} <= set(citation)
+    assert citation["license"] == project["license"]
+    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in project["authors"]]
+    assert "version" not in citation  # it has one home

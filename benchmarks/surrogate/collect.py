@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-from sae.config.run import RunConfig, resolve
+from sae.config.run import RunConfig, parse_run
 from sae.core.seeds import derive_seed
 from sae.training.run import train
 
@@ -49,7 +49,7 @@ def _rounded(value: float) -> float:
 def config_of(params: Params) -> RunConfig:
     """Return the run config of a configuration."""
     schedules = {name: {end: params[f"{name}.{end}"] for end in ENDS} for name in (*FLOATS, *LOG_FLOATS)}
-    return resolve(
+    return parse_run(
         {"data": {"name": "digits"}, "backbone": {"name": "fc", "width": params["width"]}},
         {"method": {"name": "sae", "inputs": params["inputs"], "exits": params["exits"], **schedules}},
         {"train": {"epochs": EPOCHS}},

@@ -7,15 +7,17 @@ without torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sae.core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from sae.backbones import build_backbone as build_backbone
     from sae.config.run import RunConfig as RunConfig
-    from sae.config.run import resolve as resolve
     from sae.core.errors import SaeError as SaeError
     from sae.core.predictive import aggregate as aggregate
     from sae.core.task import Classification as Classification
     from sae.core.task import DataSpec as DataSpec
     from sae.core.task import Regression as Regression
+    from sae.data.catalogue import resolve as resolve
     from sae.deploy.export import export as export
     from sae.deploy.runtime import load as load
     from sae.deploy.runtime import load_adaptive as load_adaptive
@@ -44,7 +46,7 @@ _HOMES = {
     "load": "sae.deploy.runtime",
     "load_adaptive": "sae.deploy.runtime",
     "measure_cost": "sae.measure.cost",
-    "resolve": "sae.config.run",
+    "resolve": "sae.data.catalogue",
     "train": "sae.training.run",
 }
 
@@ -57,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOMES)
+    return sorted([*_HOMES, "__version__"])

@@ -215,7 +215,7 @@ def test_a_command_without_its_extra_says_which(missing: str, tmp_path: Path) ->
     done = python(f"{block}; from sae.cli import main; main()")
     assert done.returncode == 2
     assert f"this command needs {missing}" in done.stderr
-    assert "sae[train]" in done.stderr
+    assert "saensemble[train]" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -226,7 +226,7 @@ def test_tracking_without_its_extra_says_so_before_anything_is_done(tmp_path: Pa
     )
     assert done.returncode == 2
     assert done.stderr.startswith("error: this command needs tensorboard")
-    assert "sae[tensorboard]" in done.stderr
+    assert "saensemble[tensorboard]" in done.stderr
     assert not (tmp_path / "x").exists()
 
 

@@ -67,12 +67,12 @@ def test_studies_and_runs_go_on_one_page(study: Path, run: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("{tmp} --out {tmp}/x.html", "a report is of study or run folders, which hold a study.yaml or a config.yaml"),
+        ("{tmp} --out {tmp}/x.html", "is not a study or run folder: it has no study.yaml and no config.yaml"),
         ("{tmp}/absent --out {tmp}/x.html", "`sae runs"),
         ("{study} --out {tmp}/x.pdf", "--out must name a file that ends in .html"),
         ("{study} --out {tmp}/folder.html", "--out must name a file that ends in .html"),
         ("{study} --out {tmp}", "--out must name a file that ends in .html"),
-        ("{study} --out {tmp}/absent/x.html", "the folder of --out must be there"),
+        ("{study} --out {tmp}/absent/x.html", "the folder of --out must exist"),
         ("{study} --out {tmp}/x.html --figures {tmp}/file", "--figures must name a folder that can be written to"),
         ("{study} --out {tmp}/x.html --tables {tmp}/file", "--tables must name a folder that can be written to"),
         ("{study} --out {tmp}/x.html --tables {tmp}/file/below", "--tables must name a folder that can be written to"),

@@ -49,7 +49,7 @@ def test_where_there_are_no_runs_it_says_so(tmp_path: Path, study: Path) -> None
     (tmp_path / "empty").mkdir()
     assert sae("runs", tmp_path / "empty") == (0, f"no runs below {tmp_path / 'empty'}\n", "")
     assert json.loads(sae("runs", tmp_path / "empty", "--json")[1]) == {"runs": []}
-    assert sae("runs", study, "--state", "damaged") == (0, f"none of the 6 runs below {study}\n", "")
+    assert sae("runs", study, "--state", "damaged") == (0, f"none of the 6 runs below {study} match\n", "")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_event_files_are_written_for_all_that_have_a_history_and_are_not_at_work
     with records[1].lock():
         code, _, error = sae("runs", tmp_path, "--tensorboard")
     assert code == 0
-    assert f"{tmp_path / 'busy'} is being worked on, and left alone" in error
+    assert f"skipped: {tmp_path / 'busy'} is being trained" in error
     assert "damaged/history.csv must hold a row of numbers" in error
     assert "1 of 4 runs have event files" in error
     assert [path.parent.name for path in tmp_path.glob("*/tensorboard")] == ["a"]
@@ -111,4 +111,4 @@ def test_without_tensorboard_the_extra_is_named(study: Path) -> None:
     command = [sys.executable, "-c", f"import sys; {block}; from sae.cli import main; main()"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "sae[tensorboard]" in done.stderr
+    assert "saensemble[tensorboard]" in done.stderr

@@ -38,7 +38,7 @@ def test_pareto_prints_the_front_by_the_first_objective(study: Path) -> None:
         ["standard/0", "standard", "W=1 D=3", "-"],
     ]
     assert "on validation" in out
-    assert "* read at another K" in out
+    assert "* evaluated at another K" in out
     assert "front: 4 of 7 configurations" in out
     assert "trials: sae 2 finished, 1 stopped, 1 failed, 1 unfinished; standard 1 finished" in out
     assert "after 5 trials" in out

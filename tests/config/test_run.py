@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sae.config.backbones import VggConfig
 from sae.config.methods import EnsembleConfig, SaeConfig, StandardConfig
-from sae.config.run import RunConfig, resolve
+from sae.config.run import RunConfig, parse_run
 from sae.config.settings import Settings, differences, from_assignments, merge, parse, read_yaml, to_yaml
 from sae.core.errors import ConfigError
 
@@ -15,17 +15,17 @@ BASE: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
 
 
 def test_later_layers_go_over_earlier_ones() -> None:
-    config = resolve(BASE, {"train": {"epochs": 3, "lr": 0.1}}, {"train": {"epochs": 5}})
+    config = parse_run(BASE, {"train": {"epochs": 3, "lr": 0.1}}, {"train": {"epochs": 5}})
     assert (config.train.epochs, config.train.lr) == (5, 0.1)
 
 
 def test_a_section_of_another_name_replaces_the_one_below() -> None:
-    config = resolve(BASE, {"method": {"name": "sae", "inputs": 4}}, {"method": {"name": "standard"}})
+    config = parse_run(BASE, {"method": {"name": "sae", "inputs": 4}}, {"method": {"name": "standard"}})
     assert config.method == StandardConfig()
 
 
 def test_a_section_without_a_name_keeps_the_one_below() -> None:
-    config = resolve(BASE, {"method": {"name": "sae", "inputs": 4}}, {"method": {"exits": 3}})
+    config = parse_run(BASE, {"method": {"name": "sae", "inputs": 4}}, {"method": {"exits": 3}})
     assert isinstance(config.method, SaeConfig)
     assert (config.method.inputs, config.method.exits) == (4, 3)
 
@@ -59,13 +59,13 @@ def test_a_section_without_a_name_keeps_the_one_below() -> None:
 )
 def test_a_wrong_setting_is_named_in_one_sentence(layer: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        resolve(BASE, layer)
+        parse_run(BASE, layer)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_config_survives_yaml(tmp_path: Path) -> None:
-    config = resolve(BASE, {"backbone": {"name": "vgg", "blocks": [1, 1, 2, 2, 2]}, "train": {"lr": 1e-5}})
+    config = parse_run(BASE, {"backbone": {"name": "vgg", "blocks": [1, 1, 2, 2, 2]}, "train": {"lr": 1e-5}})
     (tmp_path / "run.yaml").write_text(to_yaml(config))
     again = parse(RunConfig, read_yaml(tmp_path / "run.yaml"))
     assert again == config
@@ -93,7 +93,7 @@ def test_every_value_survives_yaml(tmp_path_factory: pytest.TempPathFactory, val
 
 
 def test_differences_name_the_settings_and_both_values() -> None:
-    one, other = resolve(BASE), resolve(BASE, {"train": {"lr": 0.5}})
+    one, other = parse_run(BASE), parse_run(BASE, {"train": {"lr": 0.5}})
     assert differences(one, one) == []
     assert differences(one, other) == ["train.lr 0.0003 → 0.5"]
 
@@ -138,10 +138,10 @@ def test_merging_does_not_change_its_arguments() -> None:
 @pytest.mark.parametrize("members", [0, 65])
 def test_an_ensemble_has_from_1_to_64_members(members: int) -> None:
     with pytest.raises(ConfigError, match=r"method\.members"):
-        resolve(BASE, {"method": {"name": "ensemble", "members": members}})
-    assert resolve(BASE, {"method": {"name": "ensemble"}}).method == EnsembleConfig(members=4)
+        parse_run(BASE, {"method": {"name": "ensemble", "members": members}})
+    assert parse_run(BASE, {"method": {"name": "ensemble"}}).method == EnsembleConfig(members=4)
 
 
 def test_sections_may_be_given_by_their_names_alone() -> None:
-    config = resolve({"data": "digits", "backbone": "fc"}, {"method": "standard"})
+    config = parse_run({"data": "digits", "backbone": "fc"}, {"method": "standard"})
     assert (config.data.name, config.backbone.name, config.method.name) == ("digits", "fc", "standard")

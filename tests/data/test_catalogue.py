@@ -5,22 +5,23 @@ from pathlib import Path
 import pooch
 import pytest
 
+from sae.cli.train import resolve_run
 from sae.config.methods import SaeConfig, StandardConfig
-from sae.config.run import resolve
+from sae.config.run import parse_run
 from sae.core.errors import ConfigError, DataError
-from sae.data.catalogue import CATALOGUE, load, published_file, suggestions
+from sae.data.catalogue import CATALOGUE, load, published_file, resolve, suggestions
 from sae.data.locations import cache_root, choose_data_root, data_roots, find_own
 from tests.data.samples import data_config, write_npz
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_what_a_set_suggests_is_a_valid_run(name: str) -> None:
-    assert resolve(suggestions(name)).data.name == name
+    assert parse_run(suggestions(name)).data.name == name
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_what_a_set_suggests_is_a_valid_run_of_a_standard_network(name: str) -> None:
-    assert isinstance(resolve(suggestions(name), {"method": {"name": "standard"}}).method, StandardConfig)
+    assert isinstance(parse_run(suggestions(name), {"method": {"name": "standard"}}).method, StandardConfig)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_what_a_set_suggests_is_a_valid_run_of_a_standard_network(name: str) -> 
 def test_the_papers_settings_are_suggested(
     name: str, backbone: str, epochs: int, batch_size: int, weight_decay: float
 ) -> None:
-    config = resolve(suggestions(name))
+    config = parse_run(suggestions(name))
     assert config.backbone.name == backbone
     assert (config.train.epochs, config.train.batch_size) == (epochs, batch_size)
     assert (config.train.weight_decay, config.train.lr) == (weight_decay, 3e-4)
@@ -43,9 +44,27 @@ def test_the_papers_settings_are_suggested(
 
 
 def test_batches_of_tiny_imagenet_are_not_repeated() -> None:
-    method = resolve({"method": {"name": "sae"}}, suggestions("tinyimagenet"), {"method": {"inputs": 3}}).method
+    method = parse_run({"method": {"name": "sae"}}, suggestions("tinyimagenet"), {"method": {"inputs": 3}}).method
     assert isinstance(method, SaeConfig)
     assert (method.inputs, method.batch_repetition) == (3, 1)
+
+
+def test_layers_go_over_what_the_data_set_suggests() -> None:
+    config = resolve({"data": "digits", "train": {"epochs": 3, "lr": 0.1}}, {"train": {"epochs": 5}})
+    assert (config.train.epochs, config.train.lr, config.data.crop, config.backbone.name) == (5, 0.1, 1, "fc")
+
+
+def test_python_and_the_command_line_make_the_same_run(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("data: tinyimagenet\ntrain: {epochs: 7}\n")
+    flags = {"method": {"name": "batch_ensemble", "members": 3}}
+    from_python = resolve({"data": {"name": "tinyimagenet"}, "train": {"epochs": 7}}, flags, {"train": {"lr": 0.5}})
+    assert resolve_run(tmp_path / "run.yaml", flags, ["train.lr=0.5"]) == from_python
+    assert (from_python.train.batch_size, from_python.data.crop) == (144, 4)
+
+
+def test_settings_without_data_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"data\.name must be set"):
+        resolve({"method": "standard"})
 
 
 def test_the_catalogue_is_light() -> None:

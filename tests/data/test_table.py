@@ -125,7 +125,7 @@ def test_a_parquet_column_of_dates_is_named(tmp_path: Path) -> None:
 def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.parquet").write_bytes(b"")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'sae\[tables\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'saensemble\[tables\]'"):
         load(data_config(tmp_path / "t.parquet", task="regression", target="price"))
 
 

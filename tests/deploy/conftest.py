@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sae.config.run import resolve
+from sae.config.run import parse_run
 from sae.deploy.export import export
 from sae.training.run import train
 from tests.builders import run_config
@@ -36,7 +36,9 @@ def framed_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = {"data": {"name": str(data), "task": "classification"}, "backbone": {"name": "vgg", "depth": 3}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SAE_CACHE", str(folder / "cache"))
-        train(resolve(settings, {"method": {"name": "sae"}, "train": {"epochs": 2, "batch_size": 16}}), folder / "run")
+        train(
+            parse_run(settings, {"method": {"name": "sae"}, "train": {"epochs": 2, "batch_size": 16}}), folder / "run"
+        )
         export(folder / "run", folder / "shipped" / "model.onnx")
     return folder / "shipped" / "model.onnx"
 
@@ -51,7 +53,7 @@ def table_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "data": {"name": str(data), "task": "regression", "target": "price"},
         "backbone": {"name": "fc", "depth": 2},
     }
-    train(resolve(settings, {"method": {"name": "mc_dropout"}, "train": {"epochs": 2}}), folder / "run")
+    train(parse_run(settings, {"method": {"name": "mc_dropout"}, "train": {"epochs": 2}}), folder / "run")
     export(folder / "run", folder / "shipped" / "model.onnx")
     return folder / "shipped" / "model.onnx"
 

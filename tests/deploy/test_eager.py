@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sae.config.run import resolve
+from sae.config.run import parse_run
 from sae.data.dataset import Dataset
 from sae.deploy.eager import eager_model, load_weights, read_eager, write_eager
 from sae.records.run import RunRecord
@@ -20,7 +20,7 @@ def test_another_process_gets_the_same_network(
     dataset = make_dataset()
     trained = stirred_method(method, "vgg", dataset)
     settings = {"method": method_settings(method).model_dump(), "backbone": SMALL_BACKBONES["vgg"].model_dump()}
-    record = RunRecord.create(tmp_path / "run", resolve({"data": {"name": "digits"}}, settings, {"seed": 3}))
+    record = RunRecord.create(tmp_path / "run", parse_run({"data": {"name": "digits"}}, settings, {"seed": 3}))
     record.end("finished")
     sent = eager_model(trained, dataset, trained.exit_choices[0])
     write_eager(tmp_path / "x.safetensors", record.path, sent)

@@ -208,7 +208,7 @@ def test_exporting_without_torch_names_the_extra(digits_run: Path, tmp_path: Pat
     code = WITHOUT_TORCH + f"sys.argv = {arguments!r}\nfrom sae.cli import main\nmain()\n"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert "sae[train]" in result.stderr
+    assert "saensemble[train]" in result.stderr
 
 
 def test_measuring_a_graph_needs_no_torch(digits_model: Path) -> None:

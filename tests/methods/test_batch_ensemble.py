@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import WeightLayer
 from sae.config.methods import BatchEnsembleConfig, StandardConfig
-from sae.config.run import resolve, suit_method
+from sae.config.run import parse_run, suit_method
 from sae.measure.cost import measure_cost
 from sae.methods import Batch, build_method
 from sae.methods.batch_ensemble import BatchEnsemble, RankOneLayer, with_rank_one_factors
@@ -173,7 +173,7 @@ def test_batches_can_be_shared_evenly_unless_said_otherwise(
     suggested: dict[str, object], given: dict[str, object], expected: int
 ) -> None:
     base = {"data": {"name": "digits"}, "backbone": {"name": "fc"}, "method": {"name": "sae"}}
-    assert resolve(base, suit_method(suggested, given), given).train.batch_size == expected
+    assert parse_run(base, suit_method(suggested, given), given).train.batch_size == expected
 
 
 def batch_ensemble(backbone: str, members: int = 4) -> BatchEnsemble:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sae.cli import app
-from sae.config.run import RunConfig, resolve
+from sae.config.run import RunConfig, parse_run
 from sae.config.settings import LARGEST
 from sae.core.errors import SaeError
-from sae.data.catalogue import CATALOGUE, resolve_on
+from sae.data.catalogue import CATALOGUE, resolve
 from sae.report.commands import FLAGS, train_command
 from tests.builders import run_config
 
@@ -98,7 +98,7 @@ def configs(draw: st.DrawFn) -> RunConfig:
     }
     if method == "sae":
         some["method"]["exits"] = draw(st.integers(1, depth))
-    return resolve_on(name, some)
+    return resolve({"data": name}, some)
 
 
 @given(configs())
@@ -110,10 +110,10 @@ def test_the_command_is_understood_as_the_very_config(config: RunConfig) -> None
 
 
 def test_what_is_taken_anyway_is_not_said() -> None:
-    assert train_command(resolve_on("digits", {})) == "sae train --data digits --out runs/again"
+    assert train_command(resolve({"data": "digits"})) == "sae train --data digits --out runs/again"
     blood = {"method": {"name": "batch_ensemble", "members": 3}}
     command = "sae train --data bloodmnist --method batch_ensemble --members 3 --out runs/again"
-    assert train_command(resolve_on("bloodmnist", blood)) == command
+    assert train_command(resolve({"data": "bloodmnist"}, blood)) == command
 
 
 def test_floats_are_written_in_full() -> None:
@@ -126,7 +126,7 @@ def test_strange_names_reach_the_command_line_as_they_are(tmp_path: Path, monkey
     name = "-it's a $(table).csv"
     Path(name).write_text("a,b\n1,2\n")
     settings = {"data": {"task": "regression", "target": "--b c"}, "train": {"device": "1e3"}}
-    config = resolve_on(name, settings)
+    config = resolve({"data": name}, settings)
     command = train_command(config, out="my runs/x")
     assert command.endswith("--out 'my runs/x'")
     assert understood(command) == config
@@ -137,7 +137,7 @@ def test_without_the_data_the_command_says_everything(
     side: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_settings = {"data": {"name": "own.npz"}, "backbone": "fc", "method": {"name": "sae"}, "train": {"lr": 1e-5}}
-    config = resolve(given_settings)
+    config = parse_run(given_settings)
     monkeypatch.chdir(tmp_path)
     command = train_command(config)
     np.savez("own.npz", images=np.zeros((9, side, side), np.uint8), labels=np.arange(9) % 3)

@@ -49,7 +49,7 @@ def test_a_damaged_trial_hides_no_other_and_is_trained_again_when_deleted(study:
     (first / "metrics.json").write_text("{")
     code, out, error = search(study, *TWO)
     assert code == 0, error
-    assert "left out, damaged: sae/0" in out
+    assert "left out because it is damaged: sae/0" in out
     assert "delete this run folder" in out
     shutil.rmtree(first)
     assert search(study, *TWO)[0] == 0

@@ -1,4 +1,4 @@
-"""The command line. Commands import what they need when they run: `sae --help` loads no torch."""
+"""The `sae` command line. Commands import what they need when they run: `sae --help` loads no torch."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from typer.core import TyperCommand, TyperGroup
 from sae.core.errors import SaeError
 
 UsageError: Any = typer.BadParameter.__base__
-"""What the parser raises; typer carries a parser of its own in some versions, click's in others."""
+"""The error of the parser. Some versions of typer bring a parser of their own, others use click's."""
 
 EXTRA_OF = {
     **dict.fromkeys(("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "altair"), "train"),
@@ -16,11 +16,14 @@ EXTRA_OF = {
     "ray": "ray",
     "tensorboard": "tensorboard",
 }
-"""Which extra brings which package."""
+"""The extra that installs each optional package."""
 
 
 class Commands(TyperGroup):
-    """Turns errors into one sentence and an exit code: 2 the user's mistake, 3 ran but unusable, 130 interrupted."""
+    """The commands, with errors turned into one sentence and an exit code.
+
+    Exit codes: 2 mistake of the user, 3 unusable result, 130 interrupted.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -37,9 +40,9 @@ class Commands(TyperGroup):
             if package not in EXTRA_OF:
                 raise
             extra = EXTRA_OF[package]
-            _fail(f"this command needs {package}, which is not installed: pip install 'sae[{extra}]'", 2)
+            _fail(f"this command needs {package}, which is not installed: pip install 'saensemble[{extra}]'", 2)
         except KeyboardInterrupt:
-            _fail("interrupted; the same command continues where this one stopped", 130)
+            _fail("interrupted; the same command continues from here", 130)
 
 
 class Command(TyperCommand):

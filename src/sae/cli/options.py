@@ -1,4 +1,4 @@
-"""Flags that several commands share, and how they become layers of settings."""
+"""Options that several commands share, and their translation into layers of settings."""
 
 import math
 import os
@@ -15,40 +15,42 @@ Backbone = Annotated[str | None, typer.Option(help=BACKBONE_HELP)]
 Inputs = Annotated[int | None, typer.Option(help="N, inputs per pass (sae)")]
 Exits = Annotated[int | None, typer.Option(help="K, exits kept per input (sae)")]
 Members = Annotated[int | None, typer.Option(help="M, members (ensemble, batch_ensemble)")]
-Samples = Annotated[int | None, typer.Option(help="draws that are averaged at prediction (mc_dropout)")]
-Rate = Annotated[float | None, typer.Option(help="probability of dropping a number (mc_dropout)")]
+Samples = Annotated[int | None, typer.Option(help="dropout samples averaged at prediction (mc_dropout)")]
+Rate = Annotated[float | None, typer.Option(help="dropout probability (mc_dropout)")]
 Width = Annotated[int | None, typer.Option(help="width multiplier of the backbone")]
 Depth = Annotated[int | None, typer.Option(help="stages of the backbone; by default all")]
-Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage of vgg, e.g. 1,1,2,2,2")]
-DataRoot = Annotated[
-    Path | None, typer.Option(help="folder where data files are looked for first; else SAE_DATA_ROOT, then the cache")
-]
-Task = Annotated[str | None, typer.Option(help="classification or regression, for your own .npz or table")]
-Target = Annotated[str | None, typer.Option(help="column to predict, for your own table")]
-Size = Annotated[int | None, typer.Option(help="side of the images of a MedMNIST set: 28, 64, 128 or 224")]
+Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage (vgg), e.g. 1,1,2,2,2")]
+DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by default SAE_DATA_ROOT, then the cache")]
+Task = Annotated[str | None, typer.Option(help="classification or regression (for your own .npz file or table)")]
+Target = Annotated[str | None, typer.Option(help="column to predict (for your own table)")]
+Size = Annotated[int | None, typer.Option(help="image size of a MedMNIST set: 28, 64, 128 or 224")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default where the run was trained")]
 Processes = Annotated[
-    int | None, typer.Option(min=1, help="processes for the members of an ensemble; by default one for each core")
+    int | None, typer.Option(min=1, help="processes that train the members of an ensemble; by default one per core")
 ]
 Epochs = Annotated[int | None, typer.Option(help="passes over the training data")]
 Trials = Annotated[int | None, typer.Option(min=1, help="sampled trials per method")]
-Hours = Annotated[float | None, typer.Option(help="start no trial after this many hours")]
+Hours = Annotated[float | None, typer.Option(help="start no new trial after this many hours")]
 SearchSeed = Annotated[int | None, typer.Option(help="seed of the search and of its runs")]
 StudyForce = Annotated[bool, typer.Option(help="delete the study in the folder and start over")]
-Workers = Annotated[int | None, typer.Option(min=1, help="trials at once; default: one for each core")]
+Workers = Annotated[int | None, typer.Option(min=1, help="trials that run at the same time; by default one per core")]
 Executor = Annotated[Literal["local", "ray"], typer.Option(help="where trials run")]
-Address = Annotated[str | None, typer.Option(help="address of a Ray cluster; default: start one here")]
-CpusPerTrial = Annotated[float, typer.Option(help="CPUs of each trial, with --executor ray")]
-GpusPerTrial = Annotated[float, typer.Option(help="GPUs of each trial, with --executor ray")]
-Storage = Annotated[str | None, typer.Option(help="URL of a database; default: a file in the study folder")]
-Maximum = Annotated[list[str] | None, typer.Option("--max", help="a limit, e.g. flops=2e6; may be given several times")]
-Minimum = Annotated[list[str] | None, typer.Option("--min", help="a limit, e.g. f1=0.8; may be given several times")]
+Address = Annotated[
+    str | None, typer.Option(help="address of a Ray cluster; by default one is started on this machine")
+]
+CpusPerTrial = Annotated[float, typer.Option(help="CPUs for each trial, with --executor ray")]
+GpusPerTrial = Annotated[float, typer.Option(help="GPUs for each trial, with --executor ray")]
+Storage = Annotated[
+    str | None, typer.Option(help="URL of a database for the trials; by default a file in the study folder")
+]
+Maximum = Annotated[list[str] | None, typer.Option("--max", help="upper limit, e.g. flops=2e6; can be repeated")]
+Minimum = Annotated[list[str] | None, typer.Option("--min", help="lower limit, e.g. f1=0.8; can be repeated")]
 EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 Study = Annotated[Path, typer.Argument(help="folder of a study")]
 Objectives = Annotated[
-    str | None, typer.Option(help="what to compare by, e.g. nll,f1,flops; by default the study's objectives")
+    str | None, typer.Option(help="metrics and costs to compare, e.g. nll,f1,flops; by default the study's objectives")
 ]
 Methods = Annotated[str | None, typer.Option("--method", help="only these methods, e.g. sae,ensemble; by default all")]
 
@@ -71,12 +73,12 @@ def fill_help(text: str) -> str:
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def integers(flag: str, text: str | None) -> list[int] | None:
-    """Read `1,1,2` as numbers."""
+    """Read `1,1,2` as a list of numbers."""
     from sae.core.errors import ConfigError
 
     if text is None:
@@ -88,7 +90,7 @@ def integers(flag: str, text: str | None) -> list[int] | None:
 
 
 def names(flag: str, text: str | None) -> list[str] | None:
-    """Read `nll,f1` as names, each another."""
+    """Read `nll,f1` as a list of different names."""
     from sae.core.errors import ConfigError
 
     if text is None:
@@ -100,7 +102,7 @@ def names(flag: str, text: str | None) -> list[str] | None:
 
 
 def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
-    """Read `flops=2e6` and its like as bounds by name."""
+    """Read texts such as `flops=2e6` as bounds by name."""
     from sae.core.errors import ConfigError
 
     found: dict[str, float] = {}
@@ -119,12 +121,12 @@ def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
 
 
 def section(**values: Any) -> dict[str, Any]:
-    """A section of settings with only what was given."""
+    """Return a section of settings that holds only the given ones."""
     return {key: value for key, value in values.items() if value is not None and value != {}}
 
 
 def layers_over(flags: dict[str, Any], assignments: list[str]) -> list[dict[str, Any]]:
-    """What goes over a file or what is shipped, lowest first: flags, then each --set."""
+    """Return the layers that override a config file or a preset, lowest first: flags, then each --set."""
     from sae.config.settings import from_assignments
 
     return [flags, *(from_assignments([text]) for text in assignments)]

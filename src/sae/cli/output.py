@@ -1,4 +1,4 @@
-"""What commands print: results to standard output, everything else to standard error."""
+"""Output of the commands: results on standard output, everything else on standard error."""
 
 import json
 import sys
@@ -14,11 +14,11 @@ METRIC_ROWS = (
     *("temperature", "accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
     *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
 )
-"""What a table shows first of the metrics; JSON has all."""
+"""Metrics that tables show; JSON has all."""
 SHORT_NAMES = {"diversity_disagreement": "diversity"}
 COSTS = {"FLOPs": "flops", "parameters": "params"}
 SHIPPED_COSTS = {"shipped FLOPs": "shipped_flops", "shipped params": "shipped_params"}
-"""Of the exported network; the others are of the pruned one, as the paper counts."""
+"""Costs of the exported network; COSTS are those of the pruned network, counted as in the paper."""
 
 
 def listed_metrics(first: Sequence[str] = METRIC_ROWS) -> list[str]:
@@ -29,12 +29,12 @@ def listed_metrics(first: Sequence[str] = METRIC_ROWS) -> list[str]:
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object on standard output."""
     sys.stdout.write(json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on standard output, never cut short where that is a file or a pipe; numbers to the right."""
+    """Print a table on standard output, numbers aligned to the right; a file or a pipe gets it in full width."""
     table = Table()
     for index, column in enumerate(columns):
         is_number = index > 0 and all(row[index][:1].isdigit() or row[index][:1] == "-" for row in rows)
@@ -47,24 +47,24 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def result_console() -> Console:
-    """Standard output; wide where it is no terminal."""
+    """Return a console on standard output, 200 characters wide if that is not a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=200)
 
 
 def print_line(line: str) -> None:
-    """A line of a result on standard output, as it is: never broken, so that a command in it can be copied."""
+    """Print a line on standard output without wrapping it, so that a command in it can be copied."""
     sys.stdout.write(f"{line}\n")
 
 
 def print_message(message: str) -> None:
-    """A line for the person at the terminal, on standard error."""
+    """Print a message for the user on standard error."""
     Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
 
 
 @contextmanager
 def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Bytes and speed on standard error while something is downloaded; nothing if that is not a terminal."""
+    """Show the progress of a download on standard error; show nothing if that is not a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -73,7 +73,7 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 def print_evaluation(report: Mapping[str, Any]) -> None:
-    """One column for each number of exits, the one asked for marked; then shift and other sets, if asked for."""
+    """Print one column for each number of exits, the chosen one marked, then shift and other sets if evaluated."""
     _print_by_exits(f"{report['run']} on {report['split']}", report["by_exits"], report["exits"])
     if "calibrated" in report:
         scaled = [_as_calibrated(item) for item in report["by_exits"]]
@@ -91,7 +91,7 @@ def _as_calibrated(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _print_by_exits(title: str, items: Sequence[Mapping[str, Any]], chosen: int) -> None:
-    """Measures as rows and numbers of exits as columns, so that it fits a narrow terminal."""
+    """Print metrics as rows and numbers of exits as columns, which fits a narrow terminal."""
     marks = [" ←" if item["exits"] == chosen and len(items) > 1 else "" for item in items]
     columns = ["exits per input", *(f"{item['exits']}{mark}" for item, mark in zip(items, marks, strict=True))]
     keys = [key for key in listed_metrics() if all(key in item["metrics"] for item in items)]

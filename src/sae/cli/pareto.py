@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDEST = 40
-"""Characters of the small picture of how the hypervolume grew."""
+"""Largest width of the bars that show how the hypervolume grew."""
 
 
 def pareto(
@@ -24,10 +24,12 @@ def pareto(
     min_: options.Minimum = None,
     method: options.Methods = None,
     csv: Annotated[Path | None, typer.Option(help="also write the front, with every metric, to this file")] = None,
-    figure: Annotated[Path | None, typer.Option(help="also draw all configurations, a .png or .svg file")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="also draw all configurations into this .png or .svg file")
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """The configurations of a study that no other beats, by what validation says."""
+    """Show the Pareto-optimal configurations of a study, compared on the validation split."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json
     from sae.records.study import StudyRecord
@@ -45,7 +47,7 @@ def pareto(
 
 
 def check_figure(path: Path | None) -> None:
-    """Only what can be drawn without a browser."""
+    """Refuse a file type that cannot be drawn without a browser."""
     from sae.core.errors import ConfigError
 
     if path is not None and path.suffix not in (".png", ".svg"):
@@ -53,7 +55,7 @@ def check_figure(path: Path | None) -> None:
 
 
 def print_front(study: Path, selection: "Selection") -> None:
-    """A row for each configuration, then counts, then how the front grew."""
+    """Print a row for each configuration of the front, then counts and the growth of the hypervolume."""
     from sae.analysis.candidates import damages
     from sae.analysis.progress import trial_counts
     from sae.cli.output import print_line, print_table
@@ -69,16 +71,16 @@ def print_front(study: Path, selection: "Selection") -> None:
     ]
     print_table(title, ["trial", "kind", "settings", "K′", *shown], rows)
     if any(item.eval_exits != item.exits for item in selection.front):
-        print_line("* read at another K than it was trained for: nothing has to be trained again")
+        print_line("* evaluated at another K than it was trained for; needs no new training")
     print_line(f"front: {len(selection.front)} of {len(selection.candidates)} configurations")
     print_line(f"trials: {count_line(trial_counts(selection.trials))}")
     for name, reason in damages(selection.trials, selection.everything).items():
-        print_line(f"left out, damaged: {name}: {reason}")
+        print_line(f"left out because it is damaged: {name}: {reason}")
     print_line(f"hypervolume: {history_line([row['hypervolume'] for row in selection.history()])}")
 
 
 def labels(item: "Candidate") -> list[str]:
-    """What tells a configuration from others; K′, which only SAE has, is marked where it is not the trained K."""
+    """Return the cells that identify a configuration; K′, which only SAE has, is marked if it is not the trained K."""
     from sae.analysis.candidates import summary
 
     mark = "*" if item.eval_exits != item.exits else ""
@@ -87,7 +89,7 @@ def labels(item: "Candidate") -> list[str]:
 
 
 def count_line(counts: Mapping[str, Mapping[str, int]]) -> str:
-    """What became of the trials of each method.
+    """Format how many trials of each method are in each state.
 
     Example:
         >>> count_line({"sae": {"finished": 8, "stopped": 0, "failed": 1}, "standard": {"finished": 2}})
@@ -101,7 +103,7 @@ def count_line(counts: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def history_line(values: Sequence[float]) -> str:
-    """How a number grew, from its first value to its last.
+    """Format the growth of a number as bars between its first and last value.
 
     Example:
         >>> history_line([0.1, 0.3, 0.45])
@@ -116,7 +118,7 @@ def history_line(values: Sequence[float]) -> str:
 
 
 def write_files(selection: "Selection", csv: Path | None, figure: Path | None, title: str) -> None:
-    """The front as a table for other programs, and a picture of it, where asked for."""
+    """Write the front as CSV and draw the configurations, if these files were asked for."""
     from sae.cli.output import print_message
 
     if csv is not None:
@@ -130,7 +132,7 @@ def write_files(selection: "Selection", csv: Path | None, figure: Path | None, t
 
 
 def front_rows(front: Sequence["Candidate"]) -> list[dict[str, Any]]:
-    """One flat row for each configuration; a metric that was not recorded of one is left empty there."""
+    """Return one flat row for each configuration; a metric that it does not have is empty."""
     described = [item.describe() for item in front]
     keys = dict.fromkeys(key for row in described for key in row["values"])
     return [
@@ -144,7 +146,7 @@ def front_rows(front: Sequence["Candidate"]) -> list[dict[str, Any]]:
 
 
 def save_figure(selection: "Selection", path: Path, title: str) -> None:
-    """Draw a selection, the knee marked."""
+    """Draw a selection with its knee marked."""
     from sae.core.errors import ConfigError
     from sae.report.pareto_figure import pareto_figure
 

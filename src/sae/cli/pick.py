@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def pick(
     study: options.Study,
     prefer: Annotated[
-        str | None, typer.Option(help="take the best in this metric or cost; by default the knee of the front")
+        str | None,
+        typer.Option(help="metric or cost in which the pick must be best; by default the best compromise (the knee)"),
     ] = None,
     objectives: options.Objectives = None,
     max_: options.Maximum = None,
@@ -22,7 +23,7 @@ def pick(
     method: options.Methods = None,
     json: options.Json = False,
 ) -> None:
-    """One configuration of a study, by what validation says, and why this one."""
+    """Pick one configuration of a study on the validation split, and explain why."""
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json
     from sae.records.study import StudyRecord
@@ -41,19 +42,19 @@ def pick(
 
 
 def describe(chosen: "Candidate", why: str) -> dict[str, Any]:
-    """As JSON; `test` was not used for choosing."""
+    """Return the pick as a JSON object; `test` was not used for choosing."""
     return {**chosen.describe(), "why": why, "test": metrics_on_test(chosen), "commands": commands(chosen)}
 
 
 def metrics_on_test(chosen: "Candidate") -> dict[str, float]:
-    """What the test split says of a configuration that was chosen without it."""
+    """Return the test metrics of the pick, which was chosen without them."""
     from sae.records.run import at_exits
 
     return dict(at_exits(chosen.trial.run.report("test")["by_exits"], chosen.eval_exits)["metrics"])
 
 
 def commands(chosen: "Candidate") -> dict[str, str]:
-    """How to train the configuration again, and how to look at it closer."""
+    """Return the commands that train the configuration again and evaluate it."""
     from sae.report.commands import train_command
 
     run = chosen.trial.run
@@ -65,7 +66,7 @@ def commands(chosen: "Candidate") -> dict[str, str]:
 
 
 def print_pick(chosen: "Candidate", why: str) -> None:
-    """What was chosen and why, its numbers, where it is, and what to do with it."""
+    """Print the pick, the reason, its metrics and costs, its run folder and what to do next."""
     from sae.analysis.candidates import summary
     from sae.cli.output import COSTS, SHIPPED_COSTS, SHORT_NAMES, listed_metrics, print_line, print_table
 
@@ -81,14 +82,14 @@ def print_pick(chosen: "Candidate", why: str) -> None:
     rows += [[name, *[f"{chosen.values[key]:,}"] * 2] for name, key in costs.items()]
     if "latency" in chosen.values:
         rows.append(["ms for a batch of 64", *[f"{chosen.values['latency']:.4g}"] * 2])
-    print_table("what was measured of it", ["", "validation", "test (not used for choosing)"], rows)
+    print_table("metrics and costs", ["", "validation", "test (not used for choosing)"], rows)
     print_line(f"run folder:     {chosen.trial.run.path}")
     print_line(f"train it again: {commands(chosen)['train']}")
     print_line(f"look closer:    {commands(chosen)['evaluate']}")
 
 
 def exits_used(chosen: "Candidate") -> str:
-    """K′ of an SAE and the exits that its inputs use together, which its cost follows."""
+    """Format K′ of a network with exits and the exits that any of its inputs uses, which determine its cost."""
     if not chosen.config.method.has_exits:
         return ""
     used = [str(number) for number, inputs in enumerate(chosen.active, start=1) if inputs]

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def report(
-    folders: Annotated[list[Path], typer.Argument(help="folders of studies, or of runs to set side by side")],
-    out: Annotated[Path, typer.Option(help="the page, one .html file")] = Path("report.html"),
-    figures: Annotated[Path | None, typer.Option(help="also write each figure as .svg and .png to this folder")] = None,
-    tables: Annotated[Path | None, typer.Option(help="also write each table as .md, .csv and .tex")] = None,
-    title: Annotated[str | None, typer.Option(help="of the page; by default what it is about")] = None,
+    folders: Annotated[list[Path], typer.Argument(help="folders of studies, or of runs to compare")],
+    out: Annotated[Path, typer.Option(help="file of the page, ending in .html")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option(help="folder for each figure as .svg and .png")] = None,
+    tables: Annotated[Path | None, typer.Option(help="folder for each table as .md, .csv and .tex")] = None,
+    title: Annotated[str | None, typer.Option(help="title of the page; by default it names the data")] = None,
     json: options.Json = False,
 ) -> None:
-    """One page with what studies or runs came to: recommendation, receipt, figures and tables."""
+    """Write one page about studies or runs: recommendation, receipt, figures and tables."""
     from sae.cli.output import print_json, print_line
     from sae.report.build import report_of
     from sae.report.figure_files import write_figures
@@ -48,30 +48,28 @@ def report(
 
 
 def check_page(out: Path) -> None:
-    """Only a page goes there, and not over a folder."""
+    """Refuse a path that cannot become a page."""
     from sae.core.errors import ConfigError
 
     if out.suffix != ".html" or out.is_dir():
         raise ConfigError(f"--out must name a file that ends in .html, got {out}")
     if not out.resolve().parent.is_dir():
-        raise ConfigError(f"the folder of --out must be there, however {out.parent} is not: make it first")
+        raise ConfigError(f"the folder of --out must exist, got {out}: create {out.parent} first")
 
 
 def make_folder(flag: str, folder: Path | None) -> None:
-    """Where files go, if anywhere: made before any work, or refused."""
+    """Create a folder for files, if one is given, before any work starts."""
     from sae.core.errors import ConfigError
 
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(
-            f"{flag} must name a folder that can be written to, however {folder} is not one: {error.strerror}"
-        ) from None
+        raise ConfigError(f"{flag} must name a folder that can be written to, got {folder}: {error.strerror}") from None
 
 
 def open_folders(folders: Sequence[Path]) -> "tuple[list[StudyRecord], list[RunRecord]]":
-    """Studies and runs, told apart by their config; anything else is refused."""
+    """Open folders as studies or runs, by the config file in them; refuse anything else."""
     from sae.core.errors import RecordError
     from sae.records.run import RunRecord
     from sae.records.study import StudyRecord
@@ -84,7 +82,7 @@ def open_folders(folders: Sequence[Path]) -> "tuple[list[StudyRecord], list[RunR
             runs.append(RunRecord(folder))
         else:
             raise RecordError(
-                f"a report is of study or run folders, which hold a {StudyRecord.CONFIG} or a {RunRecord.CONFIG}, "
-                f"however {folder} has neither: `sae runs {folder}` lists the runs below it"
+                f"{folder} is not a study or run folder: it has no {StudyRecord.CONFIG} and no {RunRecord.CONFIG}; "
+                f"`sae runs {folder}` lists the runs below it"
             )
     return studies, runs

@@ -1,4 +1,4 @@
-"""What a search ends with: the front, what was confirmed of it, and the pick."""
+"""Results of a search: the front, its confirmed configurations, and the pick."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from sae.analysis.candidates import Candidate
 
 HEADLINES = ("accuracy", "f1", "nll", "cc_ece", "mse")
-"""Metrics that are shown of what was confirmed, beside the objectives."""
+"""Metrics of confirmed configurations that are shown beside the objectives."""
 
 
 def print_results(out: Path, *, json: bool, more: Mapping[str, Any] | None = None) -> None:
-    """The front, what was confirmed of it, and the pick; `more` goes into the JSON."""
+    """Print the front, its confirmed configurations and the pick; `more` is added to the JSON."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json
     from sae.cli.pareto import print_front
@@ -34,7 +34,7 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, Any] | None = Non
 
 
 def print_confirmed(confirmed: Mapping[str, Any], front: Sequence["Candidate"]) -> None:
-    """What other seeds say of the front, on the test set and under shift."""
+    """Print the results of the front on other seeds, on the test split and under shift."""
     from sae.cli.output import print_line, print_table
     from sae.config.methods import METHODS
 
@@ -63,9 +63,11 @@ def print_confirmed(confirmed: Mapping[str, Any], front: Sequence["Candidate"]) 
         rows,
     )
     if len(items) < len(front):
-        print_line(f"{len(front) - len(items)} of the front are not confirmed; all are with --confirm SEEDS")
+        print_line(
+            f"{len(front) - len(items)} configurations of the front are not confirmed; --confirm SEEDS confirms all"
+        )
 
 
 def show_spread(spread: Mapping[str, float | None]) -> str:
-    """Mean and standard deviation, which one seed does not have."""
+    """Format mean and standard deviation; one seed has no deviation."""
     return f"{spread['mean']:.3f}" + ("" if spread["std"] is None else f" ± {spread['std']:.3f}")

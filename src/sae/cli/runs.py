@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 USUAL = Path("runs")
 METRICS = ("f1", "nll", "cc_ece", "mse")
-"""Shown if any run has it; JSON has all."""
+"""Metrics shown if any run has them; JSON has all."""
 DROPPED = ("params", "ended", "seed", "time", "flops", "epochs")
-"""What a narrow terminal does without, the first first."""
+"""Columns that are left out on a narrow terminal, in this order."""
 MOST_ERRORS, LONGEST_ERROR = 5, 100
 
 
 def runs(
     folder: Annotated[
-        Path | None, typer.Argument(help="where to look; by default `runs` if that is here, else this folder")
+        Path | None, typer.Argument(help="folder to search; by default `runs` if it exists, else the current folder")
     ] = None,
     sort: Annotated[str | None, typer.Option(help="column to sort by, best first, e.g. nll, flops or ended")] = None,
-    state: Annotated[str | None, typer.Option(help="only these, e.g. finished,failed")] = None,
+    state: Annotated[str | None, typer.Option(help="only runs in these states, e.g. finished,failed")] = None,
     method: Annotated[str | None, typer.Option(help="only these methods or classes, e.g. ensemble,EE")] = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="also write event files for TensorBoard into every listed run")
+        bool, typer.Option("--tensorboard", help="also write TensorBoard event files into every listed run")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """All runs below a folder, those of studies too: what became of them, and their main numbers."""
+    """List all runs below a folder, including those of studies, with their state and main results."""
     from sae.analysis.run_list import list_runs, select_runs, sort_runs
     from sae.cli.output import print_json
 
@@ -51,11 +51,11 @@ def runs(
 
 
 def print_runs(folder: Path, listed: Sequence["ListedRun"], num_found: int, sort: str | None) -> None:
-    """A row for each run, counts, and why some have no numbers."""
+    """Print a row for each run, counts by state, and the errors of runs without results."""
     from sae.cli.output import print_line, print_message, print_table
 
     if not listed:
-        print_line(f"no runs below {folder}" if not num_found else f"none of the {num_found} runs below {folder}")
+        print_line(f"no runs below {folder}" if not num_found else f"none of the {num_found} runs below {folder} match")
         return
     rows = table_rows(folder, listed, sort)
     columns = {name: [row[name] for row in rows] for name in rows[0]}
@@ -73,7 +73,9 @@ def print_runs(folder: Path, listed: Sequence["ListedRun"], num_found: int, sort
     print_line(", ".join(f"{count} {state}" for state, count in counts.most_common()))
     print_errors(folder, listed)
     if dropped:
-        print_message(f"left out for want of room: {', '.join(dropped)}; --json has everything")
+        print_message(
+            f"columns left out because the terminal is too narrow: {', '.join(dropped)}; --json has everything"
+        )
 
 
 def table_rows(folder: Path, listed: Sequence["ListedRun"], sort: str | None) -> list[dict[str, str]]:
@@ -108,7 +110,7 @@ def table_rows(folder: Path, listed: Sequence["ListedRun"], sort: str | None) ->
 
 
 def drop_columns(columns: dict[str, list[str]], kept: str | None) -> list[str]:
-    """Take columns out until the rest fits the terminal, but for one; returns which, so that it can be said."""
+    """Remove columns, except `kept`, until the rest fits the terminal; return the names of those removed."""
     from rich.cells import cell_len
 
     from sae.cli.output import result_console
@@ -124,7 +126,7 @@ def drop_columns(columns: dict[str, list[str]], kept: str | None) -> list[str]:
 
 
 def print_errors(folder: Path, listed: Sequence["ListedRun"]) -> None:
-    """Why runs failed or are damaged, the first few, shortly."""
+    """Print shortened errors of the first few runs that failed or are damaged."""
     from sae.cli.output import print_line
 
     told = [run for run in listed if run.state in ("failed", "damaged") and run.error]
@@ -137,7 +139,7 @@ def print_errors(folder: Path, listed: Sequence["ListedRun"]) -> None:
 
 
 def write_events(folder: Path, listed: Sequence["ListedRun"]) -> None:
-    """Event files from the histories; a run that is being trained or cannot be read is left alone, and named."""
+    """Write event files from the histories; skip and name runs that are being trained or cannot be read."""
     from sae.cli.output import print_message
     from sae.core.errors import RecordError
     from sae.training.tracking import TensorBoard
@@ -145,23 +147,23 @@ def write_events(folder: Path, listed: Sequence["ListedRun"]) -> None:
     tracker, written = TensorBoard(), 0
     for run in listed:
         if run.record.is_busy:
-            print_message(f"{run.record.path} is being worked on, and left alone")
+            print_message(f"skipped: {run.record.path} is being trained")
             continue
         try:
             with run.record.lock():
                 written += tracker.write(run.record)
         except RecordError as error:
-            print_message(f"left alone: {error}")
+            print_message(f"skipped: {error}")
     print_message(f"{written} of {len(listed)} runs have event files: tensorboard --logdir {shlex.quote(str(folder))}")
 
 
 def show(value: float | None, form: str) -> str:
-    """A number, or a dash where there is none."""
+    """Format a number; a missing one is a dash."""
     return "-" if value is None else format(value, form)
 
 
 def show_count(value: float | None) -> str:
-    """Three digits and a letter.
+    """Format a count with three digits and a letter for its size.
 
     Example:
         >>> show_count(210944), show_count(1.5e9), show_count(64), show_count(None)

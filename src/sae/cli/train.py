@@ -67,9 +67,8 @@ def train(
 
 
 def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> "RunConfig":
-    """Resolve the settings; each layer overrides the one before: data set defaults, YAML, flags, --set."""
-    from sae.config.settings import from_assignments, merge, read_yaml
-    from sae.data.catalogue import data_name, resolve_on
+    """Return the settings of a run, from layers, lowest first: YAML, flags, --set."""
+    from sae.config.settings import from_assignments, read_yaml
+    from sae.data.catalogue import resolve
 
-    given = merge(merge(read_yaml(config) if config else {}, flags), from_assignments(assignments))
-    return resolve_on(data_name(given), given)
+    return resolve(read_yaml(config) if config else {}, flags, from_assignments(assignments))

@@ -1,7 +1,7 @@
 """Settings of a run, with their defaults.
 
 A run is described by layers of plain mappings (suggestions of the data set, a YAML file,
-flags), merged by `resolve` into one frozen `RunConfig` before any work starts.
+flags), merged into one frozen `RunConfig` before any work starts.
 """
 
 from collections.abc import Mapping
@@ -113,12 +113,14 @@ NAMED = ("data", "backbone", "method")
 """Sections that may be given by their name alone."""
 
 
-def resolve(*layers: Layer) -> RunConfig:
+def parse_run(*layers: Layer) -> RunConfig:
     """Merge layers of settings, the later over the earlier, and check the result.
+
+    Nothing else is added: `sae.resolve` also lays them over what the data set suggests.
 
     Example:
         >>> base = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
-        >>> resolve(base, {"method": {"name": "sae", "inputs": 3}}).method.inputs
+        >>> parse_run(base, {"method": {"name": "sae", "inputs": 3}}).method.inputs
         3
     """
     merged: dict[str, Any] = {}

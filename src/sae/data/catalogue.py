@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sae.config.run import DataConfig, RunConfig, resolve, suit_method
-from sae.config.settings import Layer, section_name
+from sae.config.run import DataConfig, RunConfig, parse_run, suit_method
+from sae.config.settings import Layer, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.data.locations import PublishedFile, find_own
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
@@ -141,14 +141,26 @@ def suggestions(name: str) -> dict[str, Any]:
     return {**entry.suggests, "data": {"name": name, **entry.suggests.get("data", {})}}
 
 
-def resolve_on(name: str, given: Layer) -> RunConfig:
-    """Return the settings of a run: those given, over those that the data set suggests for the method.
+def resolve(*layers: Layer) -> RunConfig:
+    """Return the settings of a run: the given layers over what the data set suggests for the method.
+
+    This is what `sae train` does with its config file, flags and --set, so the same settings
+    give the same run from Python and from the command line.
+
+    Args:
+        layers: Mappings of settings, later ones over earlier ones; one of them names the data.
 
     Example:
-        >>> resolve_on("digits", {"method": "batch_ensemble"}).train.batch_size
+        >>> config = resolve({"data": "digits"}, {"method": {"inputs": 3}})
+        >>> config.method.inputs, config.backbone.name, config.data.crop
+        (3, 'fc', 1)
+        >>> resolve({"data": "digits", "method": "batch_ensemble"}).train.batch_size
         72
     """
-    return resolve({"method": {"name": "sae"}}, suit_method(suggestions(name), given), given)
+    given: dict[str, Any] = {}
+    for layer in layers:
+        given = merge(given, layer)
+    return parse_run({"method": {"name": "sae"}}, suit_method(suggestions(data_name(given)), given), given)
 
 
 def load(config: DataConfig, seed: int = 0) -> "Dataset":

@@ -102,7 +102,7 @@ def _read_parquet(path: Path, texts: Collection[str]) -> dict[str, Column]:
         from pyarrow import parquet
     except ModuleNotFoundError:
         raise MissingExtraError(
-            f"reading {path} needs pyarrow, which is not installed: pip install 'sae[tables]'"
+            f"reading {path} needs pyarrow, which is not installed: pip install 'saensemble[tables]'"
         ) from None
     try:
         table = parquet.read_table(path)

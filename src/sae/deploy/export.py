@@ -15,6 +15,7 @@ from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.task import Classification
+from sae.core.version import __version__
 from sae.data.dataset import Dataset, class_titles
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
 from sae.deploy.evaluation import Metrics, check_parity, graph_metrics, split_outputs
@@ -260,8 +261,8 @@ def _run_part(record: RunRecord, config: RunConfig) -> RunPart:
 
 
 def _versions() -> dict[str, str]:
-    packages = ("sae", "torch", "onnx", "onnxscript", "onnxruntime")
-    return {**{name: version(name) for name in packages}, "python": platform.python_version()}
+    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
+    return {"sae": __version__, **{name: version(name) for name in packages}, "python": platform.python_version()}
 
 
 def find_model(

@@ -10,7 +10,7 @@ import yaml
 from sae.config.run import RunConfig
 from sae.config.settings import flatten, from_assignments
 from sae.core.errors import ConfigError, DataError
-from sae.data.catalogue import resolve_on
+from sae.data.catalogue import resolve
 
 FLAGS = {
     "data.name": "--data",
@@ -44,8 +44,8 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
         out: The run folder that the command names.
 
     Example:
-        >>> from sae.data.catalogue import resolve_on
-        >>> train_command(resolve_on("digits", {"method": {"inputs": 3}, "train": {"lr": 1e-4}}))
+        >>> from sae.data.catalogue import resolve
+        >>> train_command(resolve({"data": "digits", "method": {"inputs": 3}, "train": {"lr": 1e-4}}))
         'sae train --data digits --inputs 3 --set train.lr=0.0001 --out runs/again'
     """
     values = _flat(config)
@@ -65,15 +65,15 @@ def _taken_by_itself(config: RunConfig) -> dict[str, Any]:
 
     Empty where the data cannot be asked.
     """
-    name = config.data.name
+    data = {"data": {"name": config.data.name}}
     try:
-        usual = resolve_on(name, {})
+        usual = resolve(data)
         other = {
             key: {"name": getattr(config, key).name}
             for key in ("method", "backbone")
             if getattr(config, key).name != getattr(usual, key).name
         }
-        base = _flat(resolve_on(name, other))
+        base = _flat(resolve(data, other))
     except (DataError, ModuleNotFoundError):  # own data is looked at by packages that `sae pick` does without
         return {}
     return {key: value for key, value in base.items() if key.removesuffix(".name") not in other}

@@ -10,7 +10,7 @@ from optuna.distributions import BaseDistribution
 
 from sae.config.backbones import BACKBONES
 from sae.config.methods import DEFAULT_METHOD, METHODS
-from sae.config.run import RunConfig, resolve, suit_method
+from sae.config.run import RunConfig, parse_run, suit_method
 from sae.config.settings import Layer, flatten, merge, section_name
 from sae.config.study import StudyConfig
 from sae.core.errors import ConfigError
@@ -55,7 +55,7 @@ class Space:
 
     def fill(self, suggested: Point) -> RunConfig:
         """Return the config with the suggested value in every hole."""
-        return resolve(fill_holes(self.template, suggested))
+        return parse_run(fill_holes(self.template, suggested))
 
     def points(self) -> Iterator[Point]:
         """Yield all points of a finite space.
@@ -202,7 +202,7 @@ def _inside(hole: Hole, default: Any) -> object:
 def _defaults(template: Layer) -> Layer:
     """Return all settings of a run with the same data, backbone and method at their defaults."""
     names = {key: {"name": template[key]["name"]} for key in ("data", "backbone", "method")}
-    return resolve(names).model_dump(mode="json")
+    return parse_run(names).model_dump(mode="json")
 
 
 def _with_values(values: Layer, fixed: Mapping[str, object], prefix: str = "") -> dict[str, Any]:

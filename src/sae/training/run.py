@@ -6,13 +6,13 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
+from sae.core.version import __version__
 from sae.data.batches import Preparation
 from sae.data.catalogue import load, load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
@@ -306,4 +306,4 @@ def _preparation(dataset: Dataset, device: str) -> Preparation:
 
 
 def _versions() -> dict[str, str]:
-    return {"sae": version("sae"), "torch": torch.__version__, "python": platform.python_version()}
+    return {"sae": __version__, "torch": torch.__version__, "python": platform.python_version()}

@@ -1,0 +1,136 @@
+"""What the README and the pages in docs/ show is what happens."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sae.config.settings import read_yaml
+from sae.data.catalogue import resolve
+from sae.experiment import experiment_layers
+from sae.search.plan import resolve_search
+from tests.docs.pages import PAGES, ROOT, Block, all_blocks, parse_command, read_blocks, run_block
+
+GOLDEN = ROOT / "tests" / "golden"
+GIVEN = {
+    "docs/report.md": {"runs/first": GOLDEN / "run", "runs/second": GOLDEN / "run"},
+    "docs/search.md": {"runs/study": GOLDEN / "study"},
+    "docs/shipping.md": {"runs/first": GOLDEN / "run"},
+    "docs/tracking.md": {"runs/study": GOLDEN / "study", "studies/pneumonia": GOLDEN / "study"},
+}
+"""Folders that a page takes for granted, and stored ones that stand in for them."""
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder but for a reader's own files: pictures of digits' size in two classes, scans, settings."""
+    monkeypatch.setenv("SAE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SAE_DATA_ROOT", raising=False)
+    folder = tmp_path / "desk"
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 16, 16), np.uint8)
+    for index, image in enumerate(pixels):
+        path = folder / "photos" / ("cat" if index % 2 else "dog") / f"{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    Image.fromarray(pixels[0]).save(folder / "more.png")
+    np.savez(folder / "scans.npz", images=pixels)
+    (folder / "run.yaml").write_text("data: digits\nmethod: standard\nbackbone: {name: fc, depth: 1}\n")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def is_run(block: Block) -> bool:
+    return block.language in ("bash", "python") and block.reason is None
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(map(is_run, read_blocks(page)))], ids=lambda page: page.name
+)
+def test_the_blocks_of_a_page_run(page: Path, desk: Path) -> None:
+    for name, stored in GIVEN.get(str(page.relative_to(ROOT)), {}).items():
+        shutil.copytree(stored, desk / name)
+    names: dict[str, Any] = {}
+    for block in filter(is_run, read_blocks(page)):
+        printed = run_block(block, names)
+        if block.output is not None:
+            assert_same_table(printed, block.output)
+
+
+def assert_same_table(printed: str, shown: str) -> None:
+    """Compare words and layout exactly and numbers roughly: training differs a little between machines."""
+    message = f"the page does not show what its command prints, which is\n{printed}"
+    words, wanted = (re.sub(r"[\d.,]+", "#", text).split() for text in (printed, shown))
+    assert words == wanted, message
+    numbers, expected = ([_number(text) for text in re.findall(r"\d[\d.,]*", page)] for page in (printed, shown))
+    assert numbers == pytest.approx(expected, rel=0.25, abs=0.03), message
+
+
+def _number(text: str) -> float:
+    return float(text.rstrip(".,").replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "│ nll │ 0.90 │\n│ FLOPs │ 153,492 │\n",
+        "│ nll │ 0.04 │\n│ FLOPs │ 53,492 │\n",
+        "│ nll │ 0.04 │\n",
+        "│ nlk │ 0.04 │\n│ FLOPs │ 153,492 │\n",
+    ],
+)
+def test_another_table_is_found_out(wrong: str) -> None:
+    assert_same_table("│ nll │ 0.04 │\n│ FLOPs │ 153,492 │\n", "│ nll │  0.0412 │\n│ FLOPs │ 153,490 │\n")
+    with pytest.raises(AssertionError, match="does not show what its command prints"):
+        assert_same_table("│ nll │ 0.04 │\n│ FLOPs │ 153,492 │\n", wrong)
+
+
+@pytest.mark.parametrize("block", all_blocks("bash"), ids=str)
+def test_every_command_can_be_understood(block: Block) -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for words in block.lines:
+        if words[0] == "sae":
+            parse_command(words)
+        if words[0] == "make":
+            assert set(words[1:]) <= targets
+
+
+@pytest.mark.parametrize("text", ["sae train --data digits --epoch 3 --out x", "sae train --data digits", "sae tarin"])
+def test_a_wrong_command_is_found_out(text: str) -> None:
+    with pytest.raises(Exception, match=r"epoch|out|tarin"):
+        parse_command(text.split())
+
+
+def test_every_block_says_what_it_is() -> None:
+    for page in PAGES:
+        fences = re.findall(r"^```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(fences) <= {"", "bash", "python", "yaml"}, page
+        assert len(fences) == 2 * len(read_blocks(page)), page
+        for block in read_blocks(page):
+            assert block.language or not re.search(r"^(sae|make|pip) ", block.text, re.MULTILINE), f"{block}: bash"
+
+
+def write_yaml(page: str, folder: Path) -> dict[str, Any]:
+    """The first block of YAML on a page, as settings."""
+    [block, *_] = (block for block in read_blocks(ROOT / "docs" / page) if block.language == "yaml")
+    (folder / "mine.yaml").write_text(block.text, encoding="utf-8")
+    return read_yaml(folder / "mine.yaml")
+
+
+def test_the_settings_shown_for_sae_are_its_defaults(tmp_path: Path) -> None:
+    assert resolve({"data": "digits"}, write_yaml("training.md", tmp_path)) == resolve({"data": "digits"})
+
+
+def test_the_search_file_that_is_shown_can_be_searched(tmp_path: Path) -> None:
+    plan = resolve_search([write_yaml("search.md", tmp_path), {"data": "digits"}])  # a set that needs no download
+    assert tuple(plan.study.spaces) == ("sae", "standard")
+
+
+@pytest.mark.parametrize("budget", ["small", "paper"])
+def test_the_experiment_that_is_shown_can_be_carried_out(budget: str, tmp_path: Path) -> None:
+    write_yaml("experiment.md", tmp_path)
+    plan = resolve_search(experiment_layers(str(tmp_path / "mine.yaml"), budget, []))
+    assert list(plan.study.objectives) == ["nll", "f1", "flops"]
