@@ -12,10 +12,10 @@ from sae.config.methods import METHODS
 from sae.config.run import RunConfig
 from sae.config.settings import section_name
 from sae.config.study import StudyConfig
-from sae.core.errors import NotRegisteredError, RecordError
+from sae.core.errors import MissingPluginError, NotRegisteredError, RecordError
 from sae.core.objectives import Limit, Objective, limits, objectives
 from sae.records.folder import Folder
-from sae.records.run import Record, RunRecord, not_installed
+from sae.records.run import Record, RunRecord
 
 UNFINISHED, DAMAGED = "unfinished", "damaged"
 
@@ -77,7 +77,7 @@ class StudyRecord(Record[StudyConfig]):
                 METHODS.get(method)
                 BACKBONES.get(section_name(space.get("backbone")))
         except NotRegisteredError as error:
-            raise RecordError(f"{path} was made with {not_installed(error)}") from None
+            raise MissingPluginError(path, error) from None
         return record
 
     @property
