@@ -70,6 +70,18 @@ def make_folder(flag: str, folder: Path | None) -> None:
         ) from None
 
 
+def check_installed(run: "RunRecord") -> None:
+    """Refuse a run of a method or backbone that is not installed; the report itself tells of damaged runs."""
+    from sae.core.errors import MissingPluginError, RecordError
+
+    try:
+        _ = run.config
+    except MissingPluginError:
+        raise
+    except RecordError:
+        pass
+
+
 def open_folders(folders: Sequence[Path]) -> "tuple[list[StudyRecord], list[RunRecord]]":
     """Studies and runs, told apart by their config; anything else is refused."""
     from sae.core.errors import RecordError
@@ -82,6 +94,7 @@ def open_folders(folders: Sequence[Path]) -> "tuple[list[StudyRecord], list[RunR
             studies.append(StudyRecord.open(folder))
         elif (folder / RunRecord.CONFIG).exists():
             runs.append(RunRecord(folder))
+            check_installed(runs[-1])
         else:
             raise RecordError(
                 f"a report is of study or run folders, which hold a {StudyRecord.CONFIG} or a {RunRecord.CONFIG}, "
