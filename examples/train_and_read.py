@@ -18,11 +18,9 @@ def main(epochs: int = 5) -> None:
     with tempfile.TemporaryDirectory() as folder:
         train(config, Path(folder) / "run")
         evaluation = evaluate(Path(folder) / "run", split="test")
-    for item in evaluation["by_exits"]:
-        metrics = item["metrics"]
-        print(
-            f"K′={item['exits']}: accuracy {metrics['accuracy']:.3f}, NLL {metrics['nll']:.3f}, {item['flops']:,} FLOPs"
-        )
+    for reading in evaluation.evaluation.readings:
+        accuracy, nll = reading.metrics["accuracy"], reading.metrics["nll"]
+        print(f"K′={reading.eval_exits}: accuracy {accuracy:.3f}, NLL {nll:.3f}, {reading.flops:,} FLOPs")
 
 
 if __name__ == "__main__":

@@ -68,6 +68,18 @@ def make_folder(flag: str, folder: Path | None) -> None:
         raise ConfigError(f"{flag} must name a folder that can be written to, got {folder}: {error.strerror}") from None
 
 
+def check_installed(run: "RunRecord") -> None:
+    """Refuse a run of a method or backbone that is not installed; the report itself tells of damaged runs."""
+    from sae.core.errors import MissingPluginError, RecordError
+
+    try:
+        _ = run.config
+    except MissingPluginError:
+        raise
+    except RecordError:
+        pass
+
+
 def open_folders(folders: Sequence[Path]) -> "tuple[list[StudyRecord], list[RunRecord]]":
     """Open folders as studies or runs, by the config file in them; refuse anything else."""
     from sae.core.errors import RecordError
@@ -80,6 +92,7 @@ def open_folders(folders: Sequence[Path]) -> "tuple[list[StudyRecord], list[RunR
             studies.append(StudyRecord.open(folder))
         elif (folder / RunRecord.CONFIG).exists():
             runs.append(RunRecord(folder))
+            check_installed(runs[-1])
         else:
             raise RecordError(
                 f"{folder} is not a study or run folder: it has no {StudyRecord.CONFIG} and no {RunRecord.CONFIG}; "

@@ -1,15 +1,16 @@
-"""What can go wrong, said once: every error that a user may meet, with its exit code.
+"""Errors that a user may meet, each with its exit code.
 
 A message says what must hold, what was given and what to do. The command line prints it
-without a traceback; anything that is not a `SaeError` is our own fault and shows one.
+without a traceback; an error that is not a `SaeError` is a bug, and shows one.
 """
 
 import difflib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 class SaeError(Exception):
-    """Anything we foresaw. `exit_code` is what the command line returns for it."""
+    """The base of all errors here; the command line returns `exit_code`."""
 
     exit_code = 1
 
@@ -49,35 +50,45 @@ class ShapeError(SaeError):
 
 
 class RecordError(SaeError):
-    """A run folder is missing, damaged, or holds something else."""
+    """A run or study folder is missing, damaged, or holds something else."""
 
     exit_code = 2
 
 
+class MissingPluginError(RecordError):
+    """A folder was made with a method or backbone of a package that is not installed."""
+
+    def __init__(self, folder: Path, missing: NotRegisteredError) -> None:
+        known = ", ".join(missing.known)
+        super().__init__(
+            f"{folder} was made with {missing.noun} {missing.name!r}, which is not installed; known: {known}"
+        )
+
+
 class ModelError(SaeError):
-    """An exported model is missing, damaged, or not ours."""
+    """An exported model is missing, damaged, or of another program."""
 
     exit_code = 2
 
 
 class OtherModelError(ModelError):
-    """Another exported model of ours is in the place of the one that is to be written."""
+    """There is another exported model where one is to be written."""
 
 
 class ParityError(SaeError):
-    """An exported graph does not predict what the network that it was made from predicts."""
+    """An exported graph and its network predict different numbers."""
 
     exit_code = 3
 
 
 class QuantisationError(SaeError):
-    """An eight-bit graph puts out numbers that cannot be used."""
+    """An eight-bit graph predicts numbers that cannot be used."""
 
     exit_code = 3
 
 
 class BusyError(RecordError):
-    """Another process is at work in a folder."""
+    """Another process is working in a folder."""
 
 
 class MissingExtraError(SaeError):
@@ -93,17 +104,17 @@ class DivergedError(SaeError):
 
 
 class NothingFoundError(SaeError):
-    """A study has nothing to offer, or nothing of what was asked for."""
+    """A study has no finished trial, or none that meets what was asked for."""
 
     exit_code = 3
 
 
 class CostError(SaeError):
-    """An operation has no cost rule, so that a total would be a lie."""
+    """An operation has no cost rule, so the total would be wrong."""
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """The nearest known name as the end of a message, or nothing if none is near.
+    """Return the nearest known name as the end of a message, or nothing if none is near.
 
     Example:
         >>> "unknown name 'digit'" + did_you_mean("digit", ["digits", "diabetes"])

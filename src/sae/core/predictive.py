@@ -1,7 +1,7 @@
-"""From what the members say to one predictive distribution.
+"""Predictive distributions, from the raw outputs of the members of an ensemble.
 
-Networks put out raw numbers, (…, out): logits for classification, mean and log-variance
-for regression. This module alone knows what they mean.
+Raw outputs, (…, out), are logits for classification, and mean and log-variance for
+regression. Only this module knows what they mean.
 """
 
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ def mix_gaussians(mean: Tensor, variance: Tensor, weight: Tensor) -> Gaussian:
     """Collapse member Gaussians into one by the law of total variance.
 
     The result's variance is the mean of the member variances plus the variance of the
-    member means: what each member doubts, plus how far they disagree.
+    member means: the doubt of each member, plus their disagreement.
 
     Args:
         mean: Member means, (batch, member).
@@ -96,10 +96,10 @@ def mix_gaussians(mean: Tensor, variance: Tensor, weight: Tensor) -> Gaussian:
 
 
 def aggregate(task: Task, outputs: Tensor, weight: Tensor) -> Predictive:
-    """One predictive distribution from what the members say, in the units of the data.
+    """Combine the outputs of all members into one predictive distribution, in the units of the data.
 
     Args:
-        task: Says what the outputs mean.
+        task: Decides what the outputs mean.
         outputs: Raw member outputs, (batch, member, out).
         weight: Member weights, (member,), summing to 1.
     """
@@ -115,15 +115,15 @@ def in_units(task: Regression, gaussian: Gaussian) -> Gaussian:
 
 
 def gaussian_nll(gaussian: Gaussian, targets: Tensor) -> Tensor:
-    """Negative log-likelihood of each target, without the constant ½·log 2π; shaped like `targets`."""
+    """Return the negative log-likelihood of each target, without ½·log 2π; shaped like `targets`."""
     return 0.5 * (gaussian.variance.log() + (targets - gaussian.mean).square() / gaussian.variance)
 
 
 def member_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
-    """What each output pays for its target: the loss before any averaging.
+    """Return the negative log-likelihood of each target: the loss before any averaging.
 
     Args:
-        task: Says what the outputs mean.
+        task: Decides what the outputs mean.
         outputs: Raw outputs, (…, out).
         targets: Class indices or standardised values, (…).
 

@@ -1,4 +1,4 @@
-"""Seeds for a purpose, derived from the one seed of a run.
+"""Seeds of single purposes, derived from the seed of a run.
 
 Every random draw in the library comes from a generator that was seeded for a named
 purpose. Nothing depends on the order of unrelated draws, so a resumed run draws what an
@@ -9,7 +9,7 @@ import hashlib
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
-    """A 63-bit seed that depends on the run's seed and on what it is for.
+    """Return a 63-bit seed that depends on the run's seed and on the purpose.
 
     Example:
         >>> derive_seed(0, "train", 3) == derive_seed(0, "train", 3)

@@ -1,4 +1,4 @@
-"""What is to be predicted, and the shape of what it is predicted from."""
+"""The task of a data set, and the shape of its samples."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from sae.core.errors import DataError
 
 @dataclass(frozen=True)
 class Classification:
-    """One of `num_classes` classes; a network puts out one logit for each."""
+    """Prediction of one of `num_classes` classes; a network has one logit for each."""
 
     num_classes: int
 
@@ -24,7 +24,7 @@ class Classification:
     def check_targets(self, targets: NDArray[Any], where: str) -> None:
         """Refuse labels that are not integers in [0, num_classes), and a single class."""
         if self.num_classes < 2:
-            raise DataError(f"there must be at least 2 classes to tell apart, got {self.num_classes} in {where}")
+            raise DataError(f"there must be at least 2 classes, got {self.num_classes} in {where}")
         if not np.issubdtype(targets.dtype, np.integer):
             raise DataError(f"labels must be integers in [0, {self.num_classes - 1}], got {targets.dtype} in {where}")
         wrong = np.flatnonzero((targets < 0) | (targets >= self.num_classes))
@@ -37,7 +37,7 @@ class Classification:
 
 @dataclass(frozen=True)
 class Regression:
-    """A real number; a network puts out its mean and log-variance.
+    """Prediction of a real number; a network has two outputs, its mean and log-variance.
 
     Networks learn the standardised target, `(y - mean) / std`; predictions come back in the
     original units. A data set whose targets are already small keeps mean 0 and std 1.
@@ -71,7 +71,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class DataSpec:
-    """All that a network needs to know of a data set."""
+    """What a network needs to know about a data set."""
 
     shape: Shape
     task: Task

@@ -1,10 +1,10 @@
-"""Lists, counts and times as people say them."""
+"""Lists, counts and durations in words."""
 
 from collections.abc import Sequence
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words as people list them.
+    """Join words with commas and `and`.
 
     Example:
         >>> listed(["F1"]), listed(["F1", "NLL", "MSE"]), listed([])
@@ -14,7 +14,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """So many of something that takes an s where there is not one of it.
+    """Format a count with its noun.
 
     Example:
         >>> count(1, "run"), count(2, "run"), count(0, "run")
@@ -24,7 +24,7 @@ def count(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in its two largest units; what is less is left out, and so is a unit of which there is nothing.
+    """Format a duration in its two largest units; zeros are left out.
 
     Example:
         >>> duration(7.2), duration(75), duration(180), duration(4000), duration(7200)

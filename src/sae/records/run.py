@@ -14,7 +14,7 @@ from typing import ClassVar, Generic, Literal, Self
 
 from sae.config.run import RunConfig
 from sae.config.settings import Model, differences, parse, read_yaml, to_yaml
-from sae.core.errors import ConfigError, NotRegisteredError, RecordError
+from sae.core.errors import ConfigError, MissingPluginError, NotRegisteredError, RecordError
 from sae.records.evaluation import (
     AtExits,
     Evaluation,
@@ -117,14 +117,9 @@ class Record(Folder, Generic[Model]):
         try:
             return parse(model, read_yaml(self.path / self.CONFIG))
         except NotRegisteredError as error:
-            raise RecordError(f"{self.path} was made with {not_installed(error)}") from None
+            raise MissingPluginError(self.path, error) from None
         except ConfigError as error:
             raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
-
-
-def not_installed(error: NotRegisteredError) -> str:
-    """Return what a folder needs that no installed package has registered, as the end of a message."""
-    return f"{error.noun} {error.name!r}, which is not installed; known: {', '.join(error.known)}"
 
 
 class Status(Part):

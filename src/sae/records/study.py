@@ -12,11 +12,11 @@ from sae.config.methods import METHODS
 from sae.config.run import RunConfig
 from sae.config.settings import section_name
 from sae.config.study import StudyConfig
-from sae.core.errors import NotRegisteredError, RecordError
+from sae.core.errors import MissingPluginError, NotRegisteredError
 from sae.core.objectives import Limit, Objective, limits, objectives
 from sae.records.evaluation import Part
 from sae.records.folder import Folder
-from sae.records.run import Record, Run, RunRecord, not_installed, read_run
+from sae.records.run import Record, Run, RunRecord, read_run
 
 
 class MeanAndStd(Part):
@@ -136,7 +136,7 @@ class StudyRecord(Record[StudyConfig]):
                 METHODS.get(method)
                 BACKBONES.get(section_name(space.get("backbone")))
         except NotRegisteredError as error:
-            raise RecordError(f"{self.path} was made with {not_installed(error)}") from None
+            raise MissingPluginError(self.path, error) from None
         return config
 
     def read_seconds(self) -> float:
