@@ -98,7 +98,7 @@ def table_rows(folder: Path, listed: Sequence["Run"], sort: str | None) -> list[
                 "state": run.state,
                 "data": Path(config.data.name).name if config else "-",
                 "method": f"{config.kind} {config.summary}" if config else "-",
-                "seed": show(config and config.seed, "d"),
+                "seed": show(config.seed if config else None, "d"),
                 "epochs": f"{epochs}" if run.state == "finished" else f"{epochs}/{planned}",
                 **{name: show(number_of(run, name), ".4f") for name in metrics},
                 **{name: show_count(found.get(name)) for name in ("flops", "params")},

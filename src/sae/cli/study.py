@@ -102,7 +102,7 @@ def print_front(study: Path, selection: "Selection", task: str) -> None:
     print_table(replace(front_table(selection, task, costs=tuple(COSTS)), title=title))
     if any(item.eval_exits != item.exits for item in selection.front):
         print_line(
-            "where K′ differs from K, the network is read at another K than it was trained for, without training"
+            "where K′ differs from K, a network is read at another K than it was trained for; nothing is retrained"
         )
     print_line(f"front: {len(selection.front)} of {len(selection.candidates)} configurations")
     print_line(f"trials: {count_line(trial_counts(selection.runs))}")
