@@ -2,7 +2,8 @@
 
 import altair as alt
 
-from sae.report.content import Cell, Chart, Column, Figure, Lead, Note, Report, Section, Table
+from sae.core.table import Cell, Column, Table
+from sae.report.content import Chart, Figure, Lead, Note, Report, Section
 from sae.report.kinds import LOOKS
 
 COMMAND = "sae train --data pneumonia --set method.inputs=3 --set method.exits=2 --out runs/a-folder-with-a-long-name"

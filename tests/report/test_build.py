@@ -11,11 +11,12 @@ import pytest
 
 from sae.analysis.candidates import SHIFTED_TEST
 from sae.analysis.selection import select
+from sae.core.table import Table
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report import confirmed_sections, search_sections
 from sae.report.build import names_of, report_of
-from sae.report.content import Figure, Note, Report, Table
+from sae.report.content import Figure, Note, Report
 from sae.report.findings import find
 from sae.report.page import render_page
 from tests.report.drawing import rows_of

@@ -4,8 +4,8 @@ import pytest
 
 from sae.analysis.candidates import Candidate
 from sae.analysis.selection import Selection, select
+from sae.core.table import Cell
 from sae.report.class_fronts import class_fronts_table
-from sae.report.content import Cell
 from sae.report.kinds import LOOKS
 from tests.studies import StudyBuilder, point, sae, small_study
 

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 
-from sae.report.content import Cell, Column, Table
+from sae.core.table import Cell, Column, Table
 from sae.report.html_table import FEW, LONGEST, SHORT, render_table
 from tests.reports import HOSTILE, table
 

@@ -6,9 +6,9 @@ import pytest
 
 from sae.analysis.results import Spread
 from sae.analysis.selection import select
+from sae.core.table import Table
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
-from sae.report.content import Table
 from sae.report.findings import Findings, find
 from sae.report.lead import caveats, describe, study_lead, verdicts
 from sae.report.receipt_table import receipt_table

@@ -1,23 +1,12 @@
 from pathlib import Path
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Spread
 from sae.core.objectives import COSTS, MEASURED_COSTS, METRICS
-from sae.report.content import Cell, Column, Table, show
+from sae.core.table import Cell, Table, show
 from sae.report.kinds import LOOKS
-from sae.report.metric_names import NAMES, digits_for
-from sae.report.result_tables import (
-    best_table,
-    confirmed_table,
-    interval_table,
-    mark_best,
-    rank_table,
-    spread_cell,
-)
+from sae.report.metric_names import NAMES
+from sae.report.result_tables import best_table, confirmed_table, interval_table, rank_table, spread_cell
 from tests.results import result, small_config, write_run
 
 TASK = "classification"
@@ -137,32 +126,8 @@ def test_intervals_are_told_where_both_their_coverage_and_their_width_are_known(
     assert interval_table([]) is None
 
 
-@given(st.lists(st.one_of(st.none(), st.floats(-9, 9)), max_size=8), st.sampled_from("↑↓"))
-def test_all_that_look_like_the_best_are_strong(values: list[float | None], better: str) -> None:
-    head = Column("x", better, 2)
-    cells = [row[0] for row in mark_best([head], [(Cell(value),) for value in values])]
-    numbers = [value for value in values if value is not None]
-    strong = {show(cell, head) for cell in cells if cell.strong}
-    if len(numbers) < 2:
-        assert not strong
-    else:
-        best = f"{(max if better == '↑' else min)(numbers):.2f}"
-        assert strong == {best}
-        assert all(cell.strong == (show(cell, head) == best) for cell in cells)
-
-
-def test_columns_without_a_direction_have_no_best() -> None:
-    rows = mark_best([Column("Seeds")], [(Cell(1),), (Cell(2),)])
-    assert not any(cell.strong for row in rows for cell in row)
-
-
 def test_everything_that_is_measured_has_a_name() -> None:
     assert set(NAMES) == {*METRICS["classification"], *METRICS["regression"], *COSTS, *MEASURED_COSTS}
-
-
-@pytest.mark.parametrize(("values", "digits"), [([], 3), ([0.0], 3), ([1e-9], 6), ([float("nan"), 2.5], 2)])
-def test_decimals_follow_the_numbers(values: list[float], digits: int) -> None:
-    assert digits_for(values) == digits
 
 
 def test_every_class_of_methods_can_be_placed() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sae.core.errors import RecordError
-from sae.report.content import Cell, Column, Table
+from sae.core.table import Cell, Column, Table
 from sae.report.table_formats import to_csv, to_latex, to_markdown, write_tables
 
 NASTY = r"a|b & 5% _x_ #1 $y$ {z} \ ~ ^ *"

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from sae.core.table import Cell, Column, Table
 from sae.report.build import report_of
-from sae.report.content import Cell, Column, Lead, Note, Report, Section, Table
+from sae.report.content import Lead, Note, Report, Section
 from sae.report.words import WORDS, words_of
 from tests.report.test_build import regression_study
 from tests.study_stages import whole_study

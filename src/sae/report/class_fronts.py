@@ -2,10 +2,9 @@
 
 from sae.analysis.candidates import Candidate, fronts_by_kind
 from sae.analysis.selection import Selection
-from sae.report.content import Cell, Column, Table
+from sae.core.table import Cell, Column, Table, mark_best
 from sae.report.kinds import LOOKS
 from sae.report.metric_names import metric_column, unit_of
-from sae.report.result_tables import mark_best
 
 
 def class_fronts_table(selection: Selection, task: str, name: str = "class-fronts") -> Table:

@@ -9,9 +9,10 @@ from sae.analysis.ranking import mean_ranks
 from sae.analysis.results import Result, Where, unconfirmed
 from sae.analysis.shifted_sets import means_by_set
 from sae.core.objectives import SHIFTED, objective
+from sae.core.table import Table
 from sae.report.commands import train_command
 from sae.report.confirmed_figure import confirmed_scatter
-from sae.report.content import Figure, Note, Section, Table, section
+from sae.report.content import Figure, Note, Section, section
 from sae.report.findings import COSTS, Findings
 from sae.report.reliability_figure import reliability_figure
 from sae.report.result_tables import best_table, confirmed_table, interval_table, rank_table, shift_table

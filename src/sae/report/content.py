@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import altair as alt
+
+from sae.core.table import Table
 
 Chart = alt.Chart | alt.LayerChart
 
@@ -24,55 +25,6 @@ class Figure:
     title: str
     caption: str
     panels: tuple[Chart, ...]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
-
-    Attributes:
-        title: What it holds.
-        better: `↑` or `↓` where one direction is better.
-        digits: Decimals of its numbers; None for texts and for counts, which are grouped by thousands.
-    """
-
-    title: str
-    better: str = ""
-    digits: int | None = None
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One value.
-
-    Attributes:
-        value: A number or a text; None where there is none.
-        std: The standard deviation of a mean.
-        strong: Whether it is the best of its column.
-    """
-
-    value: float | str | None
-    std: float | None = None
-    strong: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows that can be sorted by each column.
-
-    Attributes:
-        name: Of its files and of its place on the page.
-        title: What is listed.
-        caption: How to read it.
-        columns: Left to right.
-        rows: As many cells each as there are columns.
-    """
-
-    name: str
-    title: str
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -154,22 +106,3 @@ def prefixed(one: Section, prefix: str) -> Section:
     """The same section with names that differ from those of others on the page."""
     parts = tuple(part if isinstance(part, Note) else replace(part, name=f"{prefix}-{part.name}") for part in one.parts)
     return replace(one, name=f"{prefix}-{one.name}", title=f"{prefix}: {one.title}", parts=parts)
-
-
-def show(cell: Cell, column: Column) -> str:
-    """A cell as people read it.
-
-    Example:
-        >>> show(Cell(0.8384, 0.0181), Column("F1", "↑", digits=3)), show(Cell(210944), Column("FLOPs"))
-        ('0.838 ± 0.018', '210,944')
-    """
-    if cell.value is None:
-        return "–"
-    if isinstance(cell.value, str):
-        return cell.value
-    text = _number(cell.value, column)
-    return text if cell.std is None else f"{text} ± {_number(cell.std, column)}"
-
-
-def _number(value: Any, column: Column) -> str:
-    return f"{value:,.0f}" if column.digits is None else f"{value:.{column.digits}f}"

@@ -1,10 +1,9 @@
 """Tables of a report as HTML; page.js sorts them and shortens the long ones."""
 
 import math
-from collections.abc import Iterable
 from html import escape
 
-from sae.report.content import Cell, Column, Table, show
+from sae.core.table import Cell, Column, Table, show
 from sae.report.html_text import prose
 
 LONGEST = 15
@@ -25,7 +24,7 @@ DIRECTIONS = {"↑": "higher is better", "↓": "lower is better"}
 def render_table(table: Table) -> str:
     """A table that scrolls sideways in its box where it is wider than the page."""
     name, title = escape(table.name), escape(table.title)
-    numeric = [_is_numeric(table, index) for index in range(len(table.columns))]
+    numeric = [table.is_numeric(index) for index in range(len(table.columns))]
     head = "".join(_heading(column, right) for column, right in zip(table.columns, numeric, strict=True))
     body = "\n".join(_row(row, table.columns, numeric) for row in table.rows)
     is_long = len(table.rows) > LONGEST
@@ -46,19 +45,10 @@ def render_table(table: Table) -> str:
 </figure>"""
 
 
-def _is_numeric(table: Table, index: int) -> bool:
-    values = [row[index].value for row in table.rows]
-    return any(value is not None for value in values) and not any(isinstance(value, str) for value in values)
-
-
 def _is_few(table: Table) -> bool:
     """Whether all columns can be seen at once on a phone, in small letters."""
-    longest = max((len(show(cell, column)) for row in table.rows for cell, column in _pairs(row, table)), default=0)
+    longest = max((len(show(cell, column)) for row in table.rows for cell, column in table.cells(row)), default=0)
     return len(table.columns) <= FEW and longest <= SHORT
-
-
-def _pairs(row: tuple[Cell, ...], table: Table) -> Iterable[tuple[Cell, Column]]:
-    return zip(row, table.columns, strict=True)
 
 
 def _heading(column: Column, numeric: bool) -> str:

@@ -1,10 +1,9 @@
 """What metrics, costs and their units are called by people, and how many decimals of them are worth reading."""
 
-import math
 from collections.abc import Iterable
 
 from sae.core.objectives import METRICS, objective
-from sae.report.content import Column
+from sae.core.table import Arrow, Column, digits_for, digits_for_costs
 
 NAMES = {
     "nll": "NLL",
@@ -33,7 +32,6 @@ WITH_UNIT = {
 """Of what has one, above the numbers."""
 
 MILLION = 1e6
-MOST_DIGITS = 6
 
 
 def name_of(metric: str) -> str:
@@ -46,7 +44,7 @@ def unit_of(metric: str) -> float:
     return MILLION if metric.endswith(("flops", "params")) else 1.0
 
 
-def better(metric: str, task: str) -> str:
+def better(metric: str, task: str) -> Arrow:
     """The arrow that says which way is better.
 
     Example:
@@ -66,31 +64,5 @@ def metric_column(metric: str, task: str, shown: Iterable[float], under_shift: b
         under_shift: Whether it was measured on corrupted samples.
     """
     where = " (shift)" if under_shift and metric in METRICS[task] else ""
-    decimals = cost_digits(shown) if metric in WITH_UNIT else digits_for(shown)
+    decimals = digits_for_costs(shown) if metric in WITH_UNIT else digits_for(shown)
     return Column(f"{WITH_UNIT.get(metric) or name_of(metric)}{where}", better(metric, task), decimals)
-
-
-def digits_for(values: Iterable[float]) -> int:
-    """Decimals that show three digits of the largest; shares of one have three also where one of them is 1.
-
-    Example:
-        >>> digits_for([1.0, 0.02]), digits_for([12.5]), digits_for([3200.0])
-        (3, 1, 0)
-    """
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    return 3 if largest == 1 else _digits(largest)
-
-
-def cost_digits(values: Iterable[float]) -> int:
-    """Decimals that show three digits of the least: costs differ by factors, and the least is of most interest.
-
-    Example:
-        >>> cost_digits([0.165, 7.4]), cost_digits([1200.0, 450.0])
-        (3, 0)
-    """
-    least = min((abs(value) for value in values if value and math.isfinite(value)), default=0.0)
-    return _digits(least)
-
-
-def _digits(value: float) -> int:
-    return min(MOST_DIGITS, max(0, 2 - math.floor(math.log10(value)))) if value else 3

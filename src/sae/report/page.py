@@ -7,8 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from sae.core.table import Table
 from sae.records.folder import write_whole
-from sae.report.content import Figure, Lead, Note, Report, Section, Table
+from sae.report.content import Figure, Lead, Note, Report, Section
 from sae.report.html_figure import figure_data, render_figure
 from sae.report.html_table import render_table
 from sae.report.html_text import prose

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sae.analysis.results import Result, Where
-from sae.report.content import Cell, Column, Table, show
+from sae.core.table import Cell, Column, Table, show
 from sae.report.findings import COSTS, ROLES, Findings
 from sae.report.metric_names import metric_column, name_of
 from sae.report.result_tables import number_cell, spread_cell

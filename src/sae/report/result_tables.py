@@ -1,18 +1,17 @@
 """What configurations come to as tables: over seeds, under shift, the best of each class, ranks and intervals."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from sae.analysis.best import best_by_kind
 from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Where
 from sae.analysis.spread import Spread
 from sae.core.objectives import METRICS
-from sae.report.content import Cell, Column, Table, show
+from sae.core.table import Cell, Column, Table, digits_for, mark_best
 from sae.report.findings import COSTS
 from sae.report.kinds import LOOKS
-from sae.report.metric_names import digits_for, metric_column, name_of, unit_of
+from sae.report.metric_names import metric_column, name_of, unit_of
 
 LEVELS = (50, 90, 95)
 """Per cent of the values that intervals are to hold."""
@@ -20,8 +19,6 @@ PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
 HEADS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"))
 """Above what names a configuration."""
 K_PRIME = "K′ is the number of exits per input that an SAE predicts with."
-
-Row = tuple[Cell, ...]
 
 
 def confirmed_table(
@@ -146,34 +143,6 @@ def spread_cell(spread: Spread | None, metric: str) -> Cell:
 def number_cell(value: float | None, metric: str) -> Cell:
     """A number in its unit; nothing of one that is not finite."""
     return Cell(None) if value is None or not math.isfinite(value) else Cell(value / unit_of(metric))
-
-
-def mark_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with the best of every column that has a direction marked.
-
-    Numbers that look the same as the best are marked with it. A column with fewer than two numbers has no best.
-    """
-    best = [_best_shown(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
-    return tuple(
-        tuple(
-            replace(cell, strong=text is not None and _mean_shown(cell, column) == text)
-            for cell, column, text in zip(row, columns, best, strict=True)
-        )
-        for row in rows
-    )
-
-
-def _best_shown(column: Column, cells: Iterable[Cell]) -> str | None:
-    """The best number of a column as it is shown."""
-    numbers = [cell for cell in cells if isinstance(cell.value, int | float)]
-    if not column.better or len(numbers) < 2:
-        return None
-    choose = max if column.better == "↑" else min
-    return _mean_shown(choose(numbers, key=lambda cell: float(cell.value or 0.0)), column)
-
-
-def _mean_shown(cell: Cell, column: Column) -> str:
-    return show(replace(cell, std=None), column)
 
 
 def _named(result: Result) -> tuple[Cell, Cell, Cell, Cell]:

@@ -7,11 +7,11 @@ from sae.analysis.candidates import summary
 from sae.analysis.comparison import LEVEL
 from sae.analysis.selection import Selection
 from sae.analysis.trial_values import TrialValues
-from sae.report.content import Cell, Column, Table
+from sae.core.table import Cell, Column, Table, mark_best
 from sae.report.findings import COSTS
 from sae.report.kinds import LOOKS
 from sae.report.metric_names import metric_column, name_of, unit_of
-from sae.report.result_tables import K_PRIME, mark_best, number_cell
+from sae.report.result_tables import K_PRIME, number_cell
 
 
 def front_table(selection: Selection, task: str, name: str = "front") -> Table:

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from sae.core.errors import RecordError
+from sae.core.table import Cell, Column, Table, show
 from sae.records.folder import write_whole
-from sae.report.content import Cell, Column, Table, show
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -40,9 +40,9 @@ NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 def to_markdown(table: Table) -> str:
     """A title, the table as GitHub draws it, and the caption; the best numbers are bold."""
-    heads = [_markdown(_title(column)) for column in table.columns]
-    rules = [":--" if _is_text(table, index) else "--:" for index in range(len(table.columns))]
-    rows = [[_bold(_markdown(show(cell, column)), cell) for cell, column in _pairs(table, row)] for row in table.rows]
+    heads = [_markdown(column.heading) for column in table.columns]
+    rules = ["--:" if table.is_numeric(index) else ":--" for index in range(len(table.columns))]
+    rows = [[_bold(_markdown(show(cell, column)), cell) for cell, column in table.cells(row)] for row in table.rows]
     lines = [f"| {' | '.join(line)} |" for line in (heads, rules, *rows)]
     return "\n".join([f"### {_markdown(table.title)}", "", *lines, "", _markdown(table.caption), ""])
 
@@ -71,9 +71,9 @@ def to_csv(table: Table) -> str:
 
 def to_latex(table: Table) -> str:
     r"""A float for the package booktabs, to be read by `\input` and referred to as `tab:<name>`."""
-    alignment = "".join("l" if _is_text(table, index) else "r" for index in range(len(table.columns)))
-    heads = [_latex(_title(column)) for column in table.columns]
-    rows = [[_latex_cell(cell, column) for cell, column in _pairs(table, row)] for row in table.rows]
+    alignment = "".join("r" if table.is_numeric(index) else "l" for index in range(len(table.columns)))
+    heads = [_latex(column.heading) for column in table.columns]
+    rows = [[_latex_cell(cell, column) for cell, column in table.cells(row)] for row in table.rows]
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -112,20 +112,6 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
 
 def _write_text(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _title(column: Column) -> str:
-    return f"{column.title} {column.better}".rstrip()
-
-
-def _pairs(table: Table, row: tuple[Cell, ...]) -> Iterable[tuple[Cell, Column]]:
-    return zip(row, table.columns, strict=True)
-
-
-def _is_text(table: Table, index: int) -> bool:
-    """Whether a column reads from the left: it has a text, or nothing."""
-    values = [row[index].value for row in table.rows]
-    return any(isinstance(value, str) for value in values) or all(value is None for value in values)
 
 
 def _markdown(text: str) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from sae.report.content import Chart, Figure, Note, Report, Table
+from sae.core.table import Table
+from sae.report.content import Chart, Figure, Note, Report
 
 
 @dataclass(frozen=True)
