@@ -4,7 +4,7 @@ import altair as alt
 
 from sae.core.table import Cell, Column, Table
 from sae.report.content import Chart, Figure, Lead, Note, Report, Section
-from sae.report.kinds import LOOKS
+from sae.report.labels import LOOKS
 
 COMMAND = "sae train --data pneumonia --set method.inputs=3 --set method.exits=2 --out runs/a-folder-with-a-long-name"
 HOSTILE = "</script><script>document.title='broken'</script><b>&"

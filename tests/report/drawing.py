@@ -8,7 +8,7 @@ import altair as alt
 import vl_convert
 
 from sae.report.content import Chart, Figure
-from sae.report.kinds import LOOKS
+from sae.report.labels import LOOKS
 
 LIGHT: dict[str, Any] = {"background": "#ffffff"}
 DARK: dict[str, Any] = {

@@ -5,8 +5,8 @@ import pytest
 from sae.analysis.candidates import Candidate
 from sae.analysis.selection import Selection, select
 from sae.core.table import Cell
-from sae.report.class_fronts import class_fronts_table
-from sae.report.kinds import LOOKS
+from sae.report.labels import LOOKS
+from sae.report.tables import class_fronts_table
 from tests.studies import StudyBuilder, point, sae, small_study
 
 TASK = "classification"

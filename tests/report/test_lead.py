@@ -10,8 +10,7 @@ from sae.core.table import Table
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.findings import Findings, find
-from sae.report.lead import caveats, describe, study_lead, verdicts
-from sae.report.receipt_table import receipt_table
+from sae.report.lead import caveats, describe, receipt_table, study_lead, verdicts
 from tests.results import result
 from tests.studies import StudyBuilder, point, sae
 from tests.study_stages import SHIFT, STEP, searched_study, ship, whole_study

@@ -4,9 +4,8 @@ from sae.analysis.ranking import MeanRank
 from sae.analysis.results import Result, Spread
 from sae.core.objectives import COSTS, MEASURED_COSTS, METRICS
 from sae.core.table import Cell, Table, show
-from sae.report.kinds import LOOKS
-from sae.report.metric_names import NAMES
-from sae.report.result_tables import best_table, confirmed_table, interval_table, rank_table, spread_cell
+from sae.report.labels import LOOKS, NAMES
+from sae.report.tables import best_table, confirmed_table, interval_table, rank_table, spread_cell
 from tests.results import result, small_config, write_run
 
 TASK = "classification"

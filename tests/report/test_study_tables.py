@@ -2,7 +2,7 @@ from pathlib import Path
 
 from sae.analysis.selection import select
 from sae.analysis.trial_values import read_trials
-from sae.report.study_tables import front_table, influence_table, trials_table
+from sae.report.tables import front_table, influence_table, trials_table
 from tests.report.test_result_tables import TASK, column, is_whole, shown
 from tests.studies import small_study
 

@@ -41,7 +41,7 @@ def write_shift(run: Path, report: Mapping[str, Any]) -> None:
     """Every corrupted set as a row of a table and a cell of a heat map, beside the run."""
     from sae.cli.output import print_message
     from sae.records.run import RunRecord
-    from sae.report.shift_figure import shift_heatmap
+    from sae.report.figures.heat import shift_heatmap
 
     record, name = RunRecord(run), f"shift-{report['split']}-{report['exits']}-exits"
     rows = [{**row, **row["metrics"]} for row in report["shift"]["by_set"]]

@@ -146,7 +146,7 @@ def front_rows(front: Sequence["Candidate"]) -> list[dict[str, Any]]:
 def save_figure(selection: "Selection", path: Path, title: str) -> None:
     """Draw a selection, the knee marked."""
     from sae.core.errors import ConfigError
-    from sae.report.pareto_figure import pareto_figure
+    from sae.report.figures.search import pareto_figure
 
     title += f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
     chosen, _ = selection.pick()

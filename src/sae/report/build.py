@@ -16,8 +16,8 @@ from sae.records.study import StudyRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section, shift_section
 from sae.report.content import Lead, Note, Report, Section, prefixed, section
 from sae.report.findings import COSTS, Findings, find
+from sae.report.glossary import words_of
 from sae.report.lead import study_lead
-from sae.report.result_tables import rank_table
 from sae.report.run_sections import run_lead, run_sections
 from sae.report.search_sections import (
     depth_section,
@@ -26,7 +26,7 @@ from sae.report.search_sections import (
     structure_section,
     trials_section,
 )
-from sae.report.words import words_of
+from sae.report.tables import rank_table
 
 OF_RUNS = "runs"
 """Names of what is told of runs beside studies."""

@@ -11,14 +11,12 @@ from sae.analysis.shifted_sets import means_by_set
 from sae.core.objectives import SHIFTED, objective
 from sae.core.table import Table
 from sae.report.commands import train_command
-from sae.report.confirmed_figure import confirmed_scatter
 from sae.report.content import Figure, Note, Section, section
+from sae.report.figures.curves import reliability_figure, risk_coverage_figure
+from sae.report.figures.heat import shift_figure
+from sae.report.figures.scatter import confirmed_scatter, under_shift
 from sae.report.findings import COSTS, Findings
-from sae.report.reliability_figure import reliability_figure
-from sae.report.result_tables import best_table, confirmed_table, interval_table, rank_table, shift_table
-from sae.report.risk_coverage_figure import risk_coverage_figure
-from sae.report.scatter import under_shift
-from sae.report.shift_figure import shift_figure
+from sae.report.tables import best_table, confirmed_table, interval_table, rank_table, shift_table
 
 Labelled = Sequence[tuple[str, Result]]
 """Configurations with what they are called in figures."""

@@ -12,7 +12,7 @@ from PIL import Image
 
 from sae.records.folder import write_whole
 from sae.report.content import Figure
-from sae.report.theme import ON_PAPER, chart_config
+from sae.report.figures.theme import ON_PAPER, chart_config
 
 COLUMNS = 3
 FORMATS: tuple[Literal["svg", "png"], ...] = ("svg", "png")

@@ -12,7 +12,7 @@ from sae.analysis.trial_values import TrialValues, read_trials
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
 from sae.core.objectives import objective
 from sae.records.study import Derived, StudyRecord
-from sae.report.scatter import Pair, usual_pairs
+from sae.report.figures.scatter import Pair, usual_pairs
 
 Found = TypeVar("Found")
 ROLES = {"pick": "the pick", "ensemble": "best ensemble", "standard": "best standard network"}

@@ -119,7 +119,7 @@
     return title && { ...title, text: lines(title.text), subtitle: lines(title.subtitle), limit: width };
   };
 
-  // Rows as packing.py left them: a text is its number in a list, what a row lacks is an empty list.
+  // Rows as page_charts.py left them: a text is its number in a list, what a row lacks is an empty list.
   const unpackRow = (fields, cells) => {
     const known = cells.map((cell, index) => [fields[index], cell]).filter(([, cell]) => cell?.length !== 0);
     return Object.fromEntries(known.map(([field, cell]) => [field, Array.isArray(cell) ? texts[cell[0]] : cell]));

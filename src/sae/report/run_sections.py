@@ -14,9 +14,9 @@ from sae.core.wording import count
 from sae.records.run import RunRecord
 from sae.report.confirmed_sections import calibration_figures, corruption_figure
 from sae.report.content import Figure, Lead, Note, Section, prefixed, section
-from sae.report.depth_figure import depth_figure
-from sae.report.result_tables import confirmed_table
-from sae.report.training_figure import training_figure
+from sae.report.figures.curves import training_figure
+from sae.report.figures.depth import depth_figure
+from sae.report.tables import confirmed_table
 
 MOST_COMPARED = 6
 """Configurations that get a panel each."""

@@ -11,14 +11,13 @@ from sae.analysis.influence import influence
 from sae.analysis.progress import trial_counts
 from sae.analysis.selection import failures
 from sae.core.objectives import objective
-from sae.report.class_fronts import class_fronts_table
 from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section
-from sae.report.depth_figure import depth_figure
+from sae.report.figures.depth import depth_figure
+from sae.report.figures.heat import grid_figure
+from sae.report.figures.search import hypervolume_figure, search_scatter
 from sae.report.findings import COSTS, Findings
-from sae.report.grid_figure import grid_figure
-from sae.report.search_figure import hypervolume_figure, search_scatter
-from sae.report.study_tables import front_table, influence_table, trials_table
+from sae.report.tables import class_fronts_table, front_table, influence_table, trials_table
 
 MOST_NOTES = 10
 """Trials whose end is told one by one."""
