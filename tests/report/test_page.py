@@ -59,8 +59,8 @@ def test_links_stay_on_the_page(text: str) -> None:
     assert len(inner) == 4
 
 
-def test_a_page_without_words_has_no_place_for_them_and_no_link(text: str) -> None:
-    without = render_page(replace(small_report(), words=()))
+def test_a_page_without_a_glossary_has_no_place_for_it_and_no_link(text: str) -> None:
+    without = render_page(replace(small_report(), glossary=()))
     for part in ("<details>", '<a href="#words"'):
         assert part in text
         assert part not in without

@@ -3,7 +3,7 @@ import re
 import numpy as np
 
 from sae.core.table import Cell, Column, Table
-from sae.report.page import FEW, LONGEST, SHORT, render_table
+from sae.report.page import FIRST_ROWS, PHONE_CHARACTERS, PHONE_COLUMNS, render_table
 from tests.reports import HOSTILE, table
 
 
@@ -29,8 +29,8 @@ def test_what_is_no_number_has_none_to_sort_by() -> None:
 
 
 def test_only_long_tables_can_be_shortened() -> None:
-    assert "Show all" not in render_table(table(LONGEST))
-    assert f"Show all {LONGEST + 1} rows" in render_table(table(LONGEST + 1))
+    assert "Show all" not in render_table(table(FIRST_ROWS))
+    assert f"Show all {FIRST_ROWS + 1} rows" in render_table(table(FIRST_ROWS + 1))
 
 
 def test_the_best_is_strong() -> None:
@@ -62,7 +62,7 @@ def test_only_tables_of_few_short_columns_are_set_to_fit_a_phone() -> None:
         row = tuple(Cell(text) for _ in range(columns))
         return render_table(Table("t", "", "", tuple(Column("x") for _ in range(columns)), (row,)))
 
-    assert '<table class="few">' in of(FEW, "x" * SHORT)
-    assert 'class="few"' not in of(FEW + 1, "x")
-    assert 'class="few"' not in of(FEW, "x" * (SHORT + 1))
-    assert '<table class="long few">' in one_column(*[1.0] * (LONGEST + 1))
+    assert '<table class="few">' in of(PHONE_COLUMNS, "x" * PHONE_CHARACTERS)
+    assert 'class="few"' not in of(PHONE_COLUMNS + 1, "x")
+    assert 'class="few"' not in of(PHONE_COLUMNS, "x" * (PHONE_CHARACTERS + 1))
+    assert '<table class="long few">' in one_column(*[1.0] * (FIRST_ROWS + 1))

@@ -6,168 +6,182 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sae.core.table import Table
-from sae.report.content import Chart, Figure, Note, Report
+from sae.report.content import Chart, Figure, Note, Report, Term
 
 
 @dataclass(frozen=True)
-class Word:
-    """A word with its meaning.
+class Entry:
+    """A term with the ways in which a page may use it.
 
     Attributes:
-        text: As the list shows it.
-        meaning: In plain sentences.
-        forms: What the page says where it uses the word, as a regular expression; by default the word itself.
+        name: As the glossary lists it.
+        meaning: In a sentence or two.
+        forms: Regular expression for its uses on the page; by default the name itself.
     """
 
-    text: str
+    name: str
     meaning: str
     forms: str = ""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Finds the word, but not a part of another: ECE is not meant where CC-ECE is said."""
-        return re.compile(rf"(?<![\w/@-])(?:{self.forms or re.escape(self.text)})(?![\w′-])")
+        """Matches the term, but not as part of another: CC-ECE is no use of ECE."""
+        return re.compile(rf"(?<![\w/@-])(?:{self.forms or re.escape(self.name)})(?![\w′-])")
 
 
-WORDS = (
-    Word(
+ENTRIES = (
+    Entry(
         "SAE",
-        "Single architecture ensemble: one network that answers like several. It reads N inputs at once, predicts from "
-        "K of its exits for each, and gives the mean of all these predictions.",
+        "Single architecture ensemble: one network that predicts like several. It reads N inputs at once, predicts "
+        "from K of its exits for each input, and averages these predictions.",
         "SAEs?|single architecture ensembles?",
     ),
-    Word(
+    Entry(
         "N",
-        "How many inputs an SAE reads at once: different samples in training; to predict, the same sample N times.",
+        "How many inputs an SAE reads at once: different samples in training, and N copies of the sample to predict.",
         "N(?:=\\d+)?",
     ),
-    Word("K", "How many exits per input an SAE was trained to predict from.", "K(?:=\\d+)?"),
-    Word(
+    Entry("K", "How many exits per input an SAE was trained to predict from.", "K(?:=\\d+)?"),
+    Entry(
         "K′",
-        "How many exits per input an SAE predicts with. It can be changed after training; fewer often cost less.",
-        "K′(?:=\\d+)?",
+        "How many exits per input an SAE predicts from. It can be changed after training; fewer exits often cost less.",
+        "K′(?:=\\d+)?|exits? per input",
     ),
-    Word("W", "Width: a network of W = 2 has layers twice as wide as the narrowest.", "W(?:=\\d+)?"),
-    Word("D", "Depth: how many stages the network has. There is an exit after each of them.", "D(?:=\\d+)?"),
-    Word("M", "Members: how many networks, or variants of one network, are averaged.", "M(?:=\\d+)?"),
-    Word(
+    Entry("W", "Width: with W = 2, layers are twice as wide as with W = 1.", "W(?:=\\d+)?"),
+    Entry("D", "Depth: the number of stages of the network. Each stage can have an exit.", "D(?:=\\d+)?"),
+    Entry("M", "Members: how many networks, or variants of one network, are averaged.", "M(?:=\\d+)?"),
+    Entry(
         "exit",
-        "A small output layer after a stage of the network, which predicts from what is known so far. Early exits are "
-        "cheap, late ones have seen more layers.",
+        "A small output layer after a stage of the network. Early exits are cheap; late ones have seen more layers.",
         "exits?",
     ),
-    Word(
-        "SE", "An SAE of one input and one exit: a plain network that chose its own depth.", "(?:SAE: )?SE(?= |,|$|\\))"
+    Entry(
+        "SE", "An SAE with one input and one exit: a plain network that chose its depth.", "(?:SAE: )?SE(?= |,|$|\\))"
     ),
-    Word("EE", "Early exits: an SAE of one input that averages several of its exits.", "(?:SAE: )?EE|early exits"),
-    Word("MIMO", "Several inputs, one exit each: several networks that share one body.", "(?:SAE: )?MIMO"),
-    Word("MIMMO", "Several inputs, and every exit for each of them.", "(?:SAE: )?MIMMO"),
-    Word("I/B", "In between: several inputs, and some of the exits for each.", "(?:SAE: )?I/B|between the known ones"),
-    Word(
+    Entry("EE", "Early exits: an SAE with one input that averages several exits.", "(?:SAE: )?EE|early exits"),
+    Entry("MIMO", "An SAE with several inputs and one exit each: several networks share one body.", "(?:SAE: )?MIMO"),
+    Entry("MIMMO", "An SAE with several inputs and all exits for each.", "(?:SAE: )?MIMMO"),
+    Entry(
+        "I/B",
+        "In between: an SAE with several inputs and some of the exits for each.",
+        "(?:SAE: )?I/B|between the known ones|some of its exits",
+    ),
+    Entry(
         "standard network",
-        "The network by itself, with its last layer as the only output.",
+        "A plain network with one output after its last layer.",
         "Standard|standard networks?",
     ),
-    Word(
+    Entry(
         "ensemble",
-        "Several networks trained apart, whose predictions are averaged: good, well calibrated, and as many times as "
-        "expensive as it has members.",
+        "Several networks, trained separately, whose predictions are averaged. Good and well calibrated, but it costs "
+        "as much as all its members.",
         "Ensemble|(?:deep|best) ensembles?",
     ),
-    Word("MC dropout", "One network that is run several times with parts of it switched off at random, and averaged."),
-    Word("BatchEnsemble", "Members that share most of their weights and differ in a few factors."),
-    Word(
+    Entry(
+        "MC dropout", "One network that runs several times with random parts switched off; the results are averaged."
+    ),
+    Entry("BatchEnsemble", "An ensemble whose members share most of their weights and differ in a few factors."),
+    Entry(
         "configuration",
-        "A network with all its settings; an SAE at each number of exits it can be read at is one of its own.",
+        "A network with all its settings, apart from the seed.",
         "[Cc]onfigurations?",
     ),
-    Word("trial", "One training run of the search, with settings that it chose.", "[Tt]rials?"),
-    Word(
-        "front",
-        "The configurations that no other beats: whatever is better in one objective is worse in another. Also called "
-        "the Pareto front.",
-        "[Ff]ronts?",
+    Entry("trial", "One training run of the search, with settings that the search chose.", "[Tt]rials?"),
+    Entry(
+        "candidate",
+        "A finished trial that can be picked. An SAE is one candidate for each number of exits it can predict from.",
+        "[Cc]andidates?",
     ),
-    Word("pick", "What is recommended: of the front, the one that gives up least in all objectives.", "the pick"),
-    Word(
+    Entry(
+        "Pareto front",
+        "The Pareto-optimal candidates: any other candidate that is better in one objective is worse in another one.",
+        "[Ff]ronts?|Pareto-optimal",
+    ),
+    Entry(
+        "pick", "The recommended network: the best compromise between all objectives on the Pareto front.", "the pick"
+    ),
+    Entry(
         "hypervolume",
-        "How much of all that might be reached the front has reached, from 0 to 1.",
-        "[Hh]ypervolume|share of the space",
+        "How much of everything that could be reached the Pareto front has reached, from 0 to 1.",
+        "[Hh]ypervolume",
     ),
-    Word(
+    Entry(
         "seed",
-        "Where the random numbers of a training run start. The same settings on other seeds show how much of a result "
-        "is luck.",
+        "The start of the random numbers of a training run. Training again with other seeds shows how much is luck.",
         "[Ss]eeds?",
     ),
-    Word("±", "The standard deviation: how far single runs usually are from the mean."),
-    Word(
+    Entry("±", "Standard deviation: the usual distance of single runs from the mean."),
+    Entry(
+        "significant difference",
+        "A difference that is too large to be explained by the luck of the seeds (p < 0.05 in Welch's t-test).",
+        "significant(?:ly)?(?: difference| worse)?",
+    ),
+    Entry(
         "validation and test",
-        "Samples kept from training. Validation ones choose the network; test ones judge it, and choose nothing.",
+        "Samples that training does not use. Validation samples choose the network; test samples only measure it.",
         "validation|test (?:split|set|samples)",
     ),
-    Word(
+    Entry(
         "shift",
-        "Images damaged by noise, blur, weather and the like, which training never saw.",
-        "[Ss]hift|corrupt(?:ion|ed)",
+        "Test images damaged by noise, blur, weather and the like, which training has not seen.",
+        "[Ss]hift|[Cc]orrupt(?:ion|ed)",
     ),
-    Word(
+    Entry(
         "F1",
-        "How well classes are found, from 0 to 1: precision and recall in one, each class counting the same.",
+        "How well classes are recognised, from 0 to 1: precision and recall in one number; each class counts the same.",
         "F1|f1",
     ),
-    Word("accuracy", "The share of samples whose class is right.", "[Aa]ccuracy"),
-    Word(
+    Entry("accuracy", "The share of samples with the right class.", "[Aa]ccuracy"),
+    Entry(
         "NLL",
-        "Negative log-likelihood: lower where the truth was given a high probability. To be sure and wrong costs most.",
+        "Negative log-likelihood: low if the truth gets a high probability. Confident mistakes cost most.",
         "NLL|nll",
     ),
-    Word(
+    Entry(
         "ECE",
-        "Expected calibration error: how far confidence is from the share that is right. 0.05 is five points in a "
-        "hundred.",
+        "Expected calibration error: the gap between confidence and accuracy. 0.05 means five percentage points.",
         "ECE|ece",
     ),
-    Word(
+    Entry(
         "CC-ECE",
-        "The calibration error of each predicted class by itself, averaged, so that two classes cannot cancel out.",
+        "Class-conditional ECE: the mean over the predicted classes, so that errors of two classes cannot cancel out.",
         "CC-ECE|cc_ece",
     ),
-    Word("Brier score", "The squared distance between the predicted probabilities and the truth.", "Brier score|brier"),
-    Word("MSE", "Mean squared error of the predicted numbers.", "MSE|mse|mean squared error"),
-    Word(
+    Entry("Brier score", "The squared distance of predicted probabilities from the truth.", "Brier score|brier"),
+    Entry("MSE", "Mean squared error of the predicted numbers.", "MSE|mse|mean squared error"),
+    Entry(
         "FLOPs",
-        "Arithmetic operations for one prediction, whatever the machine. MFLOPs are millions of them.",
+        "Arithmetic operations for one prediction, on any machine. MFLOPs are millions.",
         "M?FLOPs|flops",
     ),
-    Word(
+    Entry(
         "parameters",
-        "Numbers that were learned, which have to be stored. M params are millions of them.",
+        "Learned numbers, which must be stored. M params are millions.",
         "[Pp]arameters|M params|params",
     ),
-    Word(
+    Entry(
         "risk and coverage",
-        "Let the network answer only where it is sure: coverage is the share that it answers, risk the errors in it.",
+        "If a network answers only when it is certain: coverage is the share it answers, risk its errors among these.",
         "[Cc]overage",
     ),
-    Word("rank", "Place among the classes of methods, 1 is best.", "[Rr]ank(?:s|ed)?"),
-    Word(
+    Entry("rank", "Place among the kinds of methods; 1 is best.", "[Rr]ank(?:s|ed)?"),
+    Entry(
         "ρ, F and p",
-        "Whether a setting goes with a number: ρ from −1 to 1, F from 0; a small p says that it is hardly chance.",
+        "Whether a setting and a number go together: ρ from −1 to 1, F from 0. A small p means it is hardly luck.",
         "ρ",
     ),
 )
-"""In the order in which they are listed: what was tried, how it is told, what is measured."""
+"""In the order of the list: methods, the search, measures."""
 
 
-def words_of(report: Report) -> tuple[tuple[str, str], ...]:
-    """The words that a report uses, with their meanings."""
+def glossary_of(report: Report) -> tuple[Term, ...]:
+    """Return the terms that a report uses."""
     text = "\n".join(_texts(report))
-    return tuple((word.text, word.meaning) for word in WORDS if word.pattern.search(text))
+    return tuple(Term(entry.name, entry.meaning) for entry in ENTRIES if entry.pattern.search(text))
 
 
 def _texts(report: Report) -> Iterator[str]:
-    """All that a report says, but for its commands and what stands inside the charts."""
+    """Yield all texts of a report, except commands and what is inside charts."""
     yield from (report.title, *report.facts, report.lead.sentence, *report.lead.reasons)
     for table in report.tables():
         yield from _table_texts(table)
@@ -189,7 +203,7 @@ def _figure_texts(figure: Figure) -> Iterator[str]:
 
 
 def _panel_texts(panel: Chart) -> tuple[str, ...]:
-    """A panel's title and what is below it."""
+    """Return the title and the subtitle of a panel."""
     title = panel.title
     shown = (title,) if isinstance(title, str) else (getattr(title, "text", ""), getattr(title, "subtitle", ""))
     return tuple(text for text in shown if isinstance(text, str))

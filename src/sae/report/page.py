@@ -1,4 +1,4 @@
-"""A report as one HTML file."""
+"""A report as one HTML file that needs nothing else: it opens from a disk, makes no requests, and can be printed."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from string import Template
 
 from sae.core.table import Cell, Column, Table, show
 from sae.records.folder import write_whole
-from sae.report.content import Figure, Lead, Note, Report, Section
+from sae.report.content import Command, Figure, Lead, Note, Report, Section, Term
 from sae.report.figures.theme import palette_css
 from sae.report.page_charts import figure_data
 
@@ -22,26 +22,26 @@ BEFORE_PAINT = """(() => {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = kept || (dark ? "dark" : "light");
 })();"""
-"""Chooses the theme before anything is seen."""
-WORDS = "words"
-"""Where the list of words is on the page."""
+"""Sets the theme before the page is shown."""
+GLOSSARY = "words"
+"""Anchor of the glossary."""
 
 
 def write_page(report: Report, path: Path) -> None:
-    """Write a report's page as a whole or not at all."""
+    """Write the page of a report as a whole or not at all."""
     text = render_page(report)
     write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def render_page(report: Report) -> str:
-    """A report as HTML, with all that it needs inside."""
+    """Render a report as HTML, with everything it needs inside."""
     return Template(_asset("page.html")).substitute(
         title=escape(report.title),
         style=f"{palette_css()}\n{_asset('page.css')}",
         before=BEFORE_PAINT,
         facts="".join(f"<li>{escape(fact)}</li>" for fact in report.facts),
-        lead=_render_lead(report.lead, has_words=bool(report.words)),
-        words=_render_words(report.words),
+        lead=_render_lead(report.lead, has_glossary=bool(report.glossary)),
+        words=_render_glossary(report.glossary),
         contents=_render_contents(report.sections),
         sections="\n".join(_render_section(section) for section in report.sections),
         figures=figure_data(report.figures()),
@@ -50,38 +50,38 @@ def render_page(report: Report) -> str:
     )
 
 
-def _render_lead(lead: Lead, has_words: bool) -> str:
+def _render_lead(lead: Lead, has_glossary: bool) -> str:
     reasons = "".join(f"<li>{prose(reason)}</li>" for reason in lead.reasons)
     parts = [
         f'<p class="sentence">{prose(lead.sentence)}</p>',
         f'<ul class="reasons">{reasons}</ul>' if reasons else "",
-        f'<p class="to-words"><a href="#{WORDS}">Words on this page</a></p>' if has_words else "",
+        f'<p class="to-words"><a href="#{GLOSSARY}">Glossary</a></p>' if has_glossary else "",
         render_table(lead.receipt) if lead.receipt else "",
-        *(_render_command(command, purpose) for command, purpose in lead.commands),
+        *(_render_command(command) for command in lead.commands),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _render_words(words: tuple[tuple[str, str], ...]) -> str:
-    """A list that is folded away; a link to what is inside opens it."""
-    if not words:
+def _render_glossary(terms: tuple[Term, ...]) -> str:
+    """Render a folded list; a link to it opens it."""
+    if not terms:
         return ""
-    listed = "\n".join(f"<dt>{escape(word)}</dt><dd>{prose(meaning)}</dd>" for word, meaning in words)
+    listed = "\n".join(f"<dt>{escape(term.name)}</dt><dd>{prose(term.meaning)}</dd>" for term in terms)
     return f"""<section class="words">
 <details>
-<summary>Words on this page</summary>
-<dl id="{WORDS}">
+<summary>Glossary</summary>
+<dl id="{GLOSSARY}">
 {listed}
 </dl>
 </details>
 </section>"""
 
 
-def _render_command(command: str, purpose: str) -> str:
-    """A command in a box; its words are kept whole, so that `--json` is not broken after a dash."""
-    words = re.sub(r"\S+", lambda word: f"<span>{escape(word[0])}</span>", command)
+def _render_command(command: Command) -> str:
+    """Render a command in a box, without line breaks inside `--json` and the like."""
+    words = re.sub(r"\S+", lambda word: f"<span>{escape(word[0])}</span>", command.line)
     return f"""<div class="command">
-<p>{prose(purpose)}</p>
+<p>{prose(command.purpose)}</p>
 <div class="box"><pre><code>{words}</code></pre>
 <button type="button" class="copy needs-script">Copy</button></div>
 </div>"""
@@ -119,35 +119,35 @@ def _asset(name: str) -> str:
 
 @cache
 def _vega() -> str:
-    """What draws charts in a browser; it leaves `vegaEmbed` in the window."""
+    """Return the script that draws charts in a browser, as `window.vegaEmbed`."""
     import vl_convert
 
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
-LONGEST = 15
-"""Rows that are shown at first."""
+FIRST_ROWS = 15
+"""Rows of a long table that are shown at first."""
 
-WIDEST = 40
-"""Characters of a text that stays on one line."""
+WIDEST_LINE = 40
+"""Characters of a text that is not wrapped."""
 
-FEW, SHORT = 4, 80
+PHONE_COLUMNS, PHONE_CHARACTERS = 4, 80
 """Columns, and characters in each, that fit side by side on a phone."""
 
 GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"))
-"""Where a line must not end, and what stands there in its place."""
+"""Replacements with spaces at which a line must not break."""
 
 DIRECTIONS = {"↑": "higher is better", "↓": "lower is better"}
 
 
 def render_table(table: Table) -> str:
-    """A table that scrolls sideways in its box where it is wider than the page."""
+    """Render a table, in a box that scrolls sideways if the table is wider than the page."""
     name, title = escape(table.name), escape(table.title)
     numeric = [table.is_numeric(index) for index in range(len(table.columns))]
     head = "".join(_heading(column, right) for column, right in zip(table.columns, numeric, strict=True))
     body = "\n".join(_table_row(row, table.columns, numeric) for row in table.rows)
-    is_long = len(table.rows) > LONGEST
-    kinds = [*(["long"] if is_long else []), *(["few"] if _is_few(table) else [])]
+    is_long = len(table.rows) > FIRST_ROWS
+    kinds = [*(["long"] if is_long else []), *(["few"] if _fits_phone(table) else [])]
     more = f'<button type="button" class="more needs-script">Show all {len(table.rows)} rows</button>'
     return f"""<figure class="table" id="table-{name}">
 <h3 id="title-{name}">{title}</h3>
@@ -164,14 +164,14 @@ def render_table(table: Table) -> str:
 </figure>"""
 
 
-def _is_few(table: Table) -> bool:
-    """Whether all columns can be seen at once on a phone, in small letters."""
+def _fits_phone(table: Table) -> bool:
+    """Return whether a phone can show all columns at once, in small letters."""
     longest = max((len(show(cell, column)) for row in table.rows for cell, column in table.cells(row)), default=0)
-    return len(table.columns) <= FEW and longest <= SHORT
+    return len(table.columns) <= PHONE_COLUMNS and longest <= PHONE_CHARACTERS
 
 
 def _heading(column: Column, numeric: bool) -> str:
-    """A column's title as a button that sorts, the best first where there is a better."""
+    """Render a column title as a button that sorts, the best value first if there is a best."""
     first = "descending" if column.better == "↑" else "ascending"
     meaning = DIRECTIONS.get(column.better, "")
     better = f' <span class="better" title="{meaning}">{escape(column.better)}</span>' if column.better else ""
@@ -185,17 +185,17 @@ def _table_row(row: tuple[Cell, ...], columns: tuple[Column, ...], numeric: list
 
 
 def _cell(cell: Cell, column: Column, numeric: bool) -> str:
-    """A value as people read it, with its number in full to sort by."""
+    """Render a value, with its full number to sort by."""
     text = escape(show(cell, column))
     for loose, glued in GLUED:
         text = text.replace(loose, glued)
-    kind = ' class="long-text"' if len(text) > WIDEST else _alignment(numeric)
+    kind = ' class="long-text"' if len(text) > WIDEST_LINE else _alignment(numeric)
     content = f"<strong>{text}</strong>" if cell.strong else text
     return f"<td{kind}{_sort_key(cell)}><div>{content}</div></td>"
 
 
 def _sort_key(cell: Cell) -> str:
-    """Texts are sorted as they are read; what is missing stays last in either order."""
+    """Return the number to sort by: texts are sorted as texts, and missing values are always last."""
     if isinstance(cell.value, str):
         return ""
     if cell.value is None or math.isnan(cell.value):
@@ -209,12 +209,12 @@ def _alignment(numeric: bool) -> str:
 
 PRINTED_COLUMNS = 2
 SHAPES = {1: " single", 2: " even", 4: " even"}
-"""How so many panels are set where there is room for three in a row."""
-WITHOUT_SCRIPT = "This figure needs JavaScript; it is also a file of its own where the report was written."
+"""Layout by number of panels, where there is room for three in a row."""
+WITHOUT_SCRIPT = "This figure needs JavaScript. `sae report --figures` writes it as a file."
 
 
 def render_figure(figure: Figure) -> str:
-    """A figure's title, an empty place for each panel, and its caption."""
+    """Render the title of a figure, an empty place for each panel, and its caption."""
     places = "\n".join(f'<div class="panel" data-panel="{index}"></div>' for index in range(len(figure.panels)))
     name, count = escape(figure.name), len(figure.panels)
     saves = "".join(
@@ -224,7 +224,7 @@ def render_figure(figure: Figure) -> str:
     )
     return f"""<figure class="charts" id="figure-{name}" data-figure="{name}">
 <div class="heading"><h3>{escape(figure.title)}</h3><div class="tools needs-script">{saves}</div></div>
-<noscript><p class="note">{WITHOUT_SCRIPT}</p></noscript>
+<noscript><p class="note">{prose(WITHOUT_SCRIPT)}</p></noscript>
 <div class="panels{SHAPES.get(count, "")}" style="--columns: {min(count, PRINTED_COLUMNS)}">
 {places}
 </div>
@@ -233,7 +233,7 @@ def render_figure(figure: Figure) -> str:
 
 
 def prose(text: str) -> str:
-    """Text as HTML; what is between backticks becomes code.
+    """Escape text for HTML; text between backticks becomes code.
 
     Example:
         >>> prose("a < b: run `sae pick`")

@@ -11,7 +11,7 @@ from sae.core.errors import RecordError
 from sae.core.table import Cell, Column, Table, show
 from sae.records.folder import write_whole
 
-LATEX = {
+LATEX_ESCAPES = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "~": r"\textasciitilde{}",
@@ -32,14 +32,14 @@ LATEX = {
     "–": "--",
     "…": r"\dots{}",
 }
-"""What LaTeX reads otherwise than people do."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What begins a formula in a spreadsheet."""
+"""Characters that LaTeX would not print as they are."""
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""Characters that start a formula in a spreadsheet."""
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
 def to_markdown(table: Table) -> str:
-    """A title, the table as GitHub draws it, and the caption; the best numbers are bold."""
+    """Write title, table and caption in GitHub's Markdown; the best numbers are bold."""
     heads = [_markdown(column.heading) for column in table.columns]
     rules = ["--:" if table.is_numeric(index) else ":--" for index in range(len(table.columns))]
     rows = [[_bold(_markdown(show(cell, column)), cell) for cell, column in table.cells(row)] for row in table.rows]
@@ -48,9 +48,9 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Plain numbers at full precision; standard deviations have columns of their own, after their means.
+    """Write plain numbers at full precision, with standard deviations in columns after their means.
 
-    Texts that a spreadsheet would run as a formula have an apostrophe before them, by which it takes them for texts.
+    Texts that a spreadsheet would run as a formula start with an apostrophe, which marks them as texts.
     """
     spread = [any(row[index].std is not None for row in table.rows) for index in range(len(table.columns))]
     file = io.StringIO()
@@ -70,7 +70,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    r"""A float for the package booktabs, to be read by `\input` and referred to as `tab:<name>`."""
+    r"""Write a float for the package booktabs, for `\input`, with the label `tab:<name>`."""
     alignment = "".join("r" if table.is_numeric(index) else "l" for index in range(len(table.columns)))
     heads = [_latex(column.heading) for column in table.columns]
     rows = [[_latex_cell(cell, column) for cell, column in table.cells(row)] for row in table.rows]
@@ -92,19 +92,21 @@ def to_latex(table: Table) -> str:
     return "\n".join(lines)
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
-"""By the ending of their files."""
+TABLE_FORMATS: dict[str, Callable[[Table], str]] = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
+"""By file ending."""
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
-    """Write each table as `<name>.md`, `.csv` and `.tex`; the folder is made where it is missing."""
+    """Write each table as `<name>.md`, `.csv` and `.tex` to a folder, which is created if it is missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RecordError(f"tables must be written to a folder, however {folder} cannot be one: {error}") from None
+        raise RecordError(
+            f"tables must be written to a folder, got {folder}, which cannot be created: {error}"
+        ) from None
     written = []
     for table in tables:
-        for ending, form in FORMATS.items():
+        for ending, form in TABLE_FORMATS.items():
             written.append(folder / f"{table.name}.{ending}")
             write_whole(written[-1], partial(_write_text, form(table)))
     return written
@@ -115,7 +117,7 @@ def _write_text(text: str, path: Path) -> None:
 
 
 def _markdown(text: str) -> str:
-    """Text that stays what it is: one line, no cell borders, emphasis, code, links or HTML of its own."""
+    """Escape text for a Markdown cell: one line, without borders, emphasis, code, links or HTML."""
     return re.sub(r"([\\|*_`#<>\[\]~])", r"\\\1", " ".join(text.split()))
 
 
@@ -124,24 +126,24 @@ def _bold(text: str, cell: Cell) -> str:
 
 
 def _csv(value: float | str | None) -> float | str:
-    """A value as a spreadsheet is to read it; a text that is a number is one."""
-    if not isinstance(value, str) or not value.startswith(FORMULA) or NUMBER.fullmatch(value):
+    """Return a value for a spreadsheet; a text that is a number stays one."""
+    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS) or NUMBER.fullmatch(value):
         return "" if value is None else value
     return f"'{value}"
 
 
 def _latex_row(cells: Sequence[str]) -> str:
-    r"""A row that the rule or the `\\` before it does not take for its argument, as it would `[` and `*`."""
+    r"""Join cells to a row; `[` or `*` at its start would be read as an argument of the `\\` before it."""
     row = " & ".join(cells)
     return rf"{'{}' if row.startswith(('[', '*')) else ''}{row} \\"
 
 
 def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
+    return "".join(LATEX_ESCAPES.get(character, character) for character in " ".join(text.split()))
 
 
 def _latex_cell(cell: Cell, column: Column) -> str:
-    """The mean is bold where it is the best; a minus is one, not a hyphen."""
+    """Write a cell with a bold mean if it is the best, and a true minus instead of a hyphen."""
     if isinstance(cell.value, str) or cell.value is None:
         text = _latex(show(cell, column))
         return rf"\textbf{{{text}}}" if cell.strong else text

@@ -1,8 +1,8 @@
-"""Tables of a report."""
+"""Tables of a report: results over seeds and under shift, ranks, intervals, the front, all trials, and influences."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sae.analysis.best import best_by_kind
 from sae.analysis.candidates import Candidate, fronts_by_kind, summary
@@ -13,16 +13,37 @@ from sae.analysis.selection import Selection
 from sae.analysis.spread import Spread
 from sae.analysis.trial_values import TrialValues
 from sae.core.objectives import METRICS
-from sae.core.table import Cell, Column, Table, digits_for, mark_best
-from sae.report.findings import COSTS
-from sae.report.labels import LOOKS, metric_column, name_of, unit_of
+from sae.core.table import Cell, Column, Row, Table, digits_for, mark_best
+from sae.core.wording import count
+from sae.report.labels import SHOWN_COSTS, all_kinds, metric_column, metric_label, shown_exits, unit_of
 
-LEVELS = (50, 90, 95)
-"""Per cent of the values that intervals are to hold."""
+INTERVAL_LEVELS = (50, 90, 95)
+"""Prediction intervals, in per cent."""
 PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
-HEADS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"))
-"""Above what names a configuration."""
-K_PRIME = "K′ is the number of exits per input that an SAE predicts with."
+NAME_COLUMNS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"))
+BOLD = "Bold: the best of a column."
+K_PRIME = "K′: the number of exits per input that an SAE predicts from."
+
+
+@dataclass(frozen=True)
+class Influence:
+    """The effect of a setting on a metric or cost, over the trials of a study.
+
+    Attributes:
+        setting: `T start` or `N`.
+        metric: Name of the objective.
+        statistic: `rho` for Spearman's ρ, or `F`.
+        value: Value of the statistic; None if it cannot be computed.
+        p: Its p-value; None likewise.
+        trials: Number of trials.
+    """
+
+    setting: str
+    metric: str
+    statistic: str
+    value: float | None
+    p: float | None
+    trials: int
 
 
 def confirmed_table(
@@ -30,40 +51,41 @@ def confirmed_table(
     metrics: Sequence[str],
     task: str,
     name: str = "confirmed",
-    title: str = "Confirmed on other seeds",
+    title: str = "Results on new seeds",
 ) -> Table:
-    """Every configuration: mean ± std over seeds on the test set and, where measured, under shift, and costs."""
+    """List every configuration: mean ± std over seeds on the test set and, where measured, under shift, and costs."""
     measured: list[tuple[str, Where]] = [(metric, "test") for metric in metrics]
     if any(result.shift for result in results):
         measured += [(metric, "shift") for metric in metrics if metric in METRICS[task]]
-    measured += [(cost, "test") for cost in COSTS]
+    measured += [(cost, "test") for cost in SHOWN_COSTS]
     ends = [Column("Seeds"), *([Column("Failed")] if any(result.failed for result in results) else [])]
-    columns = [*HEADS, *(_column_of(results, metric, where, task) for metric, where in measured), *ends]
+    columns = [*NAME_COLUMNS, *(_result_column(results, metric, where, task) for metric, where in measured), *ends]
     rows = [
         (
-            *_named(result),
+            *_name_cells(result),
             *(spread_cell(result.get(metric, where), metric) for metric, where in measured),
             *(Cell(len(result.runs)), Cell(result.failed))[: len(ends)],
         )
         for result in results
     ]
-    caption = f"Mean ± standard deviation over seeds; strong: the best of a column. {K_PRIME}{_seeds_note(results)}"
+    caption = f"Mean ± standard deviation over seeds. {BOLD} {K_PRIME}{_missing_note(results)}"
     return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
 
 
 def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, name: str = "shifted") -> Table:
-    """Every configuration under shift: how far seeds and how far corrupted sets are apart, told from each other."""
+    """List every configuration under shift, with standard deviations over seeds and over corrupted sets."""
     shown = [metric for metric in metrics if all(metric in (result.shift or {}) for result in results)]
-    columns = list(HEADS)
+    columns = list(NAME_COLUMNS)
     for metric in shown:
-        mean = _column_of(results, metric, "shift", task)
+        mean = _result_column(results, metric, "shift", task)
         columns += [mean, Column("std, seeds", digits=mean.digits), Column("std, sets", digits=mean.digits)]
     rows = [
-        (*_named(result), *(cell for metric in shown for cell in _shift_cells(result, metric))) for result in results
+        (*_name_cells(result), *(cell for metric in shown for cell in _shift_cells(result, metric)))
+        for result in results
     ]
     caption = (
-        "Means over the 95 corrupted test sets; beside each, the standard deviation over seeds of that mean, and the "
-        f"one over the sets, mean of the seeds'. Strong: the best of a column. {K_PRIME}"
+        "Mean over the 95 corrupted test sets, then its standard deviation over seeds, then the standard deviation "
+        f"over the sets, averaged over seeds. {BOLD} {K_PRIME}"
     )
     return Table(name, "Under shift, over seeds and over sets", caption, tuple(columns), mark_best(columns, rows))
 
@@ -74,8 +96,8 @@ def _shift_cells(result: Result, metric: str) -> tuple[Cell, Cell, Cell]:
 
 
 def interval_table(compared: Sequence[tuple[str, Result]], name: str = "intervals") -> Table | None:
-    """How many of the values lie in intervals that are to hold a share of them; None where classes are predicted."""
-    levels = [level for level in LEVELS if all(_has_intervals(item, level) for _, item in compared)]
+    """List how many values lie in prediction intervals, and how wide these are; None for classification."""
+    levels = [level for level in INTERVAL_LEVELS if all(_has_intervals(item, level) for _, item in compared)]
     if not compared or not levels:
         return None
     widths = digits_for(item.test[f"width_{level}"].mean for level in levels for _, item in compared)
@@ -84,60 +106,187 @@ def interval_table(compared: Sequence[tuple[str, Result]], name: str = "interval
         columns += [Column(f"in {level} % intervals", digits=3), Column(f"width of {level} %", "↓", widths)]
     keys = [f"{key}_{level}" for level in levels for key in ("coverage", "width")]
     rows = [(Cell(label), *(spread_cell(item.test[key], key) for key in keys)) for label, item in compared]
-    caption = "The share of test values inside the intervals, which should be what they promise, and their mean widths."
-    return Table(name, "Intervals on the test split", caption, tuple(columns), tuple(rows))
+    caption = (
+        "Share of test values inside the prediction intervals, which should match the nominal level (0.9 for 90 %), "
+        "and the mean width of the intervals."
+    )
+    return Table(name, "Prediction intervals on the test split", caption, tuple(columns), tuple(rows))
 
 
 def _has_intervals(item: Result, level: int) -> bool:
-    """Whether both are known: how many values intervals hold, and how wide they are."""
     return f"coverage_{level}" in item.test and f"width_{level}" in item.test
 
 
 def best_table(
     results: Sequence[Result], metrics: Sequence[str], task: str, where: Where = "test", name: str = "best"
 ) -> Table:
-    """The paper's layout: a row for each class and metric, with the configuration of that class that is best in it."""
-    found = sorted(best_by_kind(results, metrics, task, where), key=lambda best: _place(best.kind))
-    measured = [*metrics, *COSTS]
+    """List the best configuration of each kind in each metric, in the layout of the paper."""
+    found = sorted(best_by_kind(results, metrics, task, where), key=lambda best: _kind_order(best.kind))
+    measured = [*metrics, *SHOWN_COSTS]
     heads = [Column("Method"), Column("Confirmed"), Column("Best in"), Column("Configuration"), Column("Settings")]
     shown = [best.result for best in found]
-    columns = [*heads, Column("K′"), *(_column_of(shown, metric, where, task) for metric in measured)]
+    columns = [*heads, Column("K′"), *(_result_column(shown, metric, where, task) for metric in measured)]
     rows = []
     for best in found:
-        label, method, settings, k_prime = _named(best.result)
-        first = (method, Cell(best.configurations), Cell(name_of(best.metric)), label, settings, k_prime)
+        label, method, settings, k_prime = _name_cells(best.result)
+        first = (method, Cell(best.configurations), Cell(metric_label(best.metric)), label, settings, k_prime)
         rows.append((*first, *(spread_cell(best.result.get(metric, where), metric) for metric in measured)))
     caption = (
-        f"For each class of methods the configuration that is best in each metric on {PLACES[where]}, mean ± standard "
-        f"deviation over seeds; strong: the best of a column. Chosen by these very numbers, so they flatter a little. "
-        f"Confirmed: how many configurations of the class were trained on other seeds. {K_PRIME}"
+        f"For each kind of method, the configuration that is best in each metric on {PLACES[where]}: mean ± standard "
+        f"deviation over seeds. {BOLD} The best was chosen by the same numbers, so they are slightly optimistic. "
+        f"Confirmed: how many configurations of the kind were trained on new seeds. {K_PRIME}"
     )
-    return Table(name, f"Best of each class on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
+    title = f"Best of each kind of method on {PLACES[where]}"
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
 
 
 def rank_table(ranks: Sequence[MeanRank], where: Where = "test", name: str = "ranks") -> Table:
-    """Mean rank of each class in each metric, 1 is best."""
+    """List the mean rank of each kind of method in each metric; 1 is best."""
     metrics = list(dict.fromkeys(rank.metric for rank in ranks))
-    kinds = sorted({rank.kind for rank in ranks}, key=_place)
+    kinds = sorted({rank.kind for rank in ranks}, key=_kind_order)
     by_place = {(rank.kind, rank.metric): rank for rank in ranks}
-    ranked = (Column(f"rank in {name_of(metric)}", "↓", 2) for metric in metrics)
+    ranked = (Column(f"rank in {metric_label(metric)}", "↓", 2) for metric in metrics)
     columns = [Column("Method"), *ranked, Column("Data sets")]
     rows = []
     for kind in kinds:
         found = [by_place.get((kind, metric)) for metric in metrics]
         present = max(rank.datasets for rank in found if rank)
         cells = (Cell(rank.mean, rank.std) if rank else Cell(None) for rank in found)
-        rows.append((Cell(LOOKS[kind].name), *cells, Cell(present)))
+        rows.append((Cell(all_kinds()[kind].label), *cells, Cell(present)))
     caption = (
-        f"Configurations of a class are averaged in each data set, on {PLACES[where]}; classes are ranked by that, 1 is"
-        " best, and ranks averaged over the data sets in which the class is present (± standard deviation over these). "
-        "Strong: the best of a column. The fewest FLOPs alone make no good network."
+        f"Kinds of methods are ranked in each data set by the mean of their configurations on {PLACES[where]}; 1 is "
+        "best. Then ranks are averaged over the data sets that have the kind (± standard deviation over data sets). "
+        f"{BOLD} Few FLOPs alone do not make a good network."
     )
     return Table(name, f"Ranks on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
 
 
+def front_table(selection: Selection, task: str, name: str = "front") -> Table:
+    """List the Pareto front on validation, with the pick marked."""
+    pick, _ = selection.pick()
+    measured = list(dict.fromkeys([*(item.name for item in selection.objectives), *SHOWN_COSTS]))
+    values = {m: [item.values[m] / unit_of(m) for item in selection.front if m in item.values] for m in measured}
+    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("K′")]
+    columns = [*heads, *(metric_column(metric, task, values[metric]) for metric in measured)]
+    rows = [
+        (
+            Cell(f"{item.trial.name}, the pick" if item is pick else item.trial.name),
+            *(Cell(all_kinds()[item.kind].label), Cell(summary(item.config))),
+            Cell(shown_exits(item.config, item.eval_exits)),
+            *(number_cell(item.values.get(metric), metric) for metric in measured),
+        )
+        for item in selection.front
+    ]
+    caption = (
+        "Pareto-optimal candidates: none of the others is at least as good in every objective and better in one, on "
+        f"validation. {BOLD} {K_PRIME}"
+    )
+    return Table(name, "The Pareto front", caption, tuple(columns), mark_best(columns, rows))
+
+
+def class_fronts_table(selection: Selection, task: str, name: str = "class-fronts") -> Table:
+    """List each kind of method that was tried: its candidates, its own Pareto front, and its share of the overall one.
+
+    Args:
+        selection: Candidates of a study.
+        task: `classification` or `regression`.
+        name: Name of the table.
+    """
+    first = selection.objectives[0]
+    fronts = fronts_by_kind(selection.candidates, selection.objectives, selection.limits)
+    best = {kind: min((item.values[first.name] for item in own), key=first.loss) for kind, own in fronts.items()}
+    unit = unit_of(first.name)
+    metric = metric_column(first.name, task, [value / unit for value in best.values()])
+    heads = [Column("Kind"), Column("Tried"), Column("On its own front"), Column("On the overall front")]
+    columns = (*heads, Column(f"Best {metric.title}", metric.better, metric.digits))
+    rows = [
+        (
+            Cell(kind.label),
+            Cell(sum(item.kind == key for item in selection.candidates)),
+            Cell(len(fronts.get(key, []))),
+            Cell(_num_shared(fronts.get(key, []), selection.front)),
+            Cell(best[key] / unit if key in best else None),
+        )
+        for key, kind in all_kinds().items()
+        if any(item.kind == key for item in selection.candidates)
+    ]
+    within = " and within the limits" if selection.limits else ""
+    caption = (
+        "Tried: candidates; each trained network counts once per number of exits. On its own front: Pareto-optimal "
+        f"among candidates of the same kind{within}. On the overall front: of these, Pareto-optimal among all "
+        "candidates. Bold: the best kind."
+    )
+    return Table(name, "Pareto fronts by kind of method", caption, columns, mark_best(columns, rows))
+
+
+def _num_shared(own: Sequence[Candidate], overall: Sequence[Candidate]) -> int:
+    return sum(any(item is other for other in overall) for item in own)
+
+
+def trials_table(trials: Sequence[TrialValues], metrics: Sequence[str], task: str, name: str = "trials") -> Table:
+    """List all trials of a study with the K they were trained for, in whatever state."""
+    measured = [*metrics, *SHOWN_COSTS]
+    shown = {m: [value / unit_of(m) for item in trials if (value := item.get(m)) is not None] for m in measured}
+    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("State")]
+    columns = [*heads, *(metric_column(metric, task, shown[metric]) for metric in measured), Column("Seconds")]
+    rows = [
+        (
+            *(Cell(item.trial.name), Cell(all_kinds()[item.kind].label), Cell(item.settings), Cell(item.state)),
+            *(number_cell(item.get(metric), metric) for metric in measured),
+            Cell(item.seconds),
+        )
+        for item in trials
+    ]
+    caption = (
+        f"All trials, with the number of exits K they were trained for. Metrics are from the validation split. {BOLD} "
+        "Seconds: training time."
+    )
+    return Table(name, "All trials", caption, tuple(columns), mark_best(columns, rows))
+
+
+def influence_table(influences: Sequence[Influence], name: str = "influence") -> Table:
+    """List the effect of each setting on each metric, with p-values; bold where p is small for that many tests."""
+    metrics = list(dict.fromkeys(item.metric for item in influences))
+    tests = sum(item.p is not None for item in influences)
+    lines: dict[tuple[str, str], dict[str, Influence]] = {}
+    for item in influences:
+        lines.setdefault((item.setting, item.statistic), {})[item.metric] = item
+    titles = [metric_label(metric) for metric in metrics]
+    pairs = [column for title in titles for column in (Column(title, digits=2), Column(f"{title} p", digits=4))]
+    rows = [
+        (
+            Cell(setting),
+            Cell("ρ" if statistic == "rho" else statistic),
+            *(cell for metric in metrics for cell in _influence_cells(found.get(metric), tests)),
+        )
+        for (setting, statistic), found in lines.items()
+    ]
+    trials = sorted({item.trials for item in influences})
+    caption = (
+        f"Spearman's ρ for continuous settings and the F of an analysis of variance for N, K and W, over "
+        f"{_trials_text(trials)}. Bold: p < {LEVEL} / {tests} (Bonferroni), so that a false alarm among all "
+        f"{tests} tests has a probability of at most {LEVEL}; without this correction about {LEVEL * tests:.0f} of "
+        f"them would have p < {LEVEL} by luck alone. 0.0000 means less than 0.00005. The search favours promising "
+        "settings, so settings depend on each other: correlation is not causation."
+    )
+    columns = (Column("Setting"), Column("Statistic"), *pairs)
+    return Table(name, "Influence of the settings", caption, columns, tuple(rows))
+
+
+def _influence_cells(item: Influence | None, tests: int) -> tuple[Cell, Cell]:
+    if item is None or item.p is None:
+        return Cell(None), Cell(None)
+    return Cell(item.value), Cell(item.p, strong=item.p < LEVEL / tests)
+
+
+def _trials_text(counts: Sequence[int]) -> str:
+    if len(counts) > 1:
+        return f"{counts[0]} to {counts[-1]} SAE trials"
+    return count(counts[0] if counts else 0, "SAE trial")
+
+
 def spread_cell(spread: Spread | None, metric: str) -> Cell:
-    """A mean in its unit; a spread of nothing, such as that of FLOPs that all seeds share, is not shown."""
+    """Return a mean in its unit; a standard deviation of 0, such as that of FLOPs over seeds, is not shown."""
     if spread is None:
         return Cell(None)
     unit = unit_of(metric)
@@ -145,146 +294,28 @@ def spread_cell(spread: Spread | None, metric: str) -> Cell:
 
 
 def number_cell(value: float | None, metric: str) -> Cell:
-    """A number in its unit; nothing of one that is not finite."""
+    """Return a number in its unit; an empty cell if it is not finite."""
     return Cell(None) if value is None or not math.isfinite(value) else Cell(value / unit_of(metric))
 
 
-def _named(result: Result) -> tuple[Cell, Cell, Cell, Cell]:
-    k_prime = Cell(result.eval_exits if result.method == "sae" else None)
-    return Cell(result.label), Cell(LOOKS[result.kind].name), Cell(result.settings), k_prime
+def _name_cells(result: Result) -> Row:
+    k_prime = Cell(shown_exits(result.config, result.eval_exits))
+    return Cell(result.label), Cell(all_kinds()[result.kind].label), Cell(result.settings), k_prime
 
 
-def _column_of(results: Sequence[Result], metric: str, where: Where, task: str) -> Column:
+def _result_column(results: Sequence[Result], metric: str, where: Where, task: str) -> Column:
     spreads = [result.get(metric, where) for result in results]
     shown = [spread.mean / unit_of(metric) for spread in spreads if spread is not None]
     return metric_column(metric, task, shown, under_shift=where == "shift")
 
 
-def _seeds_note(results: Sequence[Result]) -> str:
-    """What mean ± std does not tell: runs without shift, numbers that were of no use."""
+def _missing_note(results: Sequence[Result]) -> str:
+    """Return what the means leave out: seeds without shift, and numbers that are not finite."""
     fewer = [f"{item.label} ({item.shift_runs})" for item in results if item.shift and item.shift_runs < len(item.runs)]
-    useless = sum(spread.left_out for item in results for spread in item.test.values())
-    notes = f" Under shift fewer seeds were measured of {', '.join(fewer)}." if fewer else ""
-    return notes + (f" {useless} numbers that were not finite are left out." if useless else "")
+    not_finite = sum(spread.left_out for item in results for spread in item.test.values())
+    note = f" Measured under shift on fewer seeds: {', '.join(fewer)}." if fewer else ""
+    return note + (f" Left out because not finite: {count(not_finite, 'number')}." if not_finite else "")
 
 
-def _place(kind: str) -> int:
-    return list(LOOKS).index(kind)
-
-
-def front_table(selection: Selection, task: str, name: str = "front") -> Table:
-    """What no other configuration beats on validation; the pick is marked."""
-    pick, _ = selection.pick()
-    measured = list(dict.fromkeys([*(item.name for item in selection.objectives), *COSTS]))
-    values = {m: [item.values[m] / unit_of(m) for item in selection.front if m in item.values] for m in measured}
-    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("K′")]
-    columns = [*heads, *(metric_column(metric, task, values[metric]) for metric in measured)]
-    rows = [
-        (
-            Cell(f"{item.trial.name}, the pick" if item is pick else item.trial.name),
-            *(Cell(LOOKS[item.kind].name), Cell(summary(item.config))),
-            Cell(item.eval_exits if item.trial.method == "sae" else None),
-            *(number_cell(item.values.get(metric), metric) for metric in measured),
-        )
-        for item in selection.front
-    ]
-    caption = f"What no other configuration beats, by validation; strong: the best of a column. {K_PRIME}"
-    return Table(name, "The front", caption, tuple(columns), mark_best(columns, rows))
-
-
-def trials_table(trials: Sequence[TrialValues], metrics: Sequence[str], task: str, name: str = "trials") -> Table:
-    """All trials of a study at the K they were trained for, whatever became of them."""
-    measured = [*metrics, *COSTS]
-    shown = {m: [value / unit_of(m) for item in trials if (value := item.get(m)) is not None] for m in measured}
-    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("State")]
-    columns = [*heads, *(metric_column(metric, task, shown[metric]) for metric in measured), Column("Seconds")]
-    rows = [
-        (
-            *(Cell(item.trial.name), Cell(LOOKS[item.kind].name), Cell(item.settings), Cell(item.state)),
-            *(number_cell(item.get(metric), metric) for metric in measured),
-            Cell(item.seconds),
-        )
-        for item in trials
-    ]
-    caption = (
-        "Every trial at the K it was trained for; metrics are of the validation split, which alone may choose. "
-        "Strong: the best of a column. Seconds are of training."
-    )
-    return Table(name, "All trials", caption, tuple(columns), mark_best(columns, rows))
-
-
-def influence_table(rows: Sequence[Mapping[str, Any]], name: str = "influence") -> Table:
-    """For each setting ρ or F of each metric with its p-value; strong where p is small for that many tests."""
-    metrics = list(dict.fromkeys(row["metric"] for row in rows))
-    tests = sum(row["p"] is not None for row in rows)
-    lines: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        lines.setdefault((row["setting"], row["statistic"]), {})[row["metric"]] = row
-    titles = [name_of(metric) for metric in metrics]
-    pairs = [column for title in titles for column in (Column(title, digits=2), Column(f"{title} p", digits=4))]
-    body = [
-        (
-            Cell(setting),
-            Cell("ρ" if statistic == "rho" else statistic),
-            *(cell for metric in metrics for cell in _test_cells(found.get(metric), tests)),
-        )
-        for (setting, statistic), found in lines.items()
-    ]
-    trials = sorted({row["trials"] for row in rows})
-    caption = (
-        f"Spearman's ρ of continuous settings and ANOVA's F of N, K and W, over {_listed(trials)} SAE trials. Strong: "
-        f"p < {LEVEL} / {tests}, so that among these {tests} tests any is marked by chance with a probability of at "
-        f"most {LEVEL}; without that care about {LEVEL * tests:.0f} would fall below {LEVEL} by themselves. 0.0000 "
-        "is less than 0.00005. A search looks where it is promising, so settings are not independent of each other: "
-        "a link is no cause."
-    )
-    columns = (Column("Setting"), Column("Statistic"), *pairs)
-    return Table(name, "What the settings do", caption, columns, tuple(body))
-
-
-def _test_cells(row: Mapping[str, Any] | None, tests: int) -> tuple[Cell, Cell]:
-    if row is None or row["p"] is None:
-        return Cell(None), Cell(None)
-    return Cell(row["value"]), Cell(row["p"], strong=row["p"] < LEVEL / tests)
-
-
-def _listed(counts: Sequence[int]) -> str:
-    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else "no"
-
-
-def class_fronts_table(selection: Selection, task: str, name: str = "class-fronts") -> Table:
-    """A row for each class that was tried: its configurations, its own front, and its part of the front of all.
-
-    Args:
-        selection: What a study has to offer.
-        task: What is predicted.
-        name: Of the table.
-    """
-    first = selection.objectives[0]
-    fronts = fronts_by_kind(selection.candidates, selection.objectives, selection.limits)
-    best = {kind: min((item.values[first.name] for item in own), key=first.loss) for kind, own in fronts.items()}
-    unit = unit_of(first.name)
-    metric = metric_column(first.name, task, [value / unit for value in best.values()])
-    heads = [Column("Class"), Column("Tried"), Column("On its own front"), Column("Of these on the front")]
-    columns = (*heads, Column(f"Best {metric.title}", metric.better, metric.digits))
-    rows = [
-        (
-            Cell(LOOKS[kind].name),
-            Cell(sum(item.kind == kind for item in selection.candidates)),
-            Cell(len(fronts.get(kind, []))),
-            Cell(_shared(fronts.get(kind, []), selection.front)),
-            Cell(best[kind] / unit if kind in best else None),
-        )
-        for kind in LOOKS
-        if any(item.kind == kind for item in selection.candidates)
-    ]
-    caption = (
-        "Configurations tried, a trial at each number of exits it can be read at being one; those that no other of the "
-        f"same class beats{' within the limits' if selection.limits else ''}; how many of these no other class beats "
-        "either; and the best of the class. Strong: the best of all."
-    )
-    return Table(name, "Fronts of the classes", caption, columns, mark_best(columns, rows))
-
-
-def _shared(own: list[Candidate], overall: list[Candidate]) -> int:
-    return sum(any(item is other for other in overall) for item in own)
+def _kind_order(kind: str) -> int:
+    return list(all_kinds()).index(kind)

@@ -10,11 +10,10 @@ from sae.report.figures.axes import (
     domain_of,
     log_domain_of,
     log_ticks,
-    objective_label,
-    objective_title,
     round_ticks,
     spread_apart,
 )
+from sae.report.labels import objective_label, objective_title
 
 numbers = st.floats(0, 1)
 

@@ -1,17 +1,18 @@
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sae.report.figures.depth import depth_figure, exit_colour
+from sae.report.figures.depth import DepthPoint, depth_figure, exit_colour
 from tests.report.drawing import DARK, LIGHT, draw, draw_all, marks, rows_of, texts
 
 DEPTH = 4
 
 
-def rows(groups: tuple[str, ...] = ("all", "N=2"), epochs: int = 5, std: float | None = 0.3) -> list[dict[str, Any]]:
+def rows(groups: tuple[str, ...] = ("all", "N=2"), epochs: int = 5, std: float | None = 0.3) -> list[DepthPoint]:
     return [
-        {"group": group, "epoch": epoch, "exit": number, "mean": number / 10, "std": std, "runs": 3}
+        DepthPoint(group, epoch, number, mean=number / 10, std=std, runs=3)
         for group in groups
         for epoch in range(1, epochs + 1)
         for number in range(1, DEPTH + 1)
@@ -51,7 +52,7 @@ def test_exits_can_be_seen_on_light_and_dark_pages_and_grow_paler(page: dict[str
 
 
 def test_bands_stay_within_probabilities() -> None:
-    figure = depth_figure([{**row, "mean": 0.9} for row in rows()], depth=DEPTH, name="depth", title="t")
+    figure = depth_figure([replace(row, mean=0.9) for row in rows()], depth=DEPTH, name="depth", title="t")
     assert figure
     assert {(row["low"], row["high"]) for row in rows_of(figure.panels[0])} == {(0.6, 1.0)}
     figure = depth_figure(rows(), depth=DEPTH, name="depth", title="t")
@@ -82,12 +83,6 @@ def test_one_epoch_of_one_run_can_be_drawn(std: float | None) -> None:
         assert sum(float(mark.get("opacity", 1)) == 1 for mark in marks(svg, "point")) == DEPTH
 
 
-def test_progress_is_shown_as_a_share() -> None:
-    shares = [{**{k: v for k, v in row.items() if k != "epoch"}, "progress": row["epoch"] / 5} for row in rows()]
-    for svg in draw_all(depth_figure(shares, depth=DEPTH, name="depth", title="t")):
-        assert "100%" in texts(svg)
-
-
 def test_without_runs_there_is_no_figure() -> None:
     assert depth_figure([], depth=DEPTH, name="depth", title="t") is None
-    assert depth_figure([{**rows()[0], "mean": math.nan}], depth=DEPTH, name="depth", title="t") is None
+    assert depth_figure([replace(rows()[0], mean=math.nan)], depth=DEPTH, name="depth", title="t") is None

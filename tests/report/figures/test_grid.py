@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from sae.analysis.candidates import kind_of
 from sae.core.objectives import objective
 from sae.report.content import Figure
-from sae.report.figures.heat import grid_figure, special_cases
+from sae.report.figures.heat import CellMean, grid_figure, special_cases
 from sae.report.labels import ORANGE
 from tests.builders import run_config
 from tests.report.drawing import draw, draw_all, marks, texts
@@ -15,16 +16,16 @@ F1, NLL = objective("f1", "classification"), objective("nll", "classification")
 DEPTH, INPUTS = 5, 4
 
 
-def cells() -> list[dict[str, Any]]:
+def cells() -> list[CellMean]:
     sampled = {(1, 1): 0.9, (1, 5): 0.95, (2, 3): 0.8, (4, 5): 0.85}
-    return [{"inputs": n, "exits": k, "trials": n + k, "value": value} for (n, k), value in sampled.items()]
+    return [CellMean(n, k, trials=n + k, value=value) for (n, k), value in sampled.items()]
 
 
-def with_trials(*counts: int) -> list[dict[str, Any]]:
-    return [{**cell, "trials": trials} for cell, trials in zip(cells(), counts, strict=True)]
+def with_trials(*counts: int) -> list[CellMean]:
+    return [replace(cell, trials=trials) for cell, trials in zip(cells(), counts, strict=True)]
 
 
-def drawn(rows: list[dict[str, Any]], depth: int = DEPTH, inputs: int = INPUTS) -> Figure:
+def drawn(rows: list[CellMean], depth: int = DEPTH, inputs: int = INPUTS) -> Figure:
     figure = grid_figure([(F1, rows)], depth=depth, max_inputs=inputs, name="grid", title="t")
     assert figure
     return figure
@@ -44,7 +45,7 @@ def test_a_sampled_cell_is_filled_and_shows_its_mean_and_number_of_trials() -> N
 def test_an_empty_cell_has_a_border_and_no_fill() -> None:
     empty = [mark for mark in rects(drawn(cells())) if "fill" not in mark and mark["stroke"] != ORANGE]
     assert len(empty) == DEPTH * INPUTS - 4
-    unknown = [*cells(), {"inputs": 2, "exits": 2, "trials": 1, "value": None}]
+    unknown = [*cells(), CellMean(2, 2, trials=1, value=None)]
     assert len(rects(drawn(unknown))) == len(rects(drawn(cells())))
 
 
@@ -52,11 +53,11 @@ def test_an_empty_cell_has_a_border_and_no_fill() -> None:
 def test_outlines_cover_the_cells_of_their_class_and_no_others(depth: int, inputs: int) -> None:
     outlined: dict[tuple[int, int], str] = {}
     for case in special_cases(depth, inputs):
-        (first_n, last_n), (first_k, last_k) = case["inputs"], case["exits"]
+        (first_n, last_n), (first_k, last_k) = case.inputs, case.exits
         for n in range(first_n, last_n + 1):
             for k in range(first_k, last_k + 1):
                 assert (n, k) not in outlined
-                outlined[n, k] = case["kind"]
+                outlined[n, k] = case.kind
     for n in range(1, inputs + 1):
         for k in range(1, depth + 1):
             config = run_config(
@@ -107,14 +108,14 @@ def test_the_star_is_of_cells_with_enough_trials_and_hollow_where_there_are_none
     assert (float(star.get("stroke-width", 0)) > 0) != is_sure
     assert best in figure.panels[0].to_dict()["title"]["subtitle"]
     assert "at least 3 trials" in figure.caption
-    assert "hollow" in figure.caption
+    assert "Hollow star" in figure.caption
 
 
 def test_one_cell_alone_can_be_drawn_and_none_is_not() -> None:
     draw_all(drawn(cells()[:1]))
     draw_all(drawn(cells()[:1], depth=1, inputs=1))
-    draw_all(drawn([{**cells()[0], "value": 0.0}]))
-    none = [{**cell, "value": value} for cell, value in zip(cells(), (None, math.nan, None, math.inf), strict=True)]
+    draw_all(drawn([replace(cells()[0], value=0.0)]))
+    none = [replace(cell, value=value) for cell, value in zip(cells(), (None, math.nan, None, math.inf), strict=True)]
     assert grid_figure([(F1, none), (NLL, [])], depth=5, max_inputs=4, name="grid", title="t") is None
 
 

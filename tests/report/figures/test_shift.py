@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,26 +8,31 @@ from PIL import Image
 
 from sae.core.objectives import objective
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES
-from sae.report.figures.heat import FAMILIES, ON_DARK, PALE_TO_DARK, WORSE_TO_BETTER, shift_figure, shift_heatmap
+from sae.report.figures.heat import (
+    FAMILIES,
+    ON_DARK,
+    PALE_TO_DARK,
+    WORSE_TO_BETTER,
+    SetMeans,
+    ShiftMap,
+    shift_figure,
+    shift_heatmap,
+)
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
 F1, NLL = objective("f1", "classification"), objective("nll", "classification")
 
 
-def by_set(worse: float = 0.0) -> list[dict[str, Any]]:
+def sets(worse: float = 0.0) -> list[SetMeans]:
     return [
-        {"corruption": name, "severity": severity, "metrics": {"f1": 1 - 0.1 * severity - worse, "nll": 0.1 * severity}}
+        SetMeans(name, severity, {"f1": 1 - 0.1 * severity - worse, "nll": 0.1 * severity})
         for name in CORRUPTIONS
         for severity in SEVERITIES
     ]
 
 
-def compared() -> list[dict[str, Any]]:
-    return [
-        {"label": "sae/1", "kind": "EE", "by_set": by_set()},
-        {"label": "ensemble/0", "kind": "ensemble", "by_set": by_set(0.05)},
-        {"label": "standard/0", "kind": "standard", "by_set": by_set(0.1)},
-    ]
+def compared() -> list[ShiftMap]:
+    return [ShiftMap("sae/1", sets()), ShiftMap("ensemble/0", sets(0.05)), ShiftMap("standard/0", sets(0.1))]
 
 
 def test_every_corruption_is_of_one_family() -> None:
@@ -75,7 +81,7 @@ def test_a_last_panel_shows_by_how_much_the_first_is_better() -> None:
     scale = figure.panels[3].to_dict()["layer"][0]["encoding"]["color"]["scale"]
     assert scale["domain"][0] == -scale["domain"][-1]
     assert tuple(scale["range"]) == WORSE_TO_BETTER
-    assert "mean of 95 sets +0.050" in texts(draw(figure.panels[3]))
+    assert "mean of 95 sets: +0.050" in texts(draw(figure.panels[3]))
 
 
 @pytest.mark.parametrize("label", [None, "mc_dropout/0", "sae/1"])
@@ -86,27 +92,28 @@ def test_a_difference_to_what_is_not_there_is_left_out(label: str | None) -> Non
 
 
 def test_equal_configurations_differ_nowhere() -> None:
-    same = [compared()[0], {**compared()[0], "label": "other"}]
+    same = [compared()[0], replace(compared()[0], label="other")]
     draw_all(shift_figure(same, F1, difference_to="other", name="shift", title="t"))
 
 
 def test_sets_without_a_value_are_left_out() -> None:
-    holes = [{**row, "metrics": {"f1": value}} for row, value in zip(by_set(), [None, math.nan], strict=False)]
-    figure = shift_figure([{**compared()[0], "by_set": [*holes, *by_set()[2:]]}], F1, name="shift", title="t")
+    holes = [replace(one, metrics={"f1": value}) for one, value in zip(sets(), [None, math.nan], strict=False)]
+    figure = shift_figure([ShiftMap("sae/1", [*holes, *sets()[2:]])], F1, name="shift", title="t")
     for svg in draw_all(figure):
         assert len(marks(svg, "rect mark")) == 93
-    assert shift_figure([{**compared()[0], "by_set": holes}], F1, name="shift", title="t") is None
+    assert shift_figure([ShiftMap("sae/1", holes)], F1, name="shift", title="t") is None
     assert shift_figure([], F1, name="shift", title="t") is None
 
 
 def test_one_set_alone_and_a_corruption_of_ones_own_can_be_drawn() -> None:
-    own = [{"corruption": "hail_storm", "severity": 1, "metrics": {"f1": 0.5}}]
-    for svg in draw_all(shift_figure([{**compared()[0], "by_set": own}], F1, name="shift", title="t")):
+    own = [SetMeans("hail_storm", 1, {"f1": 0.5})]
+    for svg in draw_all(shift_figure([ShiftMap("sae/1", own)], F1, name="shift", title="t")):
         assert "Others" in texts(svg)
 
 
 def test_a_heat_map_of_one_run_is_saved_without_a_browser(tmp_path: Path) -> None:
-    chart = shift_heatmap(by_set(), "f1", maximise=True, title="f1")
+    rows = [vars(one) for one in sets()]
+    chart = shift_heatmap(rows, "f1", maximise=True, title="f1")
     assert len(rows_of(chart)) == 95
     chart.save(tmp_path / "map.png")
     with Image.open(tmp_path / "map.png") as image:

@@ -2,7 +2,7 @@ import altair as alt
 import pytest
 
 from sae.report.figures.theme import DARK, ON_PAGE, ON_PAPER, chart_config, on_page, palette_css
-from sae.report.labels import LOOKS
+from sae.report.labels import all_kinds, shape_of
 from tests.reports import cells, scatter
 
 
@@ -19,16 +19,16 @@ def test_marks_stand_out_in_the_dark(colour: str) -> None:
 
 
 def test_every_class_of_methods_has_a_colour_in_the_dark() -> None:
-    assert {look.colour for look in LOOKS.values()} <= set(DARK)
+    assert {kind.colour for kind in all_kinds().values()} <= set(DARK)
 
 
 def test_a_scale_of_names_and_marks_take_variables_of_the_page() -> None:
     spec = on_page(scatter().to_dict())
     marks, ring = spec["layer"]
     assert set(marks["encoding"]["color"]["scale"]["range"]) == {
-        f"var(--c-{look.colour[1:].lower()})" for look in LOOKS.values()
+        f"var(--c-{kind.colour[1:].lower()})" for kind in all_kinds().values()
     }
-    assert marks["encoding"]["shape"]["scale"]["range"] == [look.shape for look in LOOKS.values()]
+    assert marks["encoding"]["shape"]["scale"]["range"] == [shape_of(kind) for kind in all_kinds().values()]
     assert ring["mark"]["stroke"] == "var(--c-000000)"
 
 

@@ -7,11 +7,11 @@ import altair as alt
 
 from sae.report.labels import ORANGE
 
-GREY = "#595959"
-WIDTH, HEIGHT = 230, 170
-METRICS = (("accuracy", "accuracy ↑", ".3f"), ("nll", "NLL ↓", ".3f"), ("ece", "ECE ↓", ".3f"))
-COSTS = (
-    ("mean_flops", "mean FLOPs, share of the plain graph"),
+PLAIN_GREY = "#595959"
+PANEL_WIDTH, PANEL_HEIGHT = 230, 170
+ADAPTIVE_METRICS = (("accuracy", "accuracy ↑", ".3f"), ("nll", "NLL ↓", ".3f"), ("ece", "ECE ↓", ".3f"))
+ADAPTIVE_COSTS = (
+    ("mean_flops", "mean FLOPs, relative to the plain graph"),
     ("ms_batch64", "ms for a batch of 64"),
     ("ms_batch1", "ms for a single sample"),
 )
@@ -20,25 +20,28 @@ Row = Mapping[str, Any]
 
 
 def adaptive_figure(rows: Sequence[Row], *, title: str) -> alt.VConcatChart:
-    """Rows of panels for accuracy, NLL and ECE; columns for FLOPs, time in batches of 64 and time alone.
+    """Draw accuracy, NLL and ECE (rows of panels) over FLOPs, time per batch of 64 and time per sample (columns).
 
     Args:
-        rows: With `kind` (plain, again, adaptive, calibrated), `threshold`, the metrics and costs.
-        title: What is shown.
+        rows: Thresholds with `kind` (plain, again, adaptive, calibrated), `threshold`, metrics and costs.
+        title: Title of the picture.
     """
     chosen = next(row for row in rows if row["kind"] == "calibrated")
-    level = f"confidence {chosen['threshold']:.3f}" if chosen["threshold"] <= 1 else "the last exit only"
+    level = f"at confidence {chosen['threshold']:.3f}" if chosen["threshold"] <= 1 else "at the last exit only"
     subtitle = [
-        f"orange: thresholds of the confidence; ringed: the calibrated one, leave from {level};",
-        "grey square: the plain graph (twice over time: how far the two are apart is the noise). Test split.",
+        f"Orange: confidence thresholds. Ringed: the calibrated one, which stops {level}.",
+        "Grey squares: the plain graph, timed twice; the difference between the two is noise. Test split.",
     ]
     heading = alt.TitleParams(title, subtitle=subtitle, anchor="start", fontSize=15, subtitleColor="#555555", offset=12)
     grid = [
         alt.hconcat(
-            *(_panel(rows, cost, metric, with_x=metric is METRICS[-1], with_y=cost is COSTS[0]) for cost in COSTS),
+            *(
+                _panel(rows, cost, metric, with_x=metric is ADAPTIVE_METRICS[-1], with_y=cost is ADAPTIVE_COSTS[0])
+                for cost in ADAPTIVE_COSTS
+            ),
             spacing=18,
         )
-        for metric in METRICS
+        for metric in ADAPTIVE_METRICS
     ]
     chart: alt.VConcatChart = alt.vconcat(*grid, spacing=14, title=heading).configure_view(stroke=None)
     return chart
@@ -72,14 +75,14 @@ def _panel(
         ),
     )
     adaptive = base.transform_filter("datum.kind == 'adaptive' || datum.kind == 'calibrated'")
-    rule = alt.Chart(alt.Data(values=[plain])).mark_rule(color=GREY, strokeDash=[3, 3], opacity=0.6)
+    rule = alt.Chart(alt.Data(values=[plain])).mark_rule(color=PLAIN_GREY, strokeDash=[3, 3], opacity=0.6)
     layers = [
         rule.encode(y="y:Q"),
         adaptive.mark_line(color=ORANGE, strokeWidth=1.3, opacity=0.45).encode(order="order:Q"),
         adaptive.mark_point(filled=True, color=ORANGE, size=38, opacity=1),
         base.transform_filter("datum.kind == 'plain' || datum.kind == 'again'").mark_point(
-            filled=True, color=GREY, size=55, opacity=0.9, shape="square"
+            filled=True, color=PLAIN_GREY, size=55, opacity=0.9, shape="square"
         ),
         base.transform_filter("datum.kind == 'calibrated'").mark_point(size=260, stroke="black", strokeWidth=1.3),
     ]
-    return alt.LayerChart(layer=layers, width=WIDTH, height=HEIGHT)
+    return alt.LayerChart(layer=layers, width=PANEL_WIDTH, height=PANEL_HEIGHT)

@@ -6,50 +6,40 @@ colour of the background.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeGuard
 
 import altair as alt
 
-from sae.core.objectives import SHIFTED, Objective
-from sae.report.labels import NAMES
+from sae.core.objectives import Objective
+from sae.core.table import MISSING
+from sae.report.labels import objective_title
 
 WIDTH, HEIGHT = 340, 250
-"""Of a panel in a file; a page may stretch its width."""
+"""Pixels of a panel in a file; a page may stretch the width."""
 GREY = "#808080"
 EDGE = "#D0D0D0"
-"""Of marks that lie on each other: as good as white on a light page, and what shows dark colours on a dark one."""
+"""Edge of overlapping marks: almost white on a light page, and visible around dark colours on a dark page."""
 SPACE = 0.07
-"""Left free at both ends of an axis, as a share of its range."""
+"""Margin at both ends of an axis, as a share of its range."""
+
+DrawnRow = dict[str, Any]
+"""A row of a chart's data: numbers and texts by the names of fields."""
 
 
-def objective_label(item: Objective) -> str:
-    """As people write it.
-
-    Example:
-        >>> from sae.core.objectives import objective
-        >>> objective_label(objective("cc_ece@shift", "classification"))
-        'CC-ECE under shift'
-    """
-    return NAMES[item.key] + (" under shift" if item.name.endswith(SHIFTED) else "")
-
-
-def objective_title(item: Objective) -> str:
-    """Its name with the direction in which it gets better, `F1 ↑`."""
-    return f"{objective_label(item)} {'↑' if item.quantity.maximise else '↓'}"
-
-
-def told(item: Objective, value: float | None, std: float | None = None) -> str:
-    """A value in words for whoever points at it, with the spread of a mean where it has one.
+def value_text(item: Objective, value: float | None, std: float | None = None) -> str:
+    """Write a value for a tooltip, with the standard deviation of a mean if it has one.
 
     Example:
         >>> from sae.core.objectives import objective
-        >>> told(objective("f1", "classification"), 0.8384, 0.0181), told(objective("flops", "classification"), 216578)
-        ('0.8384 ± 0.0181', '216,578')
+        >>> value_text(objective("f1", "classification"), 0.8384, 0.0181)
+        '0.8384 ± 0.0181'
+        >>> value_text(objective("flops", "classification"), 216578)
+        '216,578'
     """
-    if value is None or not is_known(value):
-        return "–"
-    spread = f" ± {_number(item, std)}" if std is not None and is_known(std) and std > 0 else ""
+    if not is_known(value):
+        return MISSING
+    spread = f" ± {_number(item, std)}" if is_known(std) and std > 0 else ""
     return _number(item, value) + spread
 
 
@@ -57,13 +47,13 @@ def _number(item: Objective, value: float) -> str:
     return f"{value:,.0f}" if item.is_cost and not item.is_measured else f"{value:.4f}"
 
 
-def is_known(value: Any) -> bool:
-    """Whether it is a number that can be drawn."""
+def is_known(value: float | None) -> TypeGuard[float]:
+    """Return whether a value is a finite number, which can be drawn."""
     return value is not None and math.isfinite(value)
 
 
 def rounded(value: float) -> float:
-    """To six digits that count: more would only make pages longer.
+    """Round to six significant digits, which keeps pages small.
 
     Example:
         >>> rounded(0.12324899812707191), rounded(210944)
@@ -73,7 +63,7 @@ def rounded(value: float) -> float:
 
 
 def domain_of(values: Iterable[float], space: float = SPACE) -> tuple[float, float]:
-    """From the least to the greatest with some space around; one value alone lies in the middle.
+    """Return a range around some values with a margin; a single value is in the middle.
 
     Example:
         >>> domain_of([1.0, 2.0], space=0.1), domain_of([4.0])
@@ -86,15 +76,15 @@ def domain_of(values: Iterable[float], space: float = SPACE) -> tuple[float, flo
 
 
 def log_domain_of(values: Iterable[float], space: float = SPACE) -> tuple[float, float]:
-    """The same for a logarithmic axis; values must be positive."""
+    """Return a range around some positive values for a logarithmic axis."""
     low, high = domain_of((math.log(value) for value in values), space)
-    least = math.log(1.25)  # values that are nearly the same would else have an axis without a round number
+    least = math.log(1.25)  # an axis around almost equal values would have no round number
     missing = max(0.0, 2 * least - (high - low)) / 2
     return math.exp(low - missing), math.exp(high + missing)
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers for a logarithmic axis: 1, 2 and 5 times powers of ten, or only the powers over many of them.
+    """Return round ticks for a logarithmic axis: powers of ten, with 2 and 5 times these where there are few.
 
     Example:
         >>> log_ticks(150_000, 3e6), log_ticks(1e3, 2e8)
@@ -110,7 +100,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def round_ticks(low: float, high: float) -> list[float]:
-    """About five round numbers between two, for an axis that goes on where its values have ended.
+    """Return about five round ticks between two values, for an axis that is longer than its values.
 
     Example:
         >>> round_ticks(1, 25), round_ticks(0.0, 1.0), round_ticks(1, 1)
@@ -126,12 +116,12 @@ def round_ticks(low: float, high: float) -> list[float]:
 
 
 def axis_domain(item: Objective, values: Sequence[float]) -> tuple[float, float]:
-    """Where the axis of an objective begins and ends."""
+    """Return the range of the axis of an objective."""
     return (log_domain_of if item.is_cost else domain_of)(values)
 
 
 def value_axis(channel: Any, field: str, item: Objective, values: Sequence[float]) -> Any:
-    """The axis of an objective over some of its values; costs are on a logarithmic one."""
+    """Make the axis of an objective; costs have a logarithmic one."""
     low, high = axis_domain(item, values)
     if item.is_cost:
         scale = alt.Scale(type="log", domain=[low, high], nice=False)
@@ -143,14 +133,14 @@ def value_axis(channel: Any, field: str, item: Objective, values: Sequence[float
 
 
 def same_axis(axis: Any, field: str) -> Any:
-    """An axis for another field of the rows."""
+    """Copy an axis for another field of the rows."""
     other = axis.copy()
     other.shorthand = f"{field}:Q"
     return other
 
 
 def spread_apart(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places for labels as near to their values as they can be `gap` apart, from `low` to `high` where these suffice.
+    """Place labels close to their values and at least `gap` apart, within `low` and `high`.
 
     Example:
         >>> spread_apart([0.5, 0.5, 0.9], gap=0.2, low=0.0, high=1.0)
@@ -167,7 +157,7 @@ def spread_apart(values: Sequence[float], gap: float, low: float, high: float) -
 
 
 def _pushed_up(ordered: Sequence[float], gap: float) -> list[float]:
-    """Rising values, each at least `gap` above the one before."""
+    """Raise sorted values until each is at least `gap` above the one before."""
     pushed: list[float] = []
     for value in ordered:
         pushed.append(max(value, pushed[-1] + gap) if pushed else value)
@@ -175,24 +165,24 @@ def _pushed_up(ordered: Sequence[float], gap: float) -> list[float]:
 
 
 def heading(text: str, subtitle: str = "") -> alt.TitleParams:
-    """A panel's title; all have a second line, so that panels side by side begin at the same height."""
+    """Make the title of a panel; all have a second line, so that neighbouring panels start at the same height."""
     return alt.TitleParams(text, subtitle=subtitle or "\u00a0", anchor="start", fontSize=12, subtitleFontSize=11)
 
 
-def rim() -> Any:
-    """What is behind the panel, for texts that lie on marks: Vega's background or, where it has none, the page's."""
+def outline() -> Any:
+    """Return the background colour for the outline of texts on marks: that of Vega, or that of the page."""
     return alt.ExprRef("background || 'var(--paper, transparent)'")
 
 
 def layered(
-    rows: Sequence[Mapping[str, Any]], layers: Sequence[alt.Chart], title: alt.TitleParams, height: float = HEIGHT
+    rows: Sequence[DrawnRow], layers: Sequence[alt.Chart], title: alt.TitleParams, height: float = HEIGHT
 ) -> alt.LayerChart:
-    """A panel without a frame.
+    """Stack layers to a panel without a frame.
 
     Args:
-        rows: What layers show that have no rows of their own, written once for all of them.
-        layers: From the lowest to the topmost.
-        title: Above them.
+        rows: Data of all layers that have none of their own.
+        layers: From back to front.
+        title: Title of the panel.
         height: In pixels.
     """
     frame, data = alt.ViewBackground(stroke=None), alt.Data(values=list(rows))

@@ -1,86 +1,105 @@
 """Figure of depth preference: the probability of each exit over training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 import numpy as np
 
+from sae.core.table import MISSING
+from sae.core.wording import count
 from sae.report.content import Figure
-from sae.report.figures.axes import GREY, heading, is_known, layered, round_ticks, rounded, same_axis
+from sae.report.figures.axes import GREY, DrawnRow, heading, is_known, layered, round_ticks, rounded, same_axis
 from sae.report.figures.curves import end_labels, label_space
 
 SHALLOW_TO_DEEP = ("#5D57B5", "#3A75A8", "#21918C", "#3BA968", "#7FB62F")
-"""As viridis, as far as it can be seen on light and on dark pages."""
+"""The part of viridis that is visible on light and on dark pages."""
+DEPTH_HEIGHT = 210
 
-Row = Mapping[str, Any]
+
+@dataclass(frozen=True)
+class DepthPoint:
+    """The probability of an exit after an epoch, over the runs of a group.
+
+    Attributes:
+        group: `all`, `N=2`, `K=3` or `input 1`.
+        epoch: From 1.
+        exit: From 1.
+        mean: Mean over the runs; None if none is finite.
+        std: Standard deviation over the runs; None for one run.
+        runs: Number of runs.
+    """
+
+    group: str
+    epoch: int
+    exit: int
+    mean: float | None
+    std: float | None
+    runs: int
+
+    def band(self) -> tuple[float, float]:
+        """Return one standard deviation to each side, within [0, 1]."""
+        mean, std = self.mean or 0.0, self.std if is_known(self.std) else 0.0
+        return max(0.0, mean - std), min(1.0, mean + std)
 
 
-def depth_figure(rows: Sequence[Row], *, depth: int, name: str, title: str) -> Figure | None:
-    """A panel for each group of runs, a line for each exit; None where there is no run.
+def depth_figure(points: Sequence[DepthPoint], *, depth: int, name: str, title: str) -> Figure | None:
+    """Draw a panel for each group of runs with a line for each exit; None where there is no run.
 
     Args:
-        rows: With `group`, `epoch` (or `progress`, from 0 to 1), `exit` from 1, the `mean` of its probability over
-            `runs`, and its `std`, None of one run.
-        depth: D, how many exits there are.
-        name: Of the figure.
-        title: What is shown.
+        points: All groups.
+        depth: D, the number of exits.
+        name: Name of the figure.
+        title: Title of the figure.
     """
-    known = [row for row in rows if is_known(row["mean"])]
+    known = [point for point in points if is_known(point.mean)]
     if not known:
         return None
     caption = (
-        "The probability of each exit over training, from the first (dark) to the last (pale): mean and one standard "
-        "deviation over runs. Dashed: all exits alike."
+        "The probability of each exit during training, from the first exit (dark) to the last (pale). Line: mean over "
+        "runs. Band: one standard deviation. Dashed: no preference, all exits equal."
     )
-    top = min(1.0, 1.08 * max(_band(row)[1] for row in known))
-    groups = dict.fromkeys(row["group"] for row in known)
+    top = min(1.0, 1.08 * max(point.band()[1] for point in known))
+    groups = dict.fromkeys(point.group for point in known)
     panels = (
-        depth_panel([row for row in known if row["group"] == group], str(group), depth=depth, top=top)
+        _depth_panel([point for point in known if point.group == group], group, depth=depth, top=top)
         for group in groups
     )
     return Figure(name, title, caption, tuple(panels))
 
 
-def depth_panel(rows: Sequence[Row], group: str, *, depth: int, top: float) -> alt.LayerChart:
-    """One group of runs.
-
-    Args:
-        rows: Of this group.
-        group: Its name.
-        depth: How many exits there are.
-        top: Where the vertical axis ends; the same in all panels, so that they may be compared.
-    """
-    time = "epoch" if "epoch" in rows[0] else "progress"
-    drawn = [_point(row, time) for row in rows]
+def _depth_panel(points: Sequence[DepthPoint], group: str, *, depth: int, top: float) -> alt.LayerChart:
+    """Draw one group; all panels share the top of the vertical axis, so that they can be compared."""
+    drawn = [_row(point) for point in points]
     first, last = min(row["x"] for row in drawn), max(row["x"] for row in drawn)
-    axes = _axes(first, last, time, top)
+    axes = _axes(first, last, top)
     exits = sorted({row["exit"] for row in drawn})
     scale = alt.Scale(domain=exits, range=[exit_colour(number, depth) for number in exits])
     colour = alt.Color("exit:O", scale=scale, legend=None)
     base = alt.Chart().encode(colour, **axes)
     ends = [{**row, "label": f"exit {row['exit']}", "y": round(row["y"], 2)} for row in drawn if row["x"] == last]
-    told = [
+    tooltip = [
         alt.Tooltip("exit:O"),
-        alt.Tooltip("x:Q", title=time),
+        alt.Tooltip("x:Q", title="epoch"),
         alt.Tooltip("y:Q", title="probability", format=".3f"),
         alt.Tooltip("std:N", title="± over runs"),
         alt.Tooltip("runs:Q"),
     ]
-    alike = alt.Chart(alt.Data(values=[{"x": first, "last": last, "y": 1 / depth}])).encode(**axes, x2="last:Q")
+    equal = alt.Chart(alt.Data(values=[{"x": first, "last": last, "y": 1 / depth}])).encode(**axes, x2="last:Q")
     layers = [
-        alike.mark_rule(color=GREY, strokeDash=[4, 4], strokeWidth=1.2),
+        equal.mark_rule(color=GREY, strokeDash=[4, 4], strokeWidth=1.2),
         base.mark_area(opacity=0.16, line=False).encode(y=same_axis(axes["y"], "low"), y2="high:Q"),
         base.mark_line(strokeWidth=2.2),
-        base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=told),
+        base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=tooltip),
         *end_labels(ends, axes, [colour], (0, top)),
     ]
-    runs = max(row["runs"] for row in rows)
-    return layered(drawn, layers, heading(group, f"{runs} {'run' if runs == 1 else 'runs'}"), 210)
+    runs = max(point.runs for point in points)
+    return layered(drawn, layers, heading(group, count(runs, "run")), DEPTH_HEIGHT)
 
 
 def exit_colour(number: int, depth: int) -> str:
-    """Of an exit from 1 to D, the same in every panel.
+    """Return the colour of an exit from 1 to D, the same in every panel.
 
     Example:
         >>> exit_colour(1, 5), exit_colour(5, 5), exit_colour(1, 1)
@@ -92,31 +111,19 @@ def exit_colour(number: int, depth: int) -> str:
     return f"#{''.join(f'{round(value):02x}' for value in mixed)}"
 
 
-def _band(row: Row) -> tuple[float, float]:
-    """One standard deviation to both sides, as far as a probability goes."""
-    std = row["std"] if is_known(row["std"]) else 0.0
-    return max(0.0, row["mean"] - std), min(1.0, row["mean"] + std)
+def _row(point: DepthPoint) -> DrawnRow:
+    low, high = map(rounded, point.band())
+    spread = f"{point.std:.3f}" if is_known(point.std) else MISSING
+    place = {"x": point.epoch, "y": rounded(point.mean or 0.0)}
+    return {**place, "exit": point.exit, "runs": point.runs, "low": low, "high": high, "std": spread}
 
 
-def _point(row: Row, time: str) -> dict[str, Any]:
-    low, high = map(rounded, _band(row))
-    spread = f"{row['std']:.3f}" if is_known(row["std"]) else "–"
-    place = {"x": rounded(row[time]), "y": rounded(row["mean"])}
-    return {**place, "exit": row["exit"], "runs": row["runs"], "low": low, "high": high, "std": spread}
-
-
-def _axes(first: float, last: float, time: str, top: float) -> dict[str, Any]:
-    """Time ends before the panel does: behind it are the labels."""
+def _axes(first: float, last: float, top: float) -> dict[str, Any]:
+    """Return axes with room for labels behind the last epoch."""
     span = last - first or 1.0
     across = alt.Scale(domain=[first, first + span / (1 - label_space(["exit 1"]))], nice=False, zero=False)
-    share: dict[str, Any] = {"format": ".0%"} if time == "progress" else {}
     return {
-        "x": alt.X(
-            "x:Q",
-            title="training" if time == "progress" else "epoch",
-            scale=across,
-            axis=alt.Axis(values=round_ticks(first, last), grid=False, **share),
-        ),
+        "x": alt.X("x:Q", title="epoch", scale=across, axis=alt.Axis(values=round_ticks(first, last), grid=False)),
         "y": alt.Y(
             "y:Q",
             title="probability",

@@ -1,55 +1,133 @@
-"""Scatter plots of configurations over two of their values."""
+"""Scatter plots of networks over two of their values."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import altair as alt
 
-from sae.core.objectives import COST_OBJECTIVES, SHIFTED, Objective
+from sae.core.objectives import COST_OBJECTIVES, SHIFTED, Objective, objective
+from sae.core.table import MISSING
+from sae.core.wording import count
 from sae.report.content import Figure
 from sae.report.figures.axes import (
     EDGE,
     GREY,
     HEIGHT,
+    DrawnRow,
     axis_domain,
     heading,
     is_known,
     layered,
-    objective_label,
-    rim,
+    outline,
     rounded,
     same_axis,
-    told,
     value_axis,
+    value_text,
 )
-from sae.report.labels import LOOKS, NAMES, SAE_KINDS
+from sae.report.labels import all_kinds, metric_label, objective_label, shape_of
 
 FAINT, STRONG, HIDDEN = 0.3, 1.0, 0.04
 SMALL, LARGE, HOVERED = 40, 120, 260
 FLOPS, PARAMS = COST_OBJECTIVES[:2]
-COLUMNS = 3
-"""Of the legend: as many as fit under a panel on a phone."""
+LEGEND_COLUMNS = 3
+"""As many as fit below a panel on a phone."""
 
-ROOM, LETTER, LINE = 280, 6.6, 28
-"""Pixels, on a phone: across a panel's axes, of a letter of a label, and of a line with the marks that it may touch."""
+PLOT_WIDTH, LETTER_WIDTH, LABEL_HEIGHT = 280, 6.6, 28
+"""Pixels on a phone: width inside the axes, width of a letter, and height of a label with the marks around it."""
 BESIDE, BEYOND = 10, 17
 """Pixels from a point to its label, sideways and up or down."""
 
-Point = Mapping[str, Any]
 Pair = tuple[Objective, Objective]
+"""What a panel shows, the horizontal axis first."""
 Axis = tuple[Objective, Sequence[float]]
-MORE = ("settings", "eval_exits", "command")
-TOLD = (("label", "configuration"), ("method", "class"), ("settings", "settings"), ("eval_exits", "K′"))
+"""An objective, and the values that its axis has to show."""
+PlacedPoint = tuple[float, float, int]
+"""A point as shares of both axes, with its weight."""
 
 
-def usual_pairs(quality: Objective, calibration: Objective, nll: Objective) -> list[Pair]:
-    """What is looked at together: the two headline metrics, NLL and cost, and the two costs; horizontal axis first."""
+@dataclass(frozen=True)
+class Details:
+    """More about a point, for its tooltip.
+
+    Attributes:
+        settings: `N=2 K=3 W=1`.
+        eval_exits: K′; None for methods without exits.
+        command: Trains the network again.
+    """
+
+    settings: str
+    eval_exits: int | None
+    command: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """A network, or the mean of several that differ only in their seed.
+
+    Attributes:
+        kind: Key of its kind of method.
+        label: `sae/17`.
+        values: By the names of objectives.
+        stds: Standard deviations of means.
+        is_strong: Whether it is drawn large and solid: it is Pareto-optimal, or confirmed.
+        is_pick: Whether it is ringed.
+        seeds: How many runs a mean is over.
+        details: More for its tooltip.
+    """
+
+    kind: str
+    label: str
+    values: Mapping[str, float | None]
+    stds: Mapping[str, float | None] = field(default_factory=dict)
+    is_strong: bool = True
+    is_pick: bool = False
+    seeds: int | None = None
+    details: Details | None = None
+
+    def has(self, *items: Objective) -> bool:
+        """Return whether all these values are known."""
+        return all(is_known(self.values.get(item.name)) for item in items)
+
+    def value(self, item: Objective) -> float:
+        """Return a value that is known."""
+        value = self.values[item.name]
+        assert value is not None, f"{self.label} has no {item.name}"
+        return value
+
+
+def confirmed_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str) -> Figure | None:
+    """Draw means over seeds with bars of one standard deviation; None where no pair of values is known.
+
+    Args:
+        points: Means over seeds.
+        pairs: One panel each; metrics under shift by `under_shift`.
+        name: Name of the figure.
+        title: Title of the figure.
+    """
+    known = known_pairs(points, pairs)
+    if not known:
+        return None
+    caption = (
+        "Means over training runs with different seeds, on test samples. Bars: one standard deviation to each side, "
+        "where there are at least two seeds. Ringed: the pick. Costs have logarithmic axes."
+    )
+    panels = (
+        scatter_panel(points, pair, drawn=known_points(points, *pair), pairs=known, subtitle=_seeds(points))
+        for pair in known
+    )
+    return Figure(name, title, caption, tuple(panels))
+
+
+def usual_pairs(metrics: Sequence[str], task: str) -> list[Pair]:
+    """Return the usual panels: the two headline metrics, NLL over FLOPs, and parameters over FLOPs."""
+    quality, calibration, nll = (objective(name, task) for name in (*metrics[:2], "nll"))
     return [(calibration, quality), (FLOPS, nll), (FLOPS, PARAMS)]
 
 
 def under_shift(pairs: Sequence[Pair]) -> list[Pair]:
-    """The same on corrupted images; pairs of costs are left out, as shift does not change them."""
+    """Return the same pairs on corrupted images, without pairs of costs, which shift does not change."""
     return [(_shifted(x), _shifted(y)) for x, y in pairs if not (x.is_cost and y.is_cost)]
 
 
@@ -57,40 +135,132 @@ def _shifted(item: Objective) -> Objective:
     return item if item.is_cost or item.is_shifted else Objective(item.name + SHIFTED, item.quantity)
 
 
-def classes_of(points: Sequence[Point]) -> list[str]:
-    """The classes among the points, in the order of the paper."""
-    return [kind for kind in LOOKS if any(point["kind"] == kind for point in points)]
+def known_pairs(points: Sequence[Point], pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs for which some point has both values."""
+    return [pair for pair in pairs if known_points(points, *pair)]
 
 
-def class_looks(classes: Sequence[str], *, legend: bool) -> tuple[alt.Color, alt.Shape]:
-    """Colour and shape by the field `method`, which holds the name of a class.
+def known_points(points: Sequence[Point], x: Objective, y: Objective) -> list[Point]:
+    """Return the points that have both values."""
+    return [point for point in points if point.has(x, y)]
+
+
+def scatter_panel(
+    points: Sequence[Point], pair: Pair, *, drawn: Sequence[Point], pairs: Sequence[Pair], subtitle: str
+) -> alt.LayerChart:
+    """Draw points over two of their values, with bars where they are means, and a ring around the pick.
 
     Args:
-        classes: Those of all panels, so that they have one legend.
-        legend: Whether it is on this panel; below, for it has to fit on a phone.
+        points: All points of the figure; the legend lists their kinds.
+        pair: What the panel shows.
+        drawn: The points of this panel.
+        pairs: All panels; tooltips list all their values, and the first panel has the legend.
+        subtitle: Second line of the panel's title.
     """
+    x, y = pair
+    legend = pair is pairs[0]
+    shown = _shown_values(points, pairs)
+    rows = [_row(point, pair, shown) for point in sorted(drawn, key=lambda point: (point.is_pick, point.is_strong))]
+    across, up = (x, _reach(rows, "x", x)), (y, _reach(rows, "y", y))
+    axes = {"x": value_axis(alt.X, "x", *across), "y": value_axis(alt.Y, "y", *up)}
+    base = alt.Chart().encode(**axes)
+    colour, shape = kind_looks(points, legend=legend)
+    layers = [
+        *_bars(rows, base, axes, colour),
+        _point_layer(base, (colour, shape), _tooltips(rows, shown), panel=panel_key(x, y), legend=legend),
+        *_pick_layers(rows, base, across, up),
+    ]
+    return layered(rows, layers, heading(_pair_name(x, y), subtitle))
+
+
+def kind_looks(points: Sequence[Point], *, legend: bool) -> tuple[alt.Color, alt.Shape]:
+    """Return colour and shape by the field `method`, which holds the label of a kind."""
     below = alt.Legend(
-        title=None, orient="bottom", columns=COLUMNS, symbolOpacity=1, symbolSize=80, symbolStrokeWidth=0, offset=6
+        title=None,
+        orient="bottom",
+        columns=LEGEND_COLUMNS,
+        symbolOpacity=1,
+        symbolSize=80,
+        symbolStrokeWidth=0,
+        offset=6,
     )
-    names, shown = [LOOKS[kind].name for kind in classes], below if legend else None
-    colours = alt.Scale(domain=names, range=[LOOKS[kind].colour for kind in classes])
-    shapes = alt.Scale(domain=names, range=[LOOKS[kind].shape for kind in classes])
+    present = {point.kind for point in points}
+    kinds = [kind for kind in all_kinds().values() if kind.key in present]
+    labels, shown = [kind.label for kind in kinds], below if legend else None
+    colours = alt.Scale(domain=labels, range=[kind.colour for kind in kinds])
+    shapes = alt.Scale(domain=labels, range=[shape_of(kind) for kind in kinds])
     return alt.Color("method:N", scale=colours, legend=shown), alt.Shape("method:N", scale=shapes, legend=shown)
 
 
-def point_layer(
+def panel_key(x: Objective, y: Objective) -> str:
+    """Return a name of a panel for Vega, which allows letters, digits and underscores only."""
+    return f"{y.name}_{x.name}".replace(SHIFTED, "_shift")
+
+
+def _row(point: Point, pair: Pair, shown: Sequence[Objective]) -> DrawnRow:
+    eval_exits = point.details.eval_exits if point.details else None
+    return {
+        "id": f"{point.label} {eval_exits or ''}",
+        "method": all_kinds()[point.kind].label,
+        "label": point.label,
+        "strong": point.is_strong,
+        "pick": point.is_pick,
+        **({"seeds": point.seeds} if point.seeds is not None else {}),
+        **_detail_fields(point.details),
+        **_place(point, "x", pair[0]),
+        **_place(point, "y", pair[1]),
+        **{
+            f"v{index}": value_text(item, point.values.get(item.name), point.stds.get(item.name))
+            for index, item in enumerate(shown)
+        },
+    }
+
+
+def _detail_fields(details: Details | None) -> DrawnRow:
+    if details is None:
+        return {}
+    eval_exits = MISSING if details.eval_exits is None else details.eval_exits
+    return {"settings": details.settings, "eval_exits": eval_exits, "command": details.command}
+
+
+def _place(point: Point, axis: str, item: Objective) -> dict[str, float]:
+    """Return the place of a point on an axis and the ends of its bar, which must be positive on a logarithmic axis."""
+    mean, std = point.value(item), point.stds.get(item.name)
+    if not is_known(std) or std == 0:
+        return {axis: rounded(mean)}
+    low = mean - std if not item.is_cost or mean > std else mean / 1000
+    return {axis: rounded(mean), f"{axis}_low": rounded(low), f"{axis}_high": rounded(mean + std)}
+
+
+def _reach(rows: Sequence[DrawnRow], axis: str, item: Objective) -> list[float]:
+    """Return what an axis has to show: all points and bars; bars of costs that reach zero are cut off."""
+    keys = (axis, f"{axis}_high") if item.is_cost else (axis, f"{axis}_low", f"{axis}_high")
+    return [row[key] for row in rows for key in keys if key in row]
+
+
+def _bars(rows: Sequence[DrawnRow], base: alt.Chart, axes: Mapping[str, Any], colour: alt.Color) -> list[alt.Chart]:
+    """Draw a bar in each direction in which some point has a standard deviation."""
+    bars = []
+    for axis in (axis for axis in ("x", "y") if any(f"{axis}_low" in row for row in rows)):
+        ends = {axis: same_axis(axes[axis], f"{axis}_low"), f"{axis}2": f"{axis}_high:Q"}
+        known = base.transform_filter(f"isValid(datum.{axis}_low)")
+        bars.append(known.mark_rule(strokeWidth=1.4, opacity=0.75, clip=True).encode(colour, **ends))
+    return bars
+
+
+def _point_layer(
     base: alt.Chart, looks: Sequence[Any], tooltip: Sequence[alt.Tooltip], *, panel: str, legend: bool
 ) -> alt.Chart:
-    """All points: those with `strong` large and opaque, the others faint; the one under the pointer grows.
+    """Draw strong points large and solid, others faint; the one under the pointer grows.
 
-    Where there is a legend, a click on a class leaves only that one.
+    A click on a kind in the legend hides the other kinds.
 
     Args:
-        base: With rows and axes.
+        base: Chart with rows and axes.
         looks: Colour and shape.
-        tooltip: What is told of the point under the pointer.
-        panel: A name that no other panel of the figure has, as selections must not share theirs in one file.
-        legend: Whether the panel has it.
+        tooltip: Lines of the tooltip.
+        panel: Key of the panel; selections of one figure must have different names.
+        legend: Whether the panel has the legend.
     """
     hovered = alt.selection_point(
         name=f"hovered_{panel}", fields=["id"], on="pointerover", clear="pointerout", empty=False
@@ -103,20 +273,13 @@ def point_layer(
     else:
         opacity = alt.when(strong).then(alt.value(STRONG)).otherwise(alt.value(FAINT))
     size = alt.when(hovered).then(alt.value(HOVERED)).when(strong).then(alt.value(LARGE)).otherwise(alt.value(SMALL))
-    points = base.mark_point(filled=True, stroke=EDGE, strokeWidth=0.6)
-    drawn: alt.Chart = points.encode(*looks, size=size, opacity=opacity, tooltip=list(tooltip))
+    marks = base.mark_point(filled=True, stroke=EDGE, strokeWidth=0.6)
+    drawn: alt.Chart = marks.encode(*looks, size=size, opacity=opacity, tooltip=list(tooltip))
     return drawn.add_params(hovered, *([chosen] if legend else []))
 
 
-def pick_layers(rows: Sequence[Mapping[str, Any]], base: alt.Chart, across: Axis, up: Axis) -> list[alt.Chart]:
-    """A ring around the pick, and its label where it covers least.
-
-    Args:
-        rows: All points of the panel.
-        base: With rows and axes.
-        across: The horizontal axis: what it is of, and the values that it shows.
-        up: The vertical one.
-    """
+def _pick_layers(rows: Sequence[DrawnRow], base: alt.Chart, across: Axis, up: Axis) -> list[alt.Chart]:
+    """Draw a ring around the pick, and its label where it covers the least."""
     picked = next((row for row in rows if row["pick"]), None)
     if picked is None:
         return []
@@ -133,23 +296,23 @@ def pick_layers(rows: Sequence[Mapping[str, Any]], base: alt.Chart, across: Axis
         "fontWeight": "bold",
     }
     label = only.encode(text="label:N")
-    return [ring, label.mark_text(**place, stroke=rim(), strokeWidth=4), label.mark_text(**place)]
+    return [ring, label.mark_text(**place, stroke=outline(), strokeWidth=4), label.mark_text(**place)]
 
 
-def label_side(places: Sequence[tuple[float, float, int]], index: int, label: str) -> tuple[bool, bool]:
-    """Whether the label of a point is best to its right, and above it: within the panel, and over little else.
+def label_side(places: Sequence[PlacedPoint], index: int, label: str) -> tuple[bool, bool]:
+    """Choose a side for the label of a point, inside the panel and over few other points: right? above?
 
     Args:
-        places: All points as shares of the axes, with how much each matters.
-        index: The point that has the label.
+        places: All points.
+        index: The point with the label.
         label: Its text.
     """
-    (across, up, _), width = places[index], LETTER * len(label) / ROOM
+    (across, up, _), width = places[index], LETTER_WIDTH * len(label) / PLOT_WIDTH
 
     def covers(side: tuple[bool, bool]) -> tuple[bool, int]:
-        left = across + BESIDE / ROOM if side[0] else across - BESIDE / ROOM - width
+        left = across + BESIDE / PLOT_WIDTH if side[0] else across - BESIDE / PLOT_WIDTH - width
         middle = up + (BEYOND if side[1] else -BEYOND) / HEIGHT
-        half, edge = LINE / 2 / HEIGHT, LETTER / ROOM
+        half, edge = LABEL_HEIGHT / 2 / HEIGHT, LETTER_WIDTH / PLOT_WIDTH
         outside = left < 0 or left + width > 1 or middle - half < 0 or middle + half > 1
         within = (
             weight
@@ -162,154 +325,42 @@ def label_side(places: Sequence[tuple[float, float, int]], index: int, label: st
 
 
 def share_of(value: float, item: Objective, values: Sequence[float]) -> float:
-    """Where a value lies on an axis, from 0 to 1."""
+    """Return the place of a value on an axis, from 0 to 1."""
     low, high = axis_domain(item, values)
     if item.is_cost:
         return math.log(value / low) / math.log(high / low)
     return (value - low) / (high - low)
 
 
-def pair_axes(across: Axis, up: Axis) -> dict[str, Any]:
-    """Both axes, over all values that have to be seen."""
-    return {"x": value_axis(alt.X, "x", *across), "y": value_axis(alt.Y, "y", *up)}
-
-
-def pair_name(x: Objective, y: Objective) -> str:
-    """What a panel shows, `F1 and CC-ECE`."""
-    first = NAMES[y.key] if y.is_shifted and x.is_shifted else objective_label(y)
+def _pair_name(x: Objective, y: Objective) -> str:
+    """Return what a panel shows, `F1 and CC-ECE`."""
+    first = metric_label(y.key) if y.is_shifted and x.is_shifted else objective_label(y)
     text = f"{first} and {objective_label(x)}"
     return text[0].upper() + text[1:]
 
 
-def panel_key(x: Objective, y: Objective) -> str:
-    """A panel's name for Vega, which knows letters, digits and underscores only."""
-    return f"{y.name}_{x.name}".replace(SHIFTED, "_shift")
-
-
-def shown_values(points: Sequence[Mapping[str, Any]], pairs: Sequence[Pair]) -> list[Objective]:
-    """The objectives of all pairs that some point has a value of, each once."""
+def _shown_values(points: Sequence[Point], pairs: Sequence[Pair]) -> list[Objective]:
+    """Return the objectives of all pairs that some point has a value of, each once."""
     every = {item.name: item for pair in pairs for item in pair}
-    return [item for name, item in every.items() if any(point.get(name) is not None for point in points)]
+    return [item for name, item in every.items() if any(point.values.get(name) is not None for point in points)]
 
 
-def point_tooltips(
-    rows: Sequence[Mapping[str, Any]], shown: Sequence[Objective], *more: alt.Tooltip
-) -> list[alt.Tooltip]:
-    """What is told of the point under the pointer: what it is, its values, and how to train it."""
+def _tooltips(rows: Sequence[DrawnRow], shown: Sequence[Objective]) -> list[alt.Tooltip]:
+    """Return the lines of a tooltip: name, settings, values and command.
+
+    Values are in fields `v0`, `v1` and so on, since names of objectives need not be names of fields.
+    """
     known = {key for row in rows for key in row}
-    names = (alt.Tooltip(f"{key}:N", title=title) for key, title in TOLD if key in known)
-    command = [alt.Tooltip("command:N", title="train it")] if "command" in known else []
-    return [*names, *value_tooltips(shown), *more, *command]
+    names = {"label": "network", "method": "kind", "settings": "settings", "eval_exits": "K′"}
+    lines = [alt.Tooltip(f"{key}:N", title=title) for key, title in names.items() if key in known]
+    lines += [alt.Tooltip(f"v{index}:N", title=objective_label(item)) for index, item in enumerate(shown)]
+    lines += [alt.Tooltip("seeds:Q")] if "seeds" in known else []
+    return lines + ([alt.Tooltip("command:N", title="train it")] if "command" in known else [])
 
 
-def more_of(point: Point) -> dict[str, Any]:
-    """What else is told of a configuration; only an SAE has a K′ to be read at."""
-    more = {key: point[key] if point[key] is not None else "–" for key in MORE if key in point}
-    return {**more, "eval_exits": "–"} if "eval_exits" in more and point["kind"] not in SAE_KINDS else more
-
-
-def value_tooltips(shown: Sequence[Objective]) -> list[alt.Tooltip]:
-    """A line for each value, by the fields `v0`, `v1` and so on: names of objectives need not be names of fields."""
-    return [alt.Tooltip(f"v{index}:N", title=objective_label(item)) for index, item in enumerate(shown)]
-
-
-Row = Mapping[str, Any]
-
-
-def confirmed_scatter(rows: Sequence[Row], pairs: Sequence[Pair], *, name: str, title: str) -> Figure | None:
-    """Configurations by their means over seeds, with bars of one standard deviation; None where there is nothing.
-
-    Args:
-        rows: With `kind`, `label`, `pick`, `seeds`, and `values` and `stds` by the names of objectives; for those
-            who point at one also `settings`, `eval_exits` and `command`.
-        pairs: What the panels show, the horizontal axis first; metrics under shift by `under_shift`.
-        name: Of the figure.
-        title: What is shown.
-    """
-    known = [pair for pair in pairs if _known_means(rows, *pair)]
-    if not known:
-        return None
-    caption = (
-        "Means over runs that differ in their seed, on test samples; bars reach one standard deviation to both sides "
-        "where there are two seeds or more. Ringed: the pick. Costs are on logarithmic axes."
-    )
-    panels = (confirmed_panel(rows, *pair, pairs=known, legend=pair is known[0]) for pair in known)
-    return Figure(name, title, caption, tuple(panels))
-
-
-def confirmed_panel(
-    rows: Sequence[Row], x: Objective, y: Objective, *, pairs: Sequence[Pair], legend: bool
-) -> alt.LayerChart:
-    """Means by two of their values, with bars both ways.
-
-    Args:
-        rows: As in `confirmed_scatter`.
-        x: What the horizontal axis is.
-        y: What the vertical axis is.
-        pairs: Of all panels, whose values are told of the point under the pointer.
-        legend: Whether the panel has it.
-    """
-    shown = shown_values([row["values"] for row in rows], pairs)
-    drawn = [_mean_row(row, x, y, shown) for row in sorted(_known_means(rows, x, y), key=lambda row: bool(row["pick"]))]
-    across, up = (x, _reach(drawn, "x", x)), (y, _reach(drawn, "y", y))
-    axes = pair_axes(across, up)
-    base = alt.Chart().encode(**axes)
-    looks = class_looks(classes_of(rows), legend=legend)
-    tooltip = point_tooltips(drawn, shown, alt.Tooltip("seeds:Q"))
-    layers = [
-        *_bars(drawn, base, axes, looks[0]),
-        point_layer(base, looks, tooltip, panel=panel_key(x, y), legend=legend),
-        *pick_layers(drawn, base, across, up),
-    ]
-    return layered(drawn, layers, heading(pair_name(x, y), _seeds(rows)))
-
-
-def _bars(drawn: Sequence[Row], base: alt.Chart, axes: Mapping[str, Any], colour: alt.Color) -> list[alt.Chart]:
-    """A bar for each direction in which some mean has a spread."""
-    bars = []
-    for field in (field for field in ("x", "y") if any(f"{field}_low" in row for row in drawn)):
-        ends = {field: same_axis(axes[field], f"{field}_low"), f"{field}2": f"{field}_high:Q"}
-        known = base.transform_filter(f"isValid(datum.{field}_low)")
-        bars.append(known.mark_rule(strokeWidth=1.4, opacity=0.75, clip=True).encode(colour, **ends))
-    return bars
-
-
-def _known_means(rows: Sequence[Row], x: Objective, y: Objective) -> list[Row]:
-    """Those that have both means."""
-    return [row for row in rows if all(is_known(row["values"].get(item.name)) for item in (x, y))]
-
-
-def _mean_row(row: Row, x: Objective, y: Objective, shown: Sequence[Objective]) -> dict[str, Any]:
-    return {
-        "id": f"{row['label']} {row.get('eval_exits', '')}",
-        "method": LOOKS[row["kind"]].name,
-        "label": row["label"],
-        "strong": True,
-        "pick": bool(row["pick"]),
-        "seeds": row["seeds"],
-        **more_of(row),
-        **_mean_place(row, "x", x),
-        **_mean_place(row, "y", y),
-        **{f"v{i}": told(v, row["values"].get(v.name), row["stds"].get(v.name)) for i, v in enumerate(shown)},
-    }
-
-
-def _mean_place(row: Row, field: str, item: Objective) -> dict[str, float]:
-    """A mean and, where it has a spread, the ends of its bar; a logarithmic axis has none below zero."""
-    mean, std = row["values"][item.name], row["stds"].get(item.name)
-    if not is_known(std) or std == 0:
-        return {field: rounded(mean)}
-    low = mean - std if not item.is_cost or mean > std else mean / 1000
-    return {field: rounded(mean), f"{field}_low": rounded(low), f"{field}_high": rounded(mean + std)}
-
-
-def _reach(drawn: Sequence[Row], field: str, item: Objective) -> list[float]:
-    """What an axis has to show: all means and bars; of a cost, bars that would reach zero are cut."""
-    keys = (field, f"{field}_high") if item.is_cost else (field, f"{field}_low", f"{field}_high")
-    return [row[key] for row in drawn for key in keys if key in row]
-
-
-def _seeds(rows: Sequence[Row]) -> str:
-    """Over how many seeds the means are."""
-    numbers = sorted({row["seeds"] for row in rows})
-    return f"{'–'.join(str(n) for n in dict.fromkeys((numbers[0], numbers[-1])))} seeds"
+def _seeds(points: Sequence[Point]) -> str:
+    """Return the number of seeds of the means, or its range, `2–4 seeds`."""
+    numbers = sorted({point.seeds or 0 for point in points})
+    if numbers[0] == numbers[-1]:
+        return count(numbers[0], "seed")
+    return f"{numbers[0]}–{numbers[-1]} seeds"

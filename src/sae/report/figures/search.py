@@ -1,6 +1,7 @@
-"""Figures of a search: all candidates on validation, and how the front grew."""
+"""Figures of a search: all candidates on validation, and the growth of the Pareto front."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -8,159 +9,121 @@ import numpy as np
 
 from sae.analysis.pareto import usual_worst
 from sae.core.objectives import Objective
+from sae.core.wording import count
 from sae.report.content import Chart, Figure
-from sae.report.figures.axes import GREY, heading, is_known, layered, rounded, told
-from sae.report.figures.scatter import (
-    FLOPS,
-    PARAMS,
-    Pair,
-    Point,
-    class_looks,
-    classes_of,
-    more_of,
-    pair_axes,
-    pair_name,
-    panel_key,
-    pick_layers,
-    point_layer,
-    point_tooltips,
-    shown_values,
-)
-from sae.report.labels import LOOKS
+from sae.report.figures.axes import GREY, heading, layered, rounded
+from sae.report.figures.scatter import FLOPS, PARAMS, Pair, Point, known_pairs, known_points, scatter_panel
+
+PANEL_SPACING = 36
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """The Pareto front after a trial.
+
+    Attributes:
+        trials: How many trials had ended.
+        hypervolume: Share of the space of losses that the front covered then.
+        trial: The last of them.
+    """
+
+    trials: int
+    hypervolume: float
+    trial: str = ""
 
 
 def search_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str) -> Figure | None:
-    """All configurations of a study by pairs of their values; None where no pair is known of any.
+    """Draw all candidates of a study by pairs of their values; None where no pair is known.
 
     Args:
-        points: Rows with `kind`, `label`, `front`, `pick` and values by the names of objectives; for those who
-            point at one also `settings`, `eval_exits` and `command`.
-        pairs: What the panels show, the horizontal axis first.
-        name: Of the figure.
-        title: What is shown.
+        points: Candidates; those on the Pareto front are strong.
+        pairs: One panel each.
+        name: Name of the figure.
+        title: Title of the figure.
     """
-    known = [pair for pair in pairs if known_points(points, *pair)]
+    known = known_pairs(points, pairs)
     if not known:
         return None
-    front = sum(bool(point["front"]) for point in points)
-    among = (
-        f"Strong: the {front} of the front, which no other beats; faint: the other {len(points) - front}; ringed: the "
-        "pick."
+    front = sum(point.is_strong for point in points)
+    solid = (
+        f"Solid: the {count(front, 'Pareto-optimal candidate')}." if front else "None of them is Pareto-optimal yet."
     )
-    caption = (
-        f"Every configuration on validation. {among if front else 'There is no front among them.'} Costs are on "
-        "logarithmic axes."
-    )
-    panels = (search_panel(points, *pair, pairs=known, legend=pair is known[0]) for pair in known)
-    return Figure(name, title, caption, tuple(panels))
+    rest = " Faint: the rest." if 0 < front < len(points) else ""
+    ring = " Ringed: the pick." if any(point.is_pick for point in points) else ""
+    caption = f"All candidates, measured on validation. {solid}{rest}{ring} Costs have logarithmic axes."
+    return Figure(name, title, caption, tuple(search_panel(points, pair, known) for pair in known))
 
 
-def search_panel(
-    points: Sequence[Point], x: Objective, y: Objective, *, pairs: Sequence[Pair], legend: bool
-) -> alt.LayerChart:
-    """Configurations by two of their values: those of the front strong, the others faint, the pick ringed.
+def search_panel(points: Sequence[Point], pair: Pair, pairs: Sequence[Pair]) -> alt.LayerChart:
+    """Draw candidates over two of their values, without those that are far worse than the rest.
 
     Args:
-        points: As in `search_scatter`.
-        x: What the horizontal axis is.
-        y: What the vertical axis is.
-        pairs: Of all panels, whose values are told of the point under the pointer.
-        legend: Whether the panel has it.
+        points: All candidates.
+        pair: What the panel shows.
+        pairs: All panels of the figure.
     """
-    near = within_view(points, x, y)
-    shown = shown_values(points, pairs)
-    rows = [_row(point, x, y, shown) for point in sorted(near, key=lambda p: (bool(p["pick"]), bool(p["front"])))]
-    across, up = (x, [row["x"] for row in rows]), (y, [row["y"] for row in rows])
-    base = alt.Chart().encode(**pair_axes(across, up))
-    looks = class_looks(classes_of(points), legend=legend)
-    points_drawn = point_layer(base, looks, point_tooltips(rows, shown), panel=panel_key(x, y), legend=legend)
-    layers = [points_drawn, *pick_layers(rows, base, across, up)]
-    return layered(rows, layers, heading(pair_name(x, y), _out_of_view(known_points(points, x, y), near)))
-
-
-def _row(point: Point, x: Objective, y: Objective, shown: Sequence[Objective]) -> dict[str, Any]:
-    more = more_of(point)
-    values = {f"v{index}": told(item, point.get(item.name)) for index, item in enumerate(shown)}
-    return {
-        "id": f"{point['label']} {point.get('eval_exits', '')}",
-        "x": rounded(point[x.name]),
-        "y": rounded(point[y.name]),
-        "method": LOOKS[point["kind"]].name,
-        "label": point["label"],
-        "strong": bool(point["front"]),
-        "pick": bool(point["pick"]),
-        **more,
-        **values,
-    }
-
-
-def known_points(points: Sequence[Point], x: Objective, y: Objective) -> list[Point]:
-    """Those that have both values."""
-    return [point for point in points if is_known(point.get(x.name)) and is_known(point.get(y.name))]
+    drawn = within_view(points, *pair)
+    subtitle = _view_text(known_points(points, *pair), drawn)
+    return scatter_panel(points, pair, drawn=drawn, pairs=pairs, subtitle=subtitle)
 
 
 def within_view(points: Sequence[Point], x: Objective, y: Objective) -> list[Point]:
-    """All but those that are far worse in a metric than the front and the rest usually are.
+    """Return the points that are not far worse in a metric than the front and the rest usually are.
 
-    A few bad ones would squeeze all others into a corner; the front may have such, too.
+    A few bad points, some of them perhaps on the front, would squeeze all others into a corner.
     """
     known = known_points(points, x, y)
     shown = known
     for item in (axis for axis in (x, y) if not axis.is_cost):
-        bound = max(_usual_worst(known, item), _usual_worst([point for point in known if point["front"]], item))
-        shown = [point for point in shown if item.loss(point[item.name]) <= bound or point["pick"]]
+        bound = max(_usual_worst(known, item), _usual_worst([point for point in known if point.is_strong], item))
+        shown = [point for point in shown if item.loss(point.value(item)) <= bound or point.is_pick]
     return shown
 
 
 def _usual_worst(points: Sequence[Point], item: Objective) -> float:
-    losses = np.array([[item.loss(point[item.name])] for point in points])
+    losses = np.array([[item.loss(point.value(item))] for point in points])
     return float(usual_worst(losses)[0]) if len(points) else -np.inf
 
 
-def _out_of_view(points: Sequence[Point], shown: Sequence[Point]) -> str:
-    """How many are not shown, and whether the front loses some of its own."""
+def _view_text(points: Sequence[Point], shown: Sequence[Point]) -> str:
+    """Return how many candidates are not shown, and how many of these are on the front."""
     hidden = [point for point in points if not any(point is other for other in shown)]
-    on_front = sum(bool(point["front"]) for point in hidden)
-    mention = f", {on_front} of the front" if on_front else ""
-    return f"{len(hidden)} far worse out of view{mention}" if hidden else _all_in_view(len(points))
+    if not hidden:
+        return "1 candidate" if len(points) == 1 else f"all {len(points)} candidates"
+    on_front = sum(point.is_strong for point in hidden)
+    mention = f", {on_front} of them Pareto-optimal" if on_front else ""
+    return f"{len(hidden)} much worse not shown{mention}"
 
 
-def _all_in_view(count: int) -> str:
-    return "one configuration" if count == 1 else f"all {count} in view"
-
-
-def hypervolume_figure(history: Sequence[Mapping[str, Any]], *, name: str, title: str) -> Figure | None:
-    """How the front grew with the trials; None before the first.
+def hypervolume_figure(history: Sequence[Milestone], *, name: str, title: str) -> Figure | None:
+    """Draw the growth of the Pareto front over the trials; None before the first.
 
     Args:
-        history: Rows with `trials` and `hypervolume`; `trial`, where there is one, is told by its point.
-        name: Of the figure.
-        title: What is shown.
+        history: The front after each trial.
+        name: Name of the figure.
+        title: Title of the figure.
     """
     if not history:
         return None
     caption = (
-        "The share of the space between the best and the worst losses that the front covers after each trial that "
-        "ended: a line that has been flat for long says that more trials would hardly find better."
+        "Hypervolume: the share of the space between the best and the worst losses that the Pareto front covers, after "
+        "each trial. If the line has been flat for long, more trials are unlikely to find better networks."
     )
     return Figure(name, title, caption, (hypervolume_panel(history),))
 
 
-def hypervolume_panel(history: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
-    """How much of the space of losses the front covers, after each trial.
+def hypervolume_panel(history: Sequence[Milestone]) -> alt.LayerChart:
+    """Draw the hypervolume after each trial.
 
     Args:
-        history: Rows with `trials` and `hypervolume`, at least one.
+        history: The front after each trial, at least one.
     """
-    rows = [
-        {"trials": row["trials"], "hypervolume": rounded(row["hypervolume"]), "trial": row.get("trial", "")}
-        for row in history
-    ]
-    last = rows[-1]["trials"]
+    rows = [{"trials": item.trials, "hypervolume": rounded(item.hypervolume), "trial": item.trial} for item in history]
+    last = history[-1].trials
     base = alt.Chart().encode(
         x=alt.X(
             "trials:Q",
-            title="trials ended",
+            title="finished trials",
             scale=alt.Scale(domain=[0, last], nice=False),
             axis=alt.Axis(tickMinStep=1, tickCount=6, grid=False, format="d"),
         ),
@@ -179,44 +142,52 @@ def hypervolume_panel(history: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
         end.mark_point(filled=True, size=55, color=GREY, opacity=1),
         end.mark_text(align="right", dy=-11, fontSize=11).encode(text=alt.Text("hypervolume:Q", format=".3f")),
     ]
-    return layered(rows, layers, heading("Front over time", "share of the losses' space it covers"))
-
-
-SPACING = 36
+    return layered(rows, layers, heading("Hypervolume of the front", "share of the space of losses that it covers"))
 
 
 def pareto_figure(
-    points: Sequence[Point], objectives: Sequence[Objective], history: Sequence[Mapping[str, Any]], *, title: str
+    rows: Sequence[Mapping[str, Any]],
+    objectives: Sequence[Objective],
+    history: Sequence[Mapping[str, Any]],
+    *,
+    title: str,
 ) -> alt.HConcatChart:
-    """The first objective against the next metric and against FLOPs, and the hypervolume over the trials.
+    """Draw a Pareto front as one picture: the first objective over the next metric and over FLOPs, and its growth.
 
     Args:
-        points: Rows as those of `search_scatter`.
-        objectives: What the front is made of.
+        rows: Candidates with `kind`, `label`, `front`, `pick`, and values by the names of objectives.
+        objectives: Objectives of the front.
         history: Rows with `trials` and `hypervolume`.
-        title: What is shown.
+        title: Title of the picture.
     """
-    pairs = [pair for pair in panel_axes(objectives) if known_points(points, *pair)]
-    panels = [search_panel(points, *pair, pairs=pairs, legend=pair is pairs[0]) for pair in pairs]
-    num_front = sum(bool(point["front"]) for point in points)
+    points = [_point(row) for row in rows]
+    pairs = known_pairs(points, panel_axes(objectives))
+    panels = [search_panel(points, pair, pairs) for pair in pairs]
+    front = sum(point.is_strong for point in points)
     names = ", ".join(item.name for item in objectives)
     subtitle = [
-        f"strong: the {num_front} on the front of {names}; faint: the other {len(points) - num_front} configurations;",
-        "ringed: the pick, nearest to the ideal. All numbers are of the validation split.",
+        f"Solid: the {count(front, 'Pareto-optimal candidate')} in {names}. Faint: the other {len(points) - front}.",
+        "Ringed: the pick, the best compromise. All numbers are from the validation split.",
     ]
-    return side_by_side([*panels, hypervolume_panel(history)], title, subtitle)
+    milestones = [Milestone(row["trials"], row["hypervolume"], row.get("trial", "")) for row in history]
+    return side_by_side([*panels, hypervolume_panel(milestones)], title, subtitle)
+
+
+def _point(row: Mapping[str, Any]) -> Point:
+    values = {key: value for key, value in row.items() if key not in ("kind", "label", "front", "pick")}
+    return Point(row["kind"], row["label"], values, is_strong=bool(row["front"]), is_pick=bool(row["pick"]))
 
 
 def panel_axes(objectives: Sequence[Objective]) -> list[Pair]:
-    """The first objective against the next metric, if there is one, and against a cost; the horizontal axis first."""
+    """Return the first objective over the next metric, if there is one, and over a cost."""
     first = objectives[0]
     metrics = [item for item in objectives[1:] if not item.is_cost]
     return [*((item, first) for item in metrics[:1]), (PARAMS if first.name == FLOPS.name else FLOPS, first)]
 
 
 def side_by_side(panels: Sequence[Chart], title: str, subtitle: Sequence[str] = ()) -> alt.HConcatChart:
-    """Panels as one picture, each with its own legend if it has one."""
-    heading = alt.TitleParams(title, subtitle=list(subtitle), anchor="start", fontSize=15, offset=12)
-    chart = alt.hconcat(*panels, spacing=SPACING, title=heading)
+    """Join panels to one picture, each with its own legend if it has one."""
+    top = alt.TitleParams(title, subtitle=list(subtitle), anchor="start", fontSize=15, offset=12)
+    chart = alt.hconcat(*panels, spacing=PANEL_SPACING, title=top)
     joined: alt.HConcatChart = chart.resolve_scale(color="independent", shape="independent", strokeDash="independent")
     return joined

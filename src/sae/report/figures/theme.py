@@ -19,26 +19,26 @@ DARK: Mapping[str, str] = {
     "#BF00BF": "#E873E8",
     "#C55A11": "#F0893D",
 }
-"""By a colour on white paper, the one of the same role on a dark page."""
+"""Replacements on a dark page, by the colour on white paper."""
 
 SIZES = {"continuousWidth": 280, "discreteWidth": 280, "continuousHeight": 260, "discreteHeight": {"step": 26}}
-"""Of views that have none of their own."""
+"""Default sizes of views."""
 
 NAMED = {"black": "#000000", "white": "#FFFFFF"}
-ROLES = ("color", "fill", "stroke")
-KEPT = ("data", "datasets", "condition")
-MARKS = ("mark", "scale", "value")
+COLOUR_KEYS = ("color", "fill", "stroke")
+KEPT_KEYS = ("data", "datasets", "condition")
+MARK_KEYS = ("mark", "scale", "value")
 
 
 @dataclass(frozen=True)
 class Inks:
-    """What the parts of a chart around its marks are drawn with.
+    """Colours of everything around the marks of a chart.
 
     Attributes:
         text: Titles and texts.
         quiet: Labels, subtitles and axes.
         faint: Gridlines.
-        paper: What is behind.
+        paper: Background.
     """
 
     text: str
@@ -49,11 +49,11 @@ class Inks:
 
 ON_PAPER = Inks("#1F2328", "#57606A", "#E3E5E8", "#FFFFFF")
 ON_PAGE = Inks("var(--ink)", "var(--muted)", "var(--faint)", None)
-"""Variables of the page's style sheet, so that charts follow the page's theme without being drawn again."""
+"""Variables of the page's style sheet: charts follow the theme of the page without being drawn again."""
 
 
 def chart_config(inks: Inks) -> dict[str, Any]:
-    """A configuration of Vega-Lite."""
+    """Return a configuration of Vega-Lite."""
     labels = {"labelColor": inks.quiet, "titleColor": inks.quiet, "titleFontWeight": "normal"}
     return {
         "background": inks.paper,
@@ -74,22 +74,22 @@ def chart_config(inks: Inks) -> dict[str, Any]:
 
 
 def on_page(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A chart's specification with variables of the page in place of the colours in `DARK`.
+    """Replace the colours in `DARK` in a chart's specification with variables of the page.
 
-    Values that depend on a condition stay as they are, and so do the marks of a chart with coloured cells.
+    Conditional values stay as they are, and so do the marks of heat maps.
 
     Example:
         >>> on_page({"mark": {"type": "line", "color": "black"}})
         {'mark': {'type': 'line', 'color': 'var(--c-000000)'}}
     """
     if not _has_cells(spec):
-        return {key: _exchange(key, value, spec, KEPT) for key, value in spec.items()}
-    around = {key: _exchange(key, value, spec, (*KEPT, *MARKS)) for key, value in spec.items()}
+        return {key: _replace_colours(key, value, spec, KEPT_KEYS) for key, value in spec.items()}
+    around = {key: _replace_colours(key, value, spec, (*KEPT_KEYS, *MARK_KEYS)) for key, value in spec.items()}
     return {**around, "config": {"text": {"color": ON_PAPER.text}}}
 
 
 def palette_css() -> str:
-    """The variables that `on_page` names, on paper and, on a screen, in the dark."""
+    """Return the variables that `on_page` uses: their light values, and their dark ones for screens."""
     light = "".join(f"{_variable(colour)}:{colour};" for colour in DARK)
     dark = "".join(f"{_variable(colour)}:{instead};" for colour, instead in DARK.items())
     return f":root{{{light}}}\n@media screen{{:root[data-theme=dark]{{{dark}}}}}"
@@ -105,17 +105,17 @@ def _has_cells(spec: Mapping[str, Any]) -> bool:
     return kind == "rect" or any(_has_cells(layer) for layer in spec.get("layer", ()))
 
 
-def _exchange(key: str, value: Any, parent: Mapping[str, Any], kept: tuple[str, ...]) -> Any:
-    """What is at `key` of `parent`, with its colours exchanged but for those at the keys that are kept."""
+def _replace_colours(key: str, value: Any, parent: Mapping[str, Any], kept: tuple[str, ...]) -> Any:
+    """Replace the colours in the value at `key` of `parent`, except below the kept keys."""
     if key in kept:
         return value
     if isinstance(value, dict):
         if key == "scale" and parent.get("type") in ("nominal", "ordinal") and "range" in value:
             return {**value, "range": [_as_variable(colour) for colour in value["range"]]}
-        return {inner: _exchange(inner, item, value, kept) for inner, item in value.items()}
+        return {inner: _replace_colours(inner, item, value, kept) for inner, item in value.items()}
     if isinstance(value, list):
-        return [_exchange(key, item, parent, kept) for item in value]
-    is_colour = key.lower().endswith(ROLES) or (key == "value" and "condition" not in parent)
+        return [_replace_colours(key, item, parent, kept) for item in value]
+    is_colour = key.lower().endswith(COLOUR_KEYS) or (key == "value" and "condition" not in parent)
     return _as_variable(value) if is_colour else value
 
 
