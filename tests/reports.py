@@ -2,8 +2,9 @@
 
 import altair as alt
 
-from sae.report.content import Cell, Chart, Column, Figure, Lead, Note, Report, Section, Table
-from sae.report.kinds import LOOKS
+from sae.core.table import Cell, Column, Table
+from sae.report.content import Chart, Command, Figure, Lead, Note, Report, Section, Term
+from sae.report.labels import all_kinds, shape_of
 
 COMMAND = "sae train --data pneumonia --set method.inputs=3 --set method.exits=2 --out runs/a-folder-with-a-long-name"
 HOSTILE = "</script><script>document.title='broken'</script><b>&"
@@ -12,14 +13,14 @@ HOSTILE = "</script><script>document.title='broken'</script><b>&"
 def scatter() -> Chart:
     """Marks of every kind, with a command to show; a ring on top."""
     rows = [
-        {"x": index, "y": index % 4, "method": look.name, "command": COMMAND}
-        for index, look in enumerate(LOOKS.values())
+        {"x": index, "y": index % 4, "method": kind.label, "command": COMMAND}
+        for index, kind in enumerate(all_kinds().values())
     ]
-    names, looks = [look.name for look in LOOKS.values()], LOOKS.values()
+    names, kinds = [kind.label for kind in all_kinds().values()], all_kinds().values()
     base = alt.Chart(alt.Data(values=rows), height=150).encode(x="x:Q", y="y:Q")
     marks = base.mark_point(filled=True, size=150, opacity=1).encode(
-        color=alt.Color("method:N", scale=alt.Scale(domain=names, range=[look.colour for look in looks])),
-        shape=alt.Shape("method:N", scale=alt.Scale(domain=names, range=[look.shape for look in looks])),
+        color=alt.Color("method:N", scale=alt.Scale(domain=names, range=[kind.colour for kind in kinds])),
+        shape=alt.Shape("method:N", scale=alt.Scale(domain=names, range=[shape_of(kind) for kind in kinds])),
         tooltip=["method:N", "command:N"],
     )
     ring = base.transform_filter("datum.x == 2").mark_point(size=400, stroke="black")
@@ -60,7 +61,7 @@ def small_report() -> Report:
         f"Take SAE with N = 2 and K = 3. {HOSTILE}",
         reasons=("It is as good as an ensemble.", f"Run `sae pick` {HOSTILE}"),
         receipt=table(3, "receipt"),
-        commands=((COMMAND, "Train it again:"), (f"echo {HOSTILE}", "Hostile:")),
+        commands=(Command(COMMAND, "Train it again:"), Command(f"echo {HOSTILE}", "Hostile:")),
     )
     figures = (
         Figure("search-quality", f"Search {HOSTILE}", "Hover.", (scatter(), line())),
@@ -70,5 +71,5 @@ def small_report() -> Report:
         Section("search", f"What was found? {HOSTILE}", "All of it.", (*figures, Note(f"Three failed. {HOSTILE}"))),
         Section("front", "Which are the best?", "These.", (table(20),)),
     )
-    words = (("N", "How many inputs there are."), (f"K {HOSTILE}", f"How many exits, see `sae pick` {HOSTILE}"))
-    return Report(f"pneumonia {HOSTILE}", ("60 trials", HOSTILE), lead, sections, words)
+    terms = (Term("N", "How many inputs there are."), Term(f"K {HOSTILE}", f"How many exits, see `sae pick` {HOSTILE}"))
+    return Report(f"pneumonia {HOSTILE}", ("60 trials", HOSTILE), lead, sections, terms)

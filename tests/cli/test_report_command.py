@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_page_is_written_and_its_recommendation_printed(study: Path, tmp_path: Path) -> None:
     code, out, error = sae("report", study, "--out", tmp_path / "page.html", "--title", "For Ann")
     assert (code, error) == (0, "")
-    assert out.startswith("Ship sae/0, a single architecture ensemble between the known ones (N=2 K=2 W=1 D=3)")
+    assert out.startswith("Ship sae/0: one network with several inputs and some of its exits (N=2 K=2 W=1 D=3)")
     assert out.splitlines()[-1] == f"report:  {tmp_path / 'page.html'}"
     assert "<title>For Ann</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
@@ -107,7 +107,7 @@ def test_a_run_whose_settings_cannot_be_read_is_left_out(run: Path, tmp_path: Pa
     code, out, error = sae("report", run, tmp_path / "broken", "--out", tmp_path / "page.html")
     assert code == 0, error
     assert out.startswith("1 configuration from 2 runs.")
-    assert "1 of the runs are left out" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Left out, because unfinished, failed or damaged: 1 run." in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_reporting_loads_no_torch(study: Path, tmp_path: Path) -> None:

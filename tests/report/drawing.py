@@ -8,7 +8,7 @@ import altair as alt
 import vl_convert
 
 from sae.report.content import Chart, Figure
-from sae.report.kinds import LOOKS
+from sae.report.labels import all_kinds
 
 LIGHT: dict[str, Any] = {"background": "#ffffff"}
 DARK: dict[str, Any] = {
@@ -56,5 +56,5 @@ def rows_of(panel: Chart) -> list[dict[str, Any]]:
 
 def curve_colours(svg: str) -> list[str]:
     """Of the curves in colours of classes, in drawing order; their pale edges are left out."""
-    colours = {look.colour for look in LOOKS.values()}
+    colours = {kind.colour for kind in all_kinds().values()}
     return [mark["stroke"] for mark in marks(svg, "line mark") if mark["stroke"] in colours]

@@ -11,11 +11,12 @@ import pytest
 
 from sae.analysis.candidates import SHIFTED_TEST
 from sae.analysis.selection import select
+from sae.core.table import Table
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report import confirmed_sections, search_sections
 from sae.report.build import names_of, report_of
-from sae.report.content import Figure, Note, Report, Table
+from sae.report.content import Figure, Note, Report
 from sae.report.findings import find
 from sae.report.page import render_page
 from tests.report.drawing import rows_of
@@ -101,7 +102,7 @@ def test_a_study_in_which_nothing_began_says_so_everywhere(tmp_path: Path) -> No
         assert notes(report, name), name
     assert table(report, "trials").rows == ()
     assert report.title == "Which network to ship: digits"
-    assert report.facts[:4] == ("digits on fc", "objectives nll, cc_ece, flops", "0 trials", "seed 0")
+    assert report.facts[:4] == ("digits on fc", "objectives NLL, CC-ECE, FLOPs", "0 trials", "seed 0")
 
 
 def test_a_study_of_failures_names_their_reasons(tmp_path: Path) -> None:
@@ -117,14 +118,14 @@ def test_a_study_of_failures_names_their_reasons(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_a_search_without_confirmation_recommends_on_one_seed_and_says_what_is_missing(tmp_path: Path) -> None:
     report = checked(report_of([small_study(tmp_path / "s").record]))
-    assert report.lead.sentence.startswith("Ship sae/0, a single architecture ensemble between the known ones (N=2 K=2")
-    assert "one seed tells nothing of which is better" in report.lead.sentence
-    assert "Nothing was confirmed on other seeds" in notes(report)
+    assert report.lead.sentence.startswith("Ship sae/0: one network with several inputs and some of its exits (N=2 K=2")
+    assert "one seed is too few to tell which is better" in report.lead.sentence
+    assert "Nothing was confirmed on new seeds" in notes(report)
     assert "Time was not measured" in notes(report)
     assert "`sae search … --confirm 4" in notes(report, "other-seeds")
-    assert "Not measured: `sae search … --shift`" in notes(report, "under-shift")
-    assert "No curves are known of: the pick, sae/0; best standard network, standard/0." in notes(report, "calibration")
-    assert notes(report, "depths") == "2 SAE trials are left out, without a history that can be read."
+    assert "Not measured. For image data: `sae search … --shift`" in notes(report, "under-shift")
+    assert "Without curves: the pick, sae/0; best standard network, standard/0." in notes(report, "calibration")
+    assert notes(report, "depths") == "Left out, because their training history cannot be read: 2 SAE trials."
     assert {"search", "hypervolume", "grid-test"} <= figure_names(report)
 
 
@@ -133,6 +134,9 @@ def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
     assert report.title == "My page"
     assert notes(report, "search") == "Failed: sae/5: the loss was nan"
     assert [name for name in SECTION_NAMES[1:] if notes(report, name)] == []
+    scatter = next(figure for figure in report.figures() if figure.name == "search")
+    for row in rows_of(scatter.panels[0]):
+        assert (row["eval_exits"] == "–") != row["label"].startswith("sae/")
     assert figure_names(report) == {
         *("search", "hypervolume", "confirmed-quality", "corruptions", "shifted-quality", "reliability"),
         *("risk-coverage", "grid-test", "grid-shift"),
@@ -156,11 +160,11 @@ def seed_run(record: StudyRecord) -> RunRecord:
 
 
 DAMAGES: list[tuple[Callable[[StudyRecord], Path], str]] = [
-    (lambda record: pick_run(record).path / RunRecord.METRICS, "Left out, damaged: sae/"),
-    (lambda record: pick_run(record).path / RunRecord.STATUS, "Left out, damaged: sae/"),
+    (lambda record: pick_run(record).path / RunRecord.METRICS, "Left out because it is damaged: sae/"),
+    (lambda record: pick_run(record).path / RunRecord.STATUS, "Left out because it is damaged: sae/"),
     (
         lambda record: pick_run(record).path / RunRecord.HISTORY,
-        "1 SAE trial is left out, without a history that can be read",
+        "Left out, because their training history cannot be read: 1 SAE trial.",
     ),
     (lambda record: record.path / record.CONFIRMED, "confirmed.json"),
     (lambda record: record.path / record.SHIPPED / record.RECEIPT, "receipt.json"),
@@ -183,8 +187,8 @@ def test_a_damaged_file_costs_what_it_held_and_is_told(
 @pytest.mark.parametrize(
     ("name", "section", "message"),
     [
-        (RunRecord.CURVES, "calibration", "No curves are known of: the pick"),
-        (SHIFTED_TEST, "under-shift", "Corrupted sets one by one are not known of: the pick"),
+        (RunRecord.CURVES, "calibration", "Without curves: the pick"),
+        (SHIFTED_TEST, "under-shift", "Without results for single corrupted sets: the pick"),
     ],
 )
 @pytest.mark.usefixtures("undrawn")
@@ -205,7 +209,7 @@ def test_a_damaged_run_on_another_seed_leaves_the_other_seeds(name: str, content
     if name == SHIFTED_TEST:
         assert (len(pick.runs), pick.shift_runs) == (4, 3)
         caption = table(report_of([record]), "confirmed").caption
-        assert f"Under shift fewer seeds were measured of {pick.label} (3)" in caption
+        assert f"Measured under shift on fewer seeds: {pick.label} (3)" in caption
     else:
         assert (len(pick.runs), pick.failed) == (3, 1)
 
@@ -226,8 +230,8 @@ def test_a_configuration_without_a_usable_seed_is_named(record: StudyRecord) -> 
     for folder in seed_run(record).path.parent.iterdir():
         (folder / RunRecord.METRICS).unlink()
     report = report_of([record])
-    assert "No run on another seed finished and can be read of: sae/0" in notes(report, "other-seeds")
-    assert "Not confirmed, so of the search's own seed: the pick." in notes(report)
+    assert "Without a finished, readable run on a new seed: sae/0" in notes(report, "other-seeds")
+    assert "Not confirmed on new seeds, so measured on the search's own seed: the pick." in notes(report)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -251,7 +255,9 @@ def test_a_study_whose_objective_was_never_recorded_says_so(tmp_path: Path) -> N
 def test_where_nothing_keeps_the_limits_the_nearest_is_named(tmp_path: Path) -> None:
     report = checked(report_of([small_study(tmp_path / "s", max={"flops": 10}).record]))
     assert "no configuration keeps flops ≤ 10; the nearest has flops 900" in report.lead.reasons[0]
-    assert "No front yet: nothing is within the limits: no configuration keeps flops ≤ 10" in notes(report, "search")
+    assert "No Pareto front yet: nothing is within the limits: no configuration keeps flops ≤ 10" in notes(
+        report, "search"
+    )
 
 
 def limit_flops(record: StudyRecord, bound: float) -> None:
@@ -277,7 +283,7 @@ def test_limits_out_of_reach_hide_nothing_that_was_tried_or_confirmed(record: St
     assert {"confirmed", "best", "ranks", "shifted", "influence", "trials"} <= {item.name for item in report.tables()}
     assert not {"front", "class-fronts"} & {item.name for item in report.tables()}
     scatter = next(figure for figure in report.figures() if figure.name == "search")
-    assert "There is no front among them" in scatter.caption
+    assert "None of them is Pareto-optimal yet" in scatter.caption
     rows = rows_of(scatter.panels[0])
     assert len(rows) == len(before.candidates)
     assert not any(row["strong"] or row["pick"] for row in rows)
@@ -339,7 +345,7 @@ def test_studies_of_two_data_sets_are_ranked_across_them(tmp_path: Path) -> None
         regression_study(folders[2]).record,
     ]
     report = checked(report_of(records))
-    assert report.lead.sentence == "3 studies, each with a recommendation of its own."
+    assert report.lead.sentence == "3 studies, each with its own recommendation."
     assert [reason.split(":")[0] for reason in report.lead.reasons] == ["study", "study-2", "study-3"]
     assert [section.name for section in report.sections[:2]] == ["across-data-sets", "study-recommendation"]
     across = [part.name for part in report.sections[0].parts if isinstance(part, Table)]
@@ -359,7 +365,7 @@ def test_two_studies_of_one_data_set_are_one_data_set_in_the_ranks(tmp_path: Pat
 def test_studies_in_which_nothing_is_confirmed_have_no_ranks_and_say_so(tmp_path: Path) -> None:
     records = [small_study(tmp_path / "a").record, StudyBuilder(tmp_path / "b").record]
     report = checked(report_of(records))
-    assert notes(report, "across-data-sets") == "Nothing was confirmed in any of them yet."
+    assert notes(report, "across-data-sets") == "No study has confirmed results yet."
     assert report.lead.reasons[1] == "b: Nothing can be recommended yet."
 
 
@@ -374,7 +380,7 @@ def test_studies_and_runs_stand_on_one_page(whole: Path, tmp_path: Path) -> None
     study, run = StudyRecord(whole), dressed_run(tmp_path / "x")
     report = checked(report_of([study], [run]))
     assert [section.name for section in report.sections] == [*SECTION_NAMES, "runs-the-runs"]
-    assert "1 runs" in report.facts
+    assert "1 run" in report.facts
     copied = StudyRecord(shutil.copytree(whole, tmp_path / "runs"))
     checked(report_of([study, copied], [run]))
 
@@ -393,8 +399,8 @@ def test_runs_alone_are_set_side_by_side_without_a_choice(tmp_path: Path) -> Non
     unfinished = RunRecord.create(tmp_path / "unfinished", small_config(7))
     report = checked(report_of([], [*runs, unfinished]))
     assert report.lead.sentence == "2 configurations from 4 runs."
-    assert report.lead.reasons[0].startswith("Nothing is recommended")
-    assert report.lead.reasons[1] == "1 of the runs are left out: unfinished, failed or damaged."
+    assert report.lead.reasons[0].startswith("No recommendation")
+    assert report.lead.reasons[1] == "Left out, because unfinished, failed or damaged: 1 run."
     assert figure_names(report) == {"training", "reliability", "risk-coverage", "depth"}
     assert report.title == "Runs on digits"
     assert notes(report, "the-runs") == ""
@@ -424,7 +430,7 @@ def test_a_run_with_a_damaged_history_or_curves_keeps_its_numbers(content: str, 
         (run.path / name).write_text(content)
     report = checked(report_of([], [run]))
     assert len(table(report, "runs").rows) == 1
-    assert notes(report, "the-runs") == "Not there, or not to be read: history of x, and curves of x."
+    assert notes(report, "the-runs") == "Missing or damaged: history of x, and curves of x."
 
 
 def test_runs_of_different_tasks_have_sections_of_their_own(tmp_path: Path) -> None:
@@ -449,11 +455,11 @@ def test_a_study_of_baselines_alone_has_a_recommendation_and_no_sae(tmp_path: Pa
     ship(study)
     report = checked(report_of([study.record]))
     assert report.lead.sentence.startswith(
-        ("Ship standard/0, a standard network (", "Ship ensemble/0, a deep ensemble (")
+        ("Ship standard/0: a standard network (", "Ship ensemble/0: a deep ensemble (")
     )
     for name in ("structure", "depths"):
-        assert notes(report, name) == "No SAE has finished yet."
-    assert notes(report, "influence-of-settings") == "Too few SAE trials have finished to tell."
+        assert notes(report, name) == "No SAE trial has finished yet."
+    assert notes(report, "influence-of-settings") == "Too few SAE trials have finished."
     assert [column.title for column in table(report, "receipt").columns][1] == "the pick"
 
 
@@ -480,7 +486,7 @@ def test_a_pick_whose_seeds_are_all_of_no_use_has_no_verdict(record: StudyRecord
     for folder in seed_run(record).path.parent.iterdir():
         spoil(RunRecord(folder), float("nan"), "test")
     report = checked(report_of([record]))
-    assert "at 1/13.3 of the FLOPs of the best deep ensemble; no metric is known of both" in report.lead.sentence
+    assert "It needs 1/13.3 of the FLOPs of the best deep ensemble; no metric is known for both" in report.lead.sentence
     row = next(row for row in table(report, "confirmed").rows if (row[0].value, row[3].value) == ("sae/0", 3))
     assert [cell.value for cell in row[4:7]] == [None] * 3
 

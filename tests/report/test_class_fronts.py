@@ -4,9 +4,9 @@ import pytest
 
 from sae.analysis.candidates import Candidate
 from sae.analysis.selection import Selection, select
-from sae.report.class_fronts import class_fronts_table
-from sae.report.content import Cell
-from sae.report.kinds import LOOKS
+from sae.core.table import Cell
+from sae.report.labels import all_kinds
+from sae.report.tables import class_fronts_table
 from tests.studies import StudyBuilder, point, sae, small_study
 
 TASK = "classification"
@@ -44,7 +44,7 @@ def test_the_fronts_are_those_of_a_loop_over_pairs(tmp_path: Path) -> None:
     selection = select(study.record)
     everything = selection.candidates
     for kind, row in values(selection).items():
-        own = [item for item in everything if LOOKS[item.kind].name == kind]
+        own = [item for item in everything if all_kinds()[item.kind].label == kind]
         front = [item for item in own if not beaten(item, own)]
         best = min(item.values["nll"] for item in own)
         assert row == (len(own), len(front), sum(not beaten(item, everything) for item in front), best)

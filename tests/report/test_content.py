@@ -1,4 +1,5 @@
-from sae.report.content import Column, Figure, Lead, Note, Report, Section, Table, prefixed, section
+from sae.core.table import Column, Table
+from sae.report.content import Figure, Lead, Note, Report, Section, prefixed, section
 
 
 def test_a_section_is_of_the_parts_that_there_are() -> None:

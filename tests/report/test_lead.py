@@ -6,12 +6,11 @@ import pytest
 
 from sae.analysis.results import Spread
 from sae.analysis.selection import select
+from sae.core.table import Table
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
-from sae.report.content import Table
 from sae.report.findings import Findings, find
-from sae.report.lead import caveats, describe, study_lead, verdicts
-from sae.report.receipt_table import receipt_table
+from sae.report.lead import caveats, describe, receipt_table, study_lead, verdicts
 from tests.results import result
 from tests.studies import StudyBuilder, point, sae
 from tests.study_stages import SHIFT, STEP, searched_study, ship, whole_study
@@ -27,7 +26,7 @@ def test_verdicts_say_each_word_once() -> None:
     values = {"f1": Spread(0.9, spread), "cc_ece": Spread(0.9, spread), "nll": Spread(0.5, spread)}
     pick = result("sae/0", values, runs=runs, flops=1e6)
     rival = result("ensemble/0", {name: Spread(0.5, spread) for name in METRICS}, runs=runs, flops=4e6)
-    told = "better than Bob in F1, worse than it in CC-ECE and not told apart from it in NLL"
+    told = "is better than Bob in F1 and worse in CC-ECE, with no significant difference in NLL"
     assert verdicts(pick, rival, "Bob", METRICS, TASK) == told
     assert verdicts(pick, rival, "Bob", METRICS, TASK, "shift") == ""
 
@@ -37,8 +36,14 @@ def test_verdicts_say_each_word_once() -> None:
     [
         ({"name": "standard"}, "a standard network (W=1 D=3)"),
         ({"name": "ensemble", "members": 4}, "a deep ensemble (M=4 W=1 D=3)"),
-        ({"name": "sae", "inputs": 1, "exits": 1}, "one network that chose its exit (N=1 K=1 W=1 D=3) read at 1 exit"),
-        ({"name": "sae", "inputs": 1, "exits": 2}, "one network with early exits (N=1 K=2 W=1 D=3) read at 2 exits"),
+        (
+            {"name": "sae", "inputs": 1, "exits": 1},
+            "one network that chose its exit (N=1 K=1 W=1 D=3), using 1 exit per input",
+        ),
+        (
+            {"name": "sae", "inputs": 1, "exits": 2},
+            "one network with early exits (N=1 K=2 W=1 D=3), using 2 exits per input",
+        ),
     ],
 )
 def test_a_configuration_is_told_in_words(method: dict[str, object], words: str) -> None:
@@ -59,19 +64,21 @@ def test_the_sentence_names_the_pick_its_verdict_and_the_ratio_of_flops(whole: F
     ratio = rival.costs["flops"].mean / pick.costs["flops"].mean
     lead = study_lead(whole)
     assert lead.sentence == (
-        f"Ship {pick.label}, a single architecture ensemble between the known ones ({pick.settings}) read at "
-        f"{pick.eval_exits} exits: worse than the best deep ensemble in F1, CC-ECE and NLL, clean and under "
-        f"corruption, at 1/{ratio:.3g} of its FLOPs."
+        f"Ship {pick.label}: one network with several inputs and some of its exits ({pick.settings}), using "
+        f"{pick.eval_exits} exits per input. It is worse than the best deep ensemble in F1, CC-ECE and NLL, on clean "
+        f"and on corrupted images (4 seeds), and needs 1/{ratio:.3g} of its FLOPs."
     )
-    better = "It is better than the best standard network in F1, CC-ECE and NLL, clean and under corruption"
-    assert f"{better}, at 3.33 times its FLOPs." in lead.reasons
-    assert any(reason.startswith("Chosen on validation: nearest to the ideal of nll") for reason in lead.reasons)
+    better = "It is better than the best standard network in F1, CC-ECE and NLL, on clean and on corrupted images"
+    assert f"{better} (4 seeds), and needs 3.33 times its FLOPs." in lead.reasons
+    assert any(reason == f"Chosen on validation: {whole.why}." for reason in lead.reasons)
 
 
-def test_a_cheaper_rival_that_does_not_do_worse_is_named_beside_the_recommendation(whole: Findings) -> None:
+def test_a_cheaper_rival_that_is_not_worse_is_named_beside_the_recommendation(whole: Findings) -> None:
     pick, standard = whole.shown["pick"], whole.shown["standard"]
     alike = replace(standard, test=pick.test, shift=pick.shift)
-    warning = "But the best standard network, at 1/3.33 of its FLOPs, does not do worse in anything measured."
+    warning = (
+        "But the best standard network needs only 1/3.33 of its FLOPs and is not significantly worse in any metric."
+    )
     assert warning in study_lead(replace(whole, shown={**whole.shown, "standard": alike})).sentence
     assert "But" not in study_lead(whole).sentence
 
@@ -100,7 +107,7 @@ def test_the_receipt_holds_means_over_seeds_and_multiples_of_the_pick(whole: Fin
 
 
 def test_commands_name_the_folder_as_a_shell_takes_it(whole: Findings) -> None:
-    commands = [command for command, _ in study_lead(whole).commands]
+    commands = [command.line for command in study_lead(whole).commands]
     assert commands[0] == f"sae export '{whole.record.path}' --out shipped/model.onnx"
     assert commands[2].startswith("sae train --data digits")
 
@@ -140,6 +147,6 @@ def test_a_pick_without_rivals_is_told_alone(tmp_path: Path) -> None:
     study = StudyBuilder(tmp_path / "s", methods=("sae",))
     study.finish(sae(1, 1), [point(0.5, 0.1, 1000)])
     lead = study_lead(find(study.record))
-    assert lead.sentence == "Ship sae/0, one network that chose its exit (N=1 K=1 W=1 D=3) read at 1 exit."
+    assert lead.sentence == "Ship sae/0: one network that chose its exit (N=1 K=1 W=1 D=3), using 1 exit per input."
     assert lead.receipt is not None
     assert len(lead.receipt.columns) == 2

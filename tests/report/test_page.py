@@ -8,9 +8,9 @@ import altair as alt
 import pytest
 
 from sae.report.content import Figure, Lead, Report, Section
-from sae.report.html_figure import figure_data, page_spec
 from sae.report.page import render_page, write_page
-from tests.report.test_packing import unpack_spec
+from sae.report.page_charts import figure_data, page_spec
+from tests.report.test_page_charts import unpack_spec
 from tests.reports import COMMAND, HOSTILE, line, scatter, small_report
 
 VOID = {"meta", "link"}
@@ -59,8 +59,8 @@ def test_links_stay_on_the_page(text: str) -> None:
     assert len(inner) == 4
 
 
-def test_a_page_without_words_has_no_place_for_them_and_no_link(text: str) -> None:
-    without = render_page(replace(small_report(), words=()))
+def test_a_page_without_a_glossary_has_no_place_for_it_and_no_link(text: str) -> None:
+    without = render_page(replace(small_report(), glossary=()))
     for part in ("<details>", '<a href="#words"'):
         assert part in text
         assert part not in without

@@ -211,7 +211,7 @@ def test_a_table_that_goes_on_has_a_shadow_at_its_edge_until_its_end(phone: Page
     assert edge() < 5
 
 
-def test_words_are_folded_away_until_asked_for_and_open_in_print(desk: Page) -> None:
+def test_the_glossary_is_folded_away_until_asked_for_and_open_in_print(desk: Page) -> None:
     desk.emulate_media(media="screen")
     meaning = desk.get_by_text("How many inputs there are.")
     assert not meaning.is_visible()
@@ -219,7 +219,7 @@ def test_words_are_folded_away_until_asked_for_and_open_in_print(desk: Page) -> 
     meaning.wait_for(state="visible")
     desk.emulate_media(media="screen")
     meaning.wait_for(state="hidden")
-    desk.locator("#lead").get_by_role("link", name="Words on this page").click()
+    desk.locator("#lead").get_by_role("link", name="Glossary").click()
     meaning.wait_for(state="visible")
     assert desk.locator(".words dt").all_inner_texts() == ["N", f"K {HOSTILE}"]
     desk.emulate_media(media="print")

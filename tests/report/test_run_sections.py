@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from sae.analysis.results import run_results
-from sae.report.content import Section, Table
+from sae.core.table import Table
+from sae.report.content import Section
 from sae.report.run_sections import run_sections
 from tests.builders import run_config
 from tests.results import write_run

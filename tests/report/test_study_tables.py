@@ -1,22 +1,21 @@
 from pathlib import Path
 
-from sae.analysis.trial_values import read_trials
-
 from sae.analysis.selection import select
-from sae.report.study_tables import front_table, influence_table, trials_table
+from sae.analysis.trial_values import read_trials
+from sae.report.tables import Influence, front_table, influence_table, trials_table
 from tests.report.test_result_tables import TASK, column, is_whole, shown
 from tests.studies import small_study
 
 
 def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:
-    row = {"metric": "nll", "trials": 20}
-    rows = [
-        {**row, "setting": "T start", "statistic": "rho", "value": 0.6, "p": 0.02},
-        {**row, "setting": "T end", "statistic": "rho", "value": None, "p": None},
-        {**row, "setting": "N", "statistic": "F", "value": 30.0, "p": 0.001},
-        {**row, "setting": "K", "statistic": "F", "value": 1.0, "p": 0.5},
-    ]
-    table = influence_table(rows)
+    table = influence_table(
+        [
+            Influence("T start", "nll", "rho", value=0.6, p=0.02, trials=20),
+            Influence("T end", "nll", "rho", value=None, p=None, trials=20),
+            Influence("N", "nll", "F", value=30.0, p=0.001, trials=20),
+            Influence("K", "nll", "F", value=1.0, p=0.5, trials=20),
+        ]
+    )
     assert is_whole(table)
     assert shown(table, "NLL p") == ["0.0200", "–", "0.0010", "0.5000"]
     assert [cell.strong for cell in column(table, "NLL p")] == [False, False, True, False]  # 0.05 / 3 is 0.0167

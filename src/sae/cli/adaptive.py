@@ -35,7 +35,7 @@ def adaptive(
     from sae.core.errors import ConfigError
     from sae.deploy.tradeoff import adaptive_curve
     from sae.records.folder import Folder
-    from sae.report.adaptive_figure import adaptive_figure
+    from sae.report.figures.adaptive import adaptive_figure
 
     try:
         out.mkdir(parents=True, exist_ok=True)

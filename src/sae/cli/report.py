@@ -26,7 +26,7 @@ def report(
     from sae.report.build import report_of
     from sae.report.figure_files import write_figures
     from sae.report.page import write_page
-    from sae.report.table_formats import write_tables
+    from sae.report.table_files import write_tables
 
     studies, runs = open_folders(folders)
     check_page(out)

@@ -91,7 +91,7 @@ class Kind:
         label: In tables and figures, such as `SAE: EE`.
         phrase: In a sentence, such as `one network with early exits`.
         colour: Of its marks on white paper.
-        marker: A shape of Vega, a name in `report.kinds.MARKERS`, or an SVG path in [-1, 1]².
+        marker: A shape of Vega, a name in `report.labels.MARKERS`, or an SVG path in [-1, 1]².
     """
 
     key: str
@@ -227,10 +227,10 @@ ORANGE = "#C55A11"
 @register_method(
     "sae.methods.sae:Sae",
     kinds=(
-        Kind("I/B", "SAE: I/B", "a single architecture ensemble between the known ones", ORANGE, "plus"),
+        Kind("I/B", "SAE: I/B", "one network with several inputs and some of its exits", ORANGE, "plus"),
         Kind("EE", "SAE: EE", "one network with early exits", ORANGE, "octagon"),
-        Kind("MIMMO", "SAE: MIMMO", "one network of several inputs and all exits", ORANGE, "pentagon"),
-        Kind("MIMO", "SAE: MIMO", "one network of several inputs", ORANGE, "hexagon"),
+        Kind("MIMMO", "SAE: MIMMO", "one network with several inputs and all exits", ORANGE, "pentagon"),
+        Kind("MIMO", "SAE: MIMO", "one network with several inputs", ORANGE, "hexagon"),
         Kind("SE", "SAE: SE", "one network that chose its exit", ORANGE, "times"),
     ),
     space={

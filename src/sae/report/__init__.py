@@ -1,1 +1,1 @@
-"""What people look at: figures, each defined once."""
+"""Reports of studies and runs: one page, and its figures and tables as files."""

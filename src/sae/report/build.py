@@ -1,23 +1,24 @@
-"""From study and run folders to a report."""
+"""Reports of studies and runs: title, facts, lead and sections."""
 
+import itertools
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
-from sae.analysis.ranking import mean_ranks
-from sae.analysis.results import Result, Where, run_results
+from sae.analysis.comparison import mean_ranks
+from sae.analysis.results import Result, Tested, run_results
 from sae.core.errors import RecordError
-from sae.core.wording import duration
+from sae.core.wording import count, duration
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section, shift_section
 from sae.report.content import Lead, Note, Report, Section, prefixed, section
-from sae.report.findings import COSTS, Findings, find
+from sae.report.findings import Findings, find
+from sae.report.glossary import glossary_of
+from sae.report.labels import SHOWN_COSTS, objective_label
 from sae.report.lead import study_lead
-from sae.report.result_tables import rank_table
 from sae.report.run_sections import run_lead, run_sections
 from sae.report.search_sections import (
     depth_section,
@@ -26,10 +27,10 @@ from sae.report.search_sections import (
     structure_section,
     trials_section,
 )
-from sae.report.words import words_of
+from sae.report.tables import rank_table
 
-OF_RUNS = "runs"
-"""Names of what is told of runs beside studies."""
+RUNS_PREFIX = "runs"
+"""Before the names of sections about runs, on a page that also has studies."""
 SECTIONS = (
     search_section,
     confirmed_section,
@@ -40,24 +41,24 @@ SECTIONS = (
     influence_section,
     trials_section,
 )
-"""Of a study, in reading order. To add one: a function and a line."""
+"""Sections of a study in reading order. To add one, write a function and a line here."""
 
 
 def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), title: str | None = None) -> Report:
-    """The report of one study, of several with ranks over their data sets, or of single runs.
+    """Make the report of one study, of several studies with ranks across their data sets, or of single runs.
 
     Args:
-        studies: Those to report on; unfinished ones say what is missing.
-        runs: Runs to set side by side.
-        title: Of the page; by default what it is about.
+        studies: Finished or unfinished; the report says what is missing.
+        runs: Runs to compare.
+        title: Title of the page; by default it names the data.
     """
     found = [find(record) for record in studies]
     results = run_results(runs)
     of_runs = run_sections(results)
-    sections = (*_studies(found), *((prefixed(one, OF_RUNS) for one in of_runs) if found else of_runs))
+    sections = (*_studies(found), *((prefixed(one, RUNS_PREFIX) for one in of_runs) if found else of_runs))
     lead = study_lead(found[0]) if len(found) == 1 else _several(found) if found else run_lead(runs, results)
     report = Report(title or _title(found, results), _facts(found, runs), lead, sections)
-    return replace(report, words=words_of(report))
+    return replace(report, glossary=glossary_of(report))
 
 
 def _studies(found: Sequence[Findings]) -> tuple[Section, ...]:
@@ -69,38 +70,41 @@ def _studies(found: Sequence[Findings]) -> tuple[Section, ...]:
 
 
 def _recommendation(item: Findings) -> Section:
-    """What comes first of a study that has a page for itself."""
+    """Make a section of the lead of one study among several."""
     lead = study_lead(item)
     notes = (Note(text) for text in lead.reasons)
     return section("recommendation", "What to ship", lead.sentence, lead.receipt, *notes)
 
 
 def names_of(found: Sequence[Findings]) -> list[str]:
-    """A name for each study, its folder's, that can stand in an address and of a file; where taken, with a number."""
+    """Name each study after its folder, usable in addresses and file names, with a number where a name is taken."""
     names: list[str] = []
     for item in found:
         name = re.sub(r"[^a-zA-Z0-9]+", "-", item.record.path.resolve().name).strip("-") or "study"
-        numbered = (f"{name}-{number}" for number in count(2))
-        taken = {*(other.lower() for other in names), OF_RUNS}  # files may not tell letters by their case
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        taken = {*(other.lower() for other in names), RUNS_PREFIX}  # file systems may ignore case
         names.append(name if name.lower() not in taken else next(one for one in numbered if one.lower() not in taken))
     return names
 
 
 def _ranks(found: Sequence[Findings]) -> Section:
-    """Ranks of the methods over all data sets: clean and shifted, for each kind of task."""
+    """Rank the kinds of methods over all data sets: clean and shifted, for each task."""
     tables = []
     for task in ("classification", "regression"):
         by_data: dict[str, list[Result]] = {}
         for item in (item for item in found if item.task == task and item.results):
             by_data.setdefault(item.data_name, []).extend(item.results)
-        metrics = [*_shared_metrics(found, task), *COSTS]
-        known: dict[Where, Mapping[str, Sequence[Result]]] = {"test": by_data, "shift": _shifted(by_data)}
+        metrics = [*_shared_metrics(found, task), *SHOWN_COSTS]
+        known: dict[Tested, Mapping[str, Sequence[Result]]] = {"test": by_data, "shift": _shifted(by_data)}
         for where, results in known.items():
             if results:
                 ranks = mean_ranks(results, metrics, task, where)
                 tables.append(rank_table(ranks, where, name=f"ranks-{task}-{where}"))
-    intro = "Mean over a class's confirmed configurations, ranked among the classes, averaged over data sets."
-    missing = None if tables else Note("Nothing was confirmed in any of them yet.")
+    intro = (
+        "Kinds of methods, ranked in each data set by the mean of their confirmed configurations, then averaged over "
+        "the data sets."
+    )
+    missing = None if tables else Note("No study has confirmed results yet.")
     return section("across-data-sets", "Across data sets", intro, *tables, missing)
 
 
@@ -117,7 +121,7 @@ def _shifted(by_data: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]
 def _several(found: Sequence[Findings]) -> Lead:
     leads = zip(names_of(found), map(study_lead, found), strict=True)
     sentences = tuple(f"{name}: {lead.sentence}" for name, lead in leads)
-    return Lead(f"{len(found)} studies, each with a recommendation of its own.", sentences)
+    return Lead(f"{len(found)} studies, each with its own recommendation.", sentences)
 
 
 def _title(found: Sequence[Findings], results: Sequence[Result]) -> str:
@@ -128,7 +132,7 @@ def _title(found: Sequence[Findings], results: Sequence[Result]) -> str:
 
 
 def _shown_data(name: str) -> str:
-    """Data as they are called on the page: a path of one's own by its last part.
+    """Name data on the page: a path by its last part.
 
     Example:
         >>> _shown_data("pneumoniamnist"), _shown_data("/home/me/data/patients.csv"), _shown_data(".")
@@ -142,19 +146,19 @@ def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, .
     for item in found:
         config = item.record.config
         backbones = dict.fromkeys(str(space["backbone"]["name"]) for space in config.spaces.values())
-        trials = sum(1 for _ in item.record.trials())
         facts += [
             f"{_shown_data(item.data_name)} on {', '.join(backbones)}",
-            f"objectives {', '.join(config.objectives)}",
+            f"objectives {', '.join(objective_label(one) for one in item.record.objectives)}",
         ]
-        facts += [f"{trials} trials{_spent(item.record)}", f"seed {config.seed}"]
-    facts += [f"{len(runs)} runs"] if runs else []
+        facts += [f"{count(len(item.runs), 'trial')}{_spent(item.record)}", f"seed {config.seed}"]
+    facts += [count(len(runs), "run")] if runs else []
     return (*facts, f"written {time.strftime('%Y-%m-%d')}")
 
 
 def _spent(record: StudyRecord) -> str:
-    """Time spent on a study, where that is known."""
+    """Return the time spent on a study, nothing where it is not known."""
     try:
-        return f", {duration(record.seconds)}" if record.seconds else ""
+        seconds = record.read_seconds()
+        return f", {duration(seconds)}" if seconds else ""
     except RecordError:
         return ""

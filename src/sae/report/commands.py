@@ -1,4 +1,4 @@
-"""Commands that a reader of results can type: they say all that is to be said, and need no folder of ours."""
+"""Commands that train a configuration again, on any machine with the data."""
 
 import json
 import math
@@ -30,18 +30,18 @@ FLAGS = {
     "train.epochs": "--epochs",
     "seed": "--seed",
 }
-"""The settings that `sae train` has a flag for, in the order in which people read them."""
+"""Flags of `sae train` by setting, in reading order."""
 
 
 def train_command(config: RunConfig, out: str = "runs/again") -> str:
-    """The command that trains exactly this configuration again, wherever the data is.
+    """Return the command that trains exactly this configuration again.
 
-    It says what differs from what `sae train` takes by itself for this data. Where the data is not
-    here, what it suggests cannot be known, and the command says everything.
+    It names only the settings that differ from the defaults of `sae train` for this data. If the data is
+    not on this machine, its defaults are unknown, and the command names all settings.
 
     Args:
-        config: What is to be trained.
-        out: The run folder that the command names.
+        config: Configuration to train.
+        out: Run folder in the command.
 
     Example:
         >>> from sae.data.catalogue import resolve
@@ -49,10 +49,10 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
         'sae train --data digits --inputs 3 --set train.lr=0.0001 --out runs/again'
     """
     values = _flat(config)
-    said = _to_be_said(values, _taken_by_itself(config))
-    flagged = [key for key in FLAGS if key in said and values[key] is not None]
+    named = _settings_to_name(values, _defaults(config))
+    flagged = [key for key in FLAGS if key in named and values[key] is not None]
     words = [word for key in flagged for word in _flag(FLAGS[key], values[key])]
-    words += [word for key in said if key not in flagged for word in ("--set", _assignment(key, values[key]))]
+    words += [word for key in named if key not in flagged for word in ("--set", _assignment(key, values[key]))]
     return shlex.join(["sae", "train", *words, *_flag("--out", out)])
 
 
@@ -60,10 +60,10 @@ def _flat(config: RunConfig) -> dict[str, Any]:
     return dict(flatten(config.model_dump(mode="json")))
 
 
-def _taken_by_itself(config: RunConfig) -> dict[str, Any]:
-    """What `sae train` takes for the data, the method and the backbone, those that it would not take itself left out.
+def _defaults(config: RunConfig) -> dict[str, Any]:
+    """Return the settings that `sae train` uses for this data, method and backbone by default.
 
-    Empty where the data cannot be asked.
+    Without the names of method and backbone where these are not the default; empty if the data cannot be read.
     """
     data = {"data": {"name": config.data.name}}
     try:
@@ -74,26 +74,26 @@ def _taken_by_itself(config: RunConfig) -> dict[str, Any]:
             if getattr(config, key).name != getattr(usual, key).name
         }
         base = _flat(resolve(data, other))
-    except (DataError, ModuleNotFoundError):  # own data is looked at by packages that `sae pick` does without
+    except (DataError, ModuleNotFoundError):  # reading own data may need packages that `sae pick` does not
         return {}
     return {key: value for key, value in base.items() if key.removesuffix(".name") not in other}
 
 
-def _to_be_said(values: dict[str, Any], usual: dict[str, Any]) -> list[str]:
-    """The data, what differs from what is usual, and of a schedule that differs both ends: it is given as a whole."""
-    differ = {key for key in values if key == "data.name" or key not in usual or values[key] != usual[key]}
+def _settings_to_name(values: dict[str, Any], defaults: dict[str, Any]) -> list[str]:
+    """Return the data and the settings that differ from the defaults; a schedule is named with both its ends."""
+    differ = {key for key in values if key == "data.name" or key not in defaults or values[key] != defaults[key]}
     schedules = {key.rpartition(".")[0] for key in differ if key.count(".") > 1}
     return [key for key in values if key in differ or key.rpartition(".")[0] in schedules]
 
 
 def _flag(flag: str, value: Any) -> list[str]:
-    """A flag and its value; joined where the value could be taken for another flag."""
-    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)  # of a float the shortest that is exact
+    """Return a flag and its value, joined by `=` if the value looks like a flag."""
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)  # str of a float is exact
     return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
 
 
 def _assignment(key: str, value: Any) -> str:
-    """`key=value` that is read as this very value."""
+    """Return `key=value`, quoted if needed to be read as exactly this value."""
     if not isinstance(value, str):
         return f"{key}={json.dumps(value)}"
     if _is_read_as_itself(value):

@@ -1,118 +1,131 @@
-"""What there is to tell of a study: what was chosen, what it is compared with, and what is missing."""
+"""Findings of a study for its report: the pick, what it is compared with, and what is missing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sae.analysis.candidates import Candidate, candidates
 from sae.analysis.results import Result, headline, make_result, study_results
 from sae.analysis.selection import Selection, select
-from sae.analysis.trial_values import TrialValues, read_trials
 from sae.config.methods import rivals
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
-from sae.core.objectives import objective
-from sae.records.study import Derived, StudyRecord
-from sae.report.scatter import Pair, usual_pairs
+from sae.records.receipt import Receipt
+from sae.records.run import Run
+from sae.records.study import StudyRecord
 
-Found = TypeVar("Found")
-COSTS = ("flops", "params")
-"""What is shown of costs where there is room for two."""
+Read = TypeVar("Read")
+PICK = "pick"
+"""The role of the network to ship; the roles of its rivals are the names of their methods."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """A study as its report tells of it.
+    """A study as its report presents it.
 
     Attributes:
         record: The study.
-        selection: What it has to offer; None while nothing can be chosen.
+        runs: Its trials, in whatever state, read with their results under shift.
+        selection: Its candidates and Pareto front; None while nothing can be chosen.
         missing: Why nothing can be chosen, if so.
-        pick: The one to ship.
-        why: This one.
-        results: What was confirmed on other seeds.
-        shown: By role, `pick` and the methods of its rivals: confirmed where that was done, else the search's own run.
-        receipt: What shipping the pick has measured, if it was shipped.
-        lost: By the names of files that are there but cannot be read, why.
-        candidates: Every finished trial at every K′, also where none of them can be chosen.
+        pick: The network to ship.
+        why: The reason for this pick.
+        results: Configurations that were confirmed on new seeds.
+        shown: Results by role, `pick`, `ensemble` and `standard`: over new seeds, or else of the search's own run.
+        receipt: Measurements from shipping the pick, if it was shipped.
+        lost: Why a file cannot be read, by file name.
+        candidates: Every finished trial at every K′, even if none can be chosen.
+        unconfirmed: Trials that were to be confirmed, but have no finished run on a new seed.
     """
 
     record: StudyRecord
-    selection: Selection | None
-    missing: str
-    pick: Candidate | None
-    why: str
-    results: list[Result]
-    shown: Mapping[str, Result]
-    receipt: Mapping[str, Any] | None
+    runs: Sequence[Run]
+    selection: Selection | None = None
+    missing: str = ""
+    pick: Candidate | None = None
+    why: str = ""
+    results: Sequence[Result] = ()
+    shown: Mapping[str, Result] = field(default_factory=dict)
+    receipt: Receipt | None = None
     lost: Mapping[str, str] = field(default_factory=dict)
     candidates: Sequence[Candidate] = ()
-
-    @cached_property
-    def trials(self) -> list[TrialValues]:
-        """All trials at the K they were trained for, whatever became of them."""
-        return read_trials(self.record.trials())
+    unconfirmed: Sequence[str] = ()
 
     @property
     def task(self) -> str:
-        """What is predicted."""
+        """`classification` or `regression`."""
         return self.record.config.task
 
     @property
     def data_name(self) -> str:
         """The data set."""
-        return next(str(space["data"]["name"]) for space in self.record.config.spaces.values())
+        return self.record.data_name
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What its data set is judged by, quality first."""
+        """The headline metrics of the data set, quality first."""
         return headline(self.task, self.data_name)
 
-    def pairs(self) -> list[Pair]:
-        """What is looked at together."""
-        first, second = self.metrics[:2]
-        quality, calibration, nll = (objective(name, self.task) for name in (first, second, "nll"))
-        return usual_pairs(quality, calibration, nll)
-
     def searched(self, role: str) -> Candidate:
-        """The network of the search that has this role: the one that is, or would be, shipped."""
-        assert self.selection is not None, "roles are of a selection"
+        """Return the network of the search with this role, which is the one that is shipped."""
+        assert self.selection is not None, "only a selection has roles"
         item = self.shown[role]
-        found = (one for one in self.selection.everything if one.trial.name == item.label)
+        found = (one for one in self.selection.everything if one.label == item.label)
         return next(one for one in found if one.eval_exits == item.eval_exits)
 
     def labelled(self) -> list[tuple[str, Result]]:
-        """The pick and its rivals, with what they are called in figures."""
-        return [(f"{role_name(role)}, {item.label}", item) for role, item in self.shown.items()]
+        """Return the pick and its rivals with their labels in figures."""
+        return [(f"{role_label(role)}, {item.label}", item) for role, item in self.shown.items()]
 
     def is_pick(self, item: Result) -> bool:
-        """Whether this is what was chosen."""
+        """Return whether a configuration is the pick."""
         pick = self.pick
-        return pick is not None and (item.label, item.eval_exits) == (pick.trial.name, pick.eval_exits)
-
-
-def role_name(role: str) -> str:
-    """Return what a role is called in tables and figures: the pick, or the best of a method."""
-    return "the pick" if role == "pick" else f"best {rivals()[role]}"
+        return pick is not None and (item.label, item.eval_exits) == (pick.label, pick.eval_exits)
 
 
 def find(record: StudyRecord) -> Findings:
-    """Gather what there is to tell; where nothing can be chosen, what was tried and confirmed is still told."""
+    """Gather the findings of a study; where nothing can be chosen, what was tried and confirmed is still reported."""
     lost: dict[str, str] = {}
-    results = _read(lambda: study_results(record), record.CONFIRMED, lost) or []
+    results, unconfirmed = _read(lambda: study_results(record), record.CONFIRMED, lost) or ([], [])
+    runs = record.read_runs(with_shift=True)
     try:
-        selection = select(record)
-    except (NothingFoundError, ConfigError) as error:  # nothing finished, or nothing of what was asked for
-        return Findings(record, None, str(error), None, "", results, {}, None, lost, candidates(record))
-    pick, why = selection.pick()
+        selection = select(record, runs=runs)
+    except (NothingFoundError, ConfigError) as error:  # nothing finished, or nothing that was asked for
+        missing, found = str(error), candidates(runs)
+        return Findings(
+            record, runs, missing=missing, results=results, lost=lost, candidates=found, unconfirmed=unconfirmed
+        )
+    picked = selection.pick()
+    pick = picked.candidate
     others = {method: selection.best_of(method, pick) for method in rivals()}
-    shown = {role: _result(item, results) for role, item in {"pick": pick, **others}.items() if item}
-    receipt = _read(lambda: _receipt(record, shown), record.RECEIPT, lost)
-    return Findings(record, selection, "", pick, why, results, shown, receipt, lost, selection.everything)
+    shown = {role: _result(item, results) for role, item in {PICK: pick, **others}.items() if item}
+    receipt = _read(lambda: _read_receipt(record, shown), record.RECEIPT, lost)
+    return Findings(
+        record,
+        runs,
+        selection=selection,
+        pick=pick,
+        why=picked.why,
+        results=results,
+        shown=shown,
+        receipt=receipt,
+        lost=lost,
+        candidates=selection.everything,
+        unconfirmed=unconfirmed,
+    )
 
 
-def _read(read: Callable[[], Found], name: str, lost: dict[str, str]) -> Found | None:
-    """What a file holds; why it cannot be read is noted."""
+def role_label(role: str) -> str:
+    """Return the label of a role: the pick, or the best network of a rival method.
+
+    Example:
+        >>> role_label("pick"), role_label("ensemble")
+        ('the pick', 'best deep ensemble')
+    """
+    return "the pick" if role == PICK else f"best {rivals()[role]}"
+
+
+def _read(read: Callable[[], Read], name: str, lost: dict[str, str]) -> Read | None:
+    """Read a file; if it is damaged, note why and return None."""
     try:
         return read()
     except RecordError as error:
@@ -120,21 +133,18 @@ def _read(read: Callable[[], Found], name: str, lost: dict[str, str]) -> Found |
         return None
 
 
-def _result(item: Candidate, results: list[Result]) -> Result:
-    """What is known of a candidate: on other seeds, or else of the run it was chosen by."""
-    confirmed = (one for one in results if (one.label, one.eval_exits) == (item.trial.name, item.eval_exits))
-    return next(confirmed, None) or make_result(item.trial.name, [item.trial.run], 0, item.eval_exits)
+def _result(item: Candidate, results: Sequence[Result]) -> Result:
+    """Return the result of a candidate over new seeds, or else of the run it was chosen by."""
+    confirmed = (one for one in results if (one.label, one.eval_exits) == (item.label, item.eval_exits))
+    return next(confirmed, None) or make_result(item.label, [item.run], 0, item.eval_exits)
 
 
-def _receipt(record: StudyRecord, shown: Mapping[str, Result]) -> Mapping[str, Any] | None:
-    """The receipt of shipping this pick beside these rivals; one of an earlier pick tells nothing of it."""
-    folder = Derived(record.path / record.SHIPPED)
-    if not (folder.path / record.RECEIPT).exists():
+def _read_receipt(record: StudyRecord, shown: Mapping[str, Result]) -> Receipt | None:
+    """Return the receipt if it is about this pick and these rivals, not about earlier ones."""
+    folder = record.derived(record.SHIPPED)
+    if not folder.has(record.RECEIPT):
         return None
-    receipt = folder.read_json(record.RECEIPT)
-    with folder.expecting(record.RECEIPT):
-        rows, _ = receipt["rows"], int(receipt["batch"])
-        shipped = {role: (row["trial"], row["eval_exits"]) for role, row in rows.items()}
-        _ = [float(row[key]) for row in rows.values() for key in ("ms", "bytes")]
+    receipt = folder.read_model(record.RECEIPT, Receipt)
+    shipped = {role: (row.trial, row.eval_exits) for role, row in receipt.rows.items()}
     is_same = all(shipped.get(role) == (item.label, item.eval_exits) for role, item in shown.items())
     return receipt if is_same else None

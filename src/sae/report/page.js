@@ -3,7 +3,7 @@
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
 
-  // Theme: the system's, until somebody chooses.
+  // Theme: that of the system, until the reader chooses one.
   const stored = {
     get() { try { return localStorage.getItem("sae-theme"); } catch { return null; } },
     set(theme) { try { localStorage.setItem("sae-theme", theme); } catch { /* files may have no storage */ } },
@@ -16,12 +16,12 @@
     if (!stored.get()) root.dataset.theme = system.matches ? "dark" : "light";
   });
 
-  // Tables: a click sorts, another turns the order round, a third brings the given order back.
+  // Tables: a click sorts, a second reverses the order, a third restores the original one.
   const NEXT = {
     ascending: { none: "ascending", ascending: "descending", descending: "none" },
     descending: { none: "descending", descending: "ascending", ascending: "none" },
   };
-  const compareNumbers = (a, b) => (a < b ? -1 : Number(a > b)); // a difference of infinities is no number
+  const compareNumbers = (a, b) => (a < b ? -1 : Number(a > b)); // the difference of two infinities is NaN
   const compareCells = (one, other) => {
     const [a, b] = [one, other].map((cell) => cell.dataset.value);
     if (a !== undefined && b !== undefined) return compareNumbers(Number(a), Number(b));
@@ -61,7 +61,7 @@
     });
   }
 
-  // What is folded away is open in print, and opened by a link to it also where the browser would not.
+  // Folded parts are open in print, and a link to them opens them in every browser.
   const folded = [...document.querySelectorAll("details")];
   let unfolded = [];
   const unfold = () => {
@@ -81,7 +81,7 @@
     link.addEventListener("click", () => { folded.forEach((one) => { one.open = true; }); });
   }
 
-  // Commands: copied where the browser lets us, else selected for the reader to copy.
+  // Commands: copied if the browser allows it, otherwise selected for the reader to copy.
   const copyOf = async (code) => {
     try {
       await navigator.clipboard.writeText(code.textContent);
@@ -101,9 +101,9 @@
   // Figures.
   const { config, texts, figures } = JSON.parse(document.getElementById("figures").textContent);
   const views = new Map();
-  const LETTER = 7; // pixels that a letter of a title takes
+  const LETTER = 7; // pixels per letter of a title
 
-  // Titles in as many lines as their place asks for.
+  // Titles are wrapped to the width of their panel.
   const wrap = (text, length) => {
     const lines = [""];
     for (const word of text.split(" ")) {
@@ -119,7 +119,7 @@
     return title && { ...title, text: lines(title.text), subtitle: lines(title.subtitle), limit: width };
   };
 
-  // Rows as packing.py left them: a text is its number in a list, what a row lacks is an empty list.
+  // Unpacks the rows of page_charts.py: a list with a number stands for a text, an empty list for a missing field.
   const unpackRow = (fields, cells) => {
     const known = cells.map((cell, index) => [fields[index], cell]).filter(([, cell]) => cell?.length !== 0);
     return Object.fromEntries(known.map(([field, cell]) => [field, Array.isArray(cell) ? texts[cell[0]] : cell]));
@@ -159,7 +159,7 @@
     root.dataset.drawn = "true";
   };
 
-  // Details of a mark stay where it was clicked, to be read and copied, until a click elsewhere or Escape.
+  // A click on a mark pins its tooltip, to read and copy, until a click elsewhere or Escape.
   const unpin = () => document.querySelectorAll(".pinned").forEach((box) => box.remove());
   const pin = (event, item) => {
     const shown = document.getElementById("vg-tooltip-element");
@@ -178,7 +178,7 @@
   document.addEventListener("click", (event) => { if (!event.target.closest(".pinned")) unpin(); });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") unpin(); });
 
-  // A figure as a picture: its panels side by side, in the colours that are seen.
+  // Saves a figure as a picture: its panels side by side, in the colours on screen.
   const colours = (text) => {
     const style = getComputedStyle(root);
     return text.replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());

@@ -1,5 +1,6 @@
-"""A report as one HTML file that needs nothing else: it opens from a disk, asks no network, and prints."""
+"""A report as one HTML file that needs nothing else: it opens from a disk, makes no requests, and can be printed."""
 
+import math
 import re
 from functools import cache
 from html import escape
@@ -7,12 +8,11 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from sae.core.table import Cell, Column, Table, show
 from sae.records.folder import write_whole
-from sae.report.content import Figure, Lead, Note, Report, Section, Table
-from sae.report.html_figure import figure_data, render_figure
-from sae.report.html_table import render_table
-from sae.report.html_text import prose
-from sae.report.theme import palette_css
+from sae.report.content import Command, Figure, Lead, Note, Report, Section, Term
+from sae.report.figures.theme import palette_css
+from sae.report.page_charts import figure_data
 
 BEFORE_PAINT = """(() => {
   const root = document.documentElement;
@@ -22,26 +22,26 @@ BEFORE_PAINT = """(() => {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = kept || (dark ? "dark" : "light");
 })();"""
-"""Chooses the theme before anything is seen."""
-WORDS = "words"
-"""Where the list of words is on the page."""
+"""Sets the theme before the page is shown."""
+GLOSSARY = "words"
+"""Anchor of the glossary."""
 
 
 def write_page(report: Report, path: Path) -> None:
-    """Write a report's page as a whole or not at all."""
+    """Write the page of a report as a whole or not at all."""
     text = render_page(report)
     write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def render_page(report: Report) -> str:
-    """A report as HTML, with all that it needs inside."""
+    """Render a report as HTML, with everything it needs inside."""
     return Template(_asset("page.html")).substitute(
         title=escape(report.title),
         style=f"{palette_css()}\n{_asset('page.css')}",
         before=BEFORE_PAINT,
         facts="".join(f"<li>{escape(fact)}</li>" for fact in report.facts),
-        lead=_render_lead(report.lead, has_words=bool(report.words)),
-        words=_render_words(report.words),
+        lead=_render_lead(report.lead, has_glossary=bool(report.glossary)),
+        words=_render_glossary(report.glossary),
         contents=_render_contents(report.sections),
         sections="\n".join(_render_section(section) for section in report.sections),
         figures=figure_data(report.figures()),
@@ -50,38 +50,38 @@ def render_page(report: Report) -> str:
     )
 
 
-def _render_lead(lead: Lead, has_words: bool) -> str:
+def _render_lead(lead: Lead, has_glossary: bool) -> str:
     reasons = "".join(f"<li>{prose(reason)}</li>" for reason in lead.reasons)
     parts = [
         f'<p class="sentence">{prose(lead.sentence)}</p>',
         f'<ul class="reasons">{reasons}</ul>' if reasons else "",
-        f'<p class="to-words"><a href="#{WORDS}">Words on this page</a></p>' if has_words else "",
+        f'<p class="to-words"><a href="#{GLOSSARY}">Glossary</a></p>' if has_glossary else "",
         render_table(lead.receipt) if lead.receipt else "",
-        *(_render_command(command, purpose) for command, purpose in lead.commands),
+        *(_render_command(command) for command in lead.commands),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _render_words(words: tuple[tuple[str, str], ...]) -> str:
-    """A list that is folded away; a link to what is inside opens it."""
-    if not words:
+def _render_glossary(terms: tuple[Term, ...]) -> str:
+    """Render a folded list; a link to it opens it."""
+    if not terms:
         return ""
-    listed = "\n".join(f"<dt>{escape(word)}</dt><dd>{prose(meaning)}</dd>" for word, meaning in words)
+    listed = "\n".join(f"<dt>{escape(term.name)}</dt><dd>{prose(term.meaning)}</dd>" for term in terms)
     return f"""<section class="words">
 <details>
-<summary>Words on this page</summary>
-<dl id="{WORDS}">
+<summary>Glossary</summary>
+<dl id="{GLOSSARY}">
 {listed}
 </dl>
 </details>
 </section>"""
 
 
-def _render_command(command: str, purpose: str) -> str:
-    """A command in a box; its words are kept whole, so that `--json` is not broken after a dash."""
-    words = re.sub(r"\S+", lambda word: f"<span>{escape(word[0])}</span>", command)
+def _render_command(command: Command) -> str:
+    """Render a command in a box, without line breaks inside `--json` and the like."""
+    words = re.sub(r"\S+", lambda word: f"<span>{escape(word[0])}</span>", command.line)
     return f"""<div class="command">
-<p>{prose(purpose)}</p>
+<p>{prose(command.purpose)}</p>
 <div class="box"><pre><code>{words}</code></pre>
 <button type="button" class="copy needs-script">Copy</button></div>
 </div>"""
@@ -119,7 +119,124 @@ def _asset(name: str) -> str:
 
 @cache
 def _vega() -> str:
-    """What draws charts in a browser; it leaves `vegaEmbed` in the window."""
+    """Return the script that draws charts in a browser, as `window.vegaEmbed`."""
     import vl_convert
 
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+
+
+FIRST_ROWS = 15
+"""Rows of a long table that are shown at first."""
+
+WIDEST_LINE = 40
+"""Characters of a text that is not wrapped."""
+
+PHONE_COLUMNS, PHONE_CHARACTERS = 4, 80
+"""Columns, and characters in each, that fit side by side on a phone."""
+
+GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"))
+"""Replacements with spaces at which a line must not break."""
+
+DIRECTIONS = {"↑": "higher is better", "↓": "lower is better"}
+
+
+def render_table(table: Table) -> str:
+    """Render a table, in a box that scrolls sideways if the table is wider than the page."""
+    name, title = escape(table.name), escape(table.title)
+    numeric = [table.is_numeric(index) for index in range(len(table.columns))]
+    head = "".join(_heading(column, right) for column, right in zip(table.columns, numeric, strict=True))
+    body = "\n".join(_table_row(row, table.columns, numeric) for row in table.rows)
+    is_long = len(table.rows) > FIRST_ROWS
+    kinds = [*(["long"] if is_long else []), *(["few"] if _fits_phone(table) else [])]
+    more = f'<button type="button" class="more needs-script">Show all {len(table.rows)} rows</button>'
+    return f"""<figure class="table" id="table-{name}">
+<h3 id="title-{name}">{title}</h3>
+<div class="scroll" role="region" aria-labelledby="title-{name}" tabindex="0">
+<table{f' class="{" ".join(kinds)}"' if kinds else ""}>
+<thead><tr>{head}</tr></thead>
+<tbody>
+{body}
+</tbody>
+</table>
+</div>
+{more if is_long else ""}
+<figcaption>{prose(table.caption)}</figcaption>
+</figure>"""
+
+
+def _fits_phone(table: Table) -> bool:
+    """Return whether a phone can show all columns at once, in small letters."""
+    longest = max((len(show(cell, column)) for row in table.rows for cell, column in table.cells(row)), default=0)
+    return len(table.columns) <= PHONE_COLUMNS and longest <= PHONE_CHARACTERS
+
+
+def _heading(column: Column, numeric: bool) -> str:
+    """Render a column title as a button that sorts, the best value first if there is a best."""
+    first = "descending" if column.better == "↑" else "ascending"
+    meaning = DIRECTIONS.get(column.better, "")
+    better = f' <span class="better" title="{meaning}">{escape(column.better)}</span>' if column.better else ""
+    button = f'<button type="button" data-first="{first}">{escape(column.title)}{better}</button>'
+    return f'<th scope="col" aria-sort="none"{_alignment(numeric)}>{button}</th>'
+
+
+def _table_row(row: tuple[Cell, ...], columns: tuple[Column, ...], numeric: list[bool]) -> str:
+    cells = "".join(_cell(cell, column, right) for cell, column, right in zip(row, columns, numeric, strict=True))
+    return f"<tr>{cells}</tr>"
+
+
+def _cell(cell: Cell, column: Column, numeric: bool) -> str:
+    """Render a value, with its full number to sort by."""
+    text = escape(show(cell, column))
+    for loose, glued in GLUED:
+        text = text.replace(loose, glued)
+    kind = ' class="long-text"' if len(text) > WIDEST_LINE else _alignment(numeric)
+    content = f"<strong>{text}</strong>" if cell.strong else text
+    return f"<td{kind}{_sort_key(cell)}><div>{content}</div></td>"
+
+
+def _sort_key(cell: Cell) -> str:
+    """Return the number to sort by: texts are sorted as texts, and missing values are always last."""
+    if isinstance(cell.value, str):
+        return ""
+    if cell.value is None or math.isnan(cell.value):
+        return ' data-missing=""'
+    return f' data-value="{float(cell.value)!r}"'
+
+
+def _alignment(numeric: bool) -> str:
+    return ' class="number"' if numeric else ""
+
+
+PRINTED_COLUMNS = 2
+SHAPES = {1: " single", 2: " even", 4: " even"}
+"""Layout by number of panels, where there is room for three in a row."""
+WITHOUT_SCRIPT = "This figure needs JavaScript. `sae report --figures` writes it as a file."
+
+
+def render_figure(figure: Figure) -> str:
+    """Render the title of a figure, an empty place for each panel, and its caption."""
+    places = "\n".join(f'<div class="panel" data-panel="{index}"></div>' for index in range(len(figure.panels)))
+    name, count = escape(figure.name), len(figure.panels)
+    saves = "".join(
+        f'<button type="button" class="save" data-format="{kind}" aria-label="Save this figure as {kind.upper()}">'
+        f"{kind.upper()}</button>"
+        for kind in ("svg", "png")
+    )
+    return f"""<figure class="charts" id="figure-{name}" data-figure="{name}">
+<div class="heading"><h3>{escape(figure.title)}</h3><div class="tools needs-script">{saves}</div></div>
+<noscript><p class="note">{prose(WITHOUT_SCRIPT)}</p></noscript>
+<div class="panels{SHAPES.get(count, "")}" style="--columns: {min(count, PRINTED_COLUMNS)}">
+{places}
+</div>
+<figcaption>{prose(figure.caption)}</figcaption>
+</figure>"""
+
+
+def prose(text: str) -> str:
+    """Escape text for HTML; text between backticks becomes code.
+
+    Example:
+        >>> prose("a < b: run `sae pick`")
+        'a &lt; b: run <code>sae pick</code>'
+    """
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))

@@ -1,88 +1,106 @@
-"""Sections about the trials of a study: what was found, which N, K, depths and settings did well, and all there is."""
+"""Sections about the trials of a study: the front, the best N and K, depths, influences, and all trials."""
 
 import shlex
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
-from sae.analysis.candidates import Candidate, damages, summary
+from sae.analysis.candidates import damages
 from sae.analysis.depth import depth_preference, input_preference, read_preferences
-from sae.analysis.grids import grid_means
-from sae.analysis.influence import influence
 from sae.analysis.progress import trial_counts
+from sae.analysis.results import Tested
 from sae.analysis.selection import failures
+from sae.analysis.trials import grid_means, influence
 from sae.core.objectives import objective
-from sae.report.class_fronts import class_fronts_table
+from sae.core.wording import count
 from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section
-from sae.report.depth_figure import depth_figure
-from sae.report.findings import COSTS, Findings
-from sae.report.grid_figure import grid_figure
-from sae.report.search_figure import hypervolume_figure, search_scatter
-from sae.report.study_tables import front_table, influence_table, trials_table
+from sae.report.figures.depth import depth_figure
+from sae.report.figures.heat import grid_figure
+from sae.report.figures.scatter import Details, Point, usual_pairs
+from sae.report.figures.search import hypervolume_figure, search_scatter
+from sae.report.findings import Findings
+from sae.report.labels import SHOWN_COSTS, shown_exits
+from sae.report.tables import class_fronts_table, front_table, influence_table, trials_table
 
 MOST_NOTES = 10
-"""Trials whose end is told one by one."""
+"""Failed and damaged trials that are named one by one."""
+GRID_TITLES: dict[Tested, str] = {
+    "test": "Mean over trials, test split",
+    "shift": "Mean over trials, corrupted test images",
+}
 
 
 def search_section(found: Findings) -> Section:
-    """What was tried, and what no other beats."""
-    counts = trial_counts(found.record.trials())
-    told = (
-        f"{method} {', '.join(f'{count} {state}' for state, count in states.items() if count)}"
-        for method, states in counts.items()
+    """Show what was tried and the Pareto front."""
+    counts = trial_counts(found.runs)
+    states = (
+        f"{method}: {', '.join(f'{number} {state}' for state, number in by_state.items() if number)}"
+        for method, by_state in counts.items()
     )
-    intro = f"Trials: {'; '.join(told) or 'none has begun'}. Everything here is of the validation split."
+    intro = f"Trials: {'; '.join(states) or 'none has begun'}. All numbers here are from the validation split."
     title, selection = "What the search found", found.selection
-    commands = {item.trial.name: train_command(item.config) for item in _one_of_each_trial(found.candidates)}
-    front = {id(item) for item in selection.front} if selection else set()
-    points = [
-        {**_point(item), "front": id(item) in front, "pick": item is found.pick, "command": commands[item.trial.name]}
-        for item in found.candidates
-    ]
-    scatter = search_scatter(points, found.pairs(), name="search", title="Every configuration tried")
+    scatter = search_scatter(
+        _points(found), usual_pairs(found.metrics, found.task), name="search", title="All candidates"
+    )
     if selection is None:
-        return section("search", title, intro, Note(f"No front yet: {found.missing}."), scatter, *_notes(found))
+        return section("search", title, intro, Note(f"No Pareto front yet: {found.missing}."), scatter, *_notes(found))
     return section(
         "search",
         title,
         intro,
         scatter,
-        hypervolume_figure(selection.history(), name="hypervolume", title="How the front grew"),
+        hypervolume_figure(selection.history(), name="hypervolume", title="Growth of the Pareto front"),
         front_table(selection, found.task),
         class_fronts_table(selection, found.task),
         *_notes(found),
     )
 
 
+def _points(found: Findings) -> list[Point]:
+    front = {id(item) for item in found.selection.front} if found.selection else set()
+    configs = {item.label: item.config for item in found.candidates}
+    commands = {name: train_command(config) for name, config in configs.items()}  # once per trial, not per K′
+    return [
+        Point(
+            item.kind,
+            item.label,
+            item.values,
+            is_strong=id(item) in front,
+            is_pick=item is found.pick,
+            details=Details(item.config.summary, shown_exits(item.config, item.eval_exits), commands[item.label]),
+        )
+        for item in found.candidates
+    ]
+
+
 def structure_section(found: Findings) -> Section:
-    """Which N and K the trials liked."""
-    finished = [item.config for item in found.trials if item.state == "finished"]
-    cells = [(config, cell) for config in finished if (cell := config.method.grid_cell())]
+    """Show which N and K did well."""
+    configs = [run.config for run in found.runs if run.state == "finished" and run.config is not None]
+    cells = [cell for config in configs if (cell := config.method.grid_cell()) is not None]
     intro = (
-        "SAE's trials by the number of inputs N and of exits K they were trained for. Means are over trials that "
-        "differ in everything else, and a sampler that liked a cell has been there often, with the best of the others."
+        "SAE trials by the number of inputs N and of exits K they were trained for. The trials of a cell differ in all "
+        "other settings. The search returns to cells it likes with better settings, which flatters them."
     )
     if not cells:
-        return section("structure", "Which N and K?", intro, Note("No SAE has finished yet."))
-    depth = max(config.backbone.depth for config, _ in cells)
-    inputs = max(cell[0] for _, cell in cells)
-    places = (("test", "Mean over trials, test split"), ("shift", "Mean over trials, corrupted test images"))
+        return section("structure", "Which N and K?", intro, Note("No SAE trial has finished yet."))
+    depth = max(config.backbone.depth for config in configs if config.method.grid_cell() is not None)
+    inputs = max(inputs for inputs, _ in cells)
     figures = (
         grid_figure(
-            [(objective(name, found.task), grid_means(found.trials, name, where)) for name in found.metrics],  # type: ignore[arg-type]
+            [(objective(name, found.task), grid_means(found.runs, name, where)) for name in found.metrics],
             depth=depth,
             max_inputs=inputs,
             name=f"grid-{where}",
             title=title,
         )
-        for where, title in places
+        for where, title in GRID_TITLES.items()
     )
     return section("structure", "Which N and K?", intro, *figures)
 
 
 def depth_section(found: Findings) -> Section:
-    """Which exits training came to prefer."""
-    runs = [item.trial.run for item in found.trials if item.state == "finished" and item.config.method.grid_cell()]
+    """Show which exits training preferred."""
+    finished = [run for run in found.runs if run.state == "finished" and run.config is not None]
+    runs = [run for run in finished if run.config is not None and run.config.method.has_exits]
     preferences = read_preferences(runs)
     depth = max((item.theta.shape[-1] for item in preferences), default=0)
     most = max((item.inputs for item in preferences), default=0)
@@ -90,58 +108,44 @@ def depth_section(found: Findings) -> Section:
         ("depth", "All SAE trials", depth_preference(preferences)),
         ("depth-by-inputs", "By the number of inputs N", depth_preference(preferences, "inputs")),
         ("depth-by-exits", "By the number of exits K", depth_preference(preferences, "exits")),
-        *([("depth-of-inputs", f"Input by input, N={most}", input_preference(preferences, most))] if most > 1 else []),
+        *([("depth-of-inputs", f"Each input, N={most}", input_preference(preferences, most))] if most > 1 else []),
     ]
     figures: list[Figure | Note | None] = [
         depth_figure(rows, depth=depth, name=name, title=title) for name, title, rows in groups if rows
     ]
-    intro = "The probability of each exit while training goes on; one over the number of exits means no preference."
-    missing = Note("No SAE has finished yet.") if not runs else _without_history(len(runs) - len(preferences))
+    intro = "The probability of each exit during training. Without a preference it is 1 / number of exits."
+    missing = Note("No SAE trial has finished yet.") if not runs else _history_note(len(runs) - len(preferences))
     return section("depths", "Which depths?", intro, *figures, missing)
 
 
-def _without_history(count: int) -> Note | None:
-    trials = "1 SAE trial is" if count == 1 else f"{count} SAE trials are"
-    return Note(f"{trials} left out, without a history that can be read.") if count else None
+def _history_note(number: int) -> Note | None:
+    if not number:
+        return None
+    return Note(f"Left out, because their training history cannot be read: {count(number, 'SAE trial')}.")
 
 
 def influence_section(found: Findings) -> Section:
-    """What the settings of an SAE did to its numbers."""
-    rows = influence(found.trials, [*found.metrics, *COSTS], "test")
+    """Show the effect of the settings of an SAE on its numbers."""
+    influences = influence(found.runs, [*found.metrics, *SHOWN_COSTS], "test")
     intro = (
-        "Rank correlation (Spearman) for continuous settings, analysis of variance (F) for N, K and W, over SAE's "
-        "trials, on the test split. A search does not try settings at random, so that none of it proves a cause."
+        "Rank correlation (Spearman's ρ) for continuous settings and analysis of variance (F) for N, K and W, over all "
+        "SAE trials, on the test split. The search does not try settings at random, so nothing here proves a cause."
     )
-    is_known = any(row["p"] is not None for row in rows)
-    part = influence_table(rows) if is_known else Note("Too few SAE trials have finished to tell.")
+    is_known = any(item.p is not None for item in influences)
+    part = influence_table(influences) if is_known else Note("Too few SAE trials have finished.")
     return section("influence-of-settings", "Which settings matter?", intro, part)
 
 
 def trials_section(found: Findings) -> Section:
-    """All that was tried."""
+    """List all trials."""
     searched = [item.name for item in found.record.objectives if not item.is_cost and not item.is_shifted]
     metrics = list(dict.fromkeys([*found.metrics, *searched]))
-    table = trials_table(found.trials, metrics, found.task)
-    return section("all-trials", "All trials", "At the K they were trained for, on validation.", table)
-
-
-def _one_of_each_trial(found: Sequence[Candidate]) -> list[Candidate]:
-    """A network is the same at every K′."""
-    return list({item.trial.name: item for item in found}.values())
-
-
-def _point(item: Candidate) -> dict[str, Any]:
-    return {
-        "kind": item.kind,
-        "label": item.trial.name,
-        "settings": summary(item.config),
-        "eval_exits": item.eval_exits,
-        **item.values,
-    }
+    table = trials_table(found.runs, metrics, found.task)
+    return section("all-trials", "All trials", "On validation, with the K they were trained for.", table)
 
 
 def _notes(found: Findings) -> list[Note]:
-    """What was left out and why, up to `MOST_NOTES`, and how many more there are."""
+    """Name up to `MOST_NOTES` trials that are left out, and count the rest."""
     losses = list(_losses(found))
     more = len(losses) - MOST_NOTES
     command = f"sae runs {shlex.quote(str(found.record.path))} --state failed,damaged"
@@ -150,9 +154,8 @@ def _notes(found: Findings) -> list[Note]:
 
 
 def _losses(found: Findings) -> Iterable[str]:
-    """What was left out, by its reason."""
-    trials = list(found.record.trials())
-    for name, reason in damages(trials, found.candidates).items():
-        yield f"Left out, damaged: {name}: {reason}"
-    for name, reason in failures(trials).items():
+    """Yield each trial that is left out, with the reason."""
+    for name, reason in damages(found.runs).items():
+        yield f"Left out because it is damaged: {name}: {reason}"
+    for name, reason in failures(found.runs).items():
         yield f"Failed: {name}: {reason}"

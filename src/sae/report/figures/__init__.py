@@ -1,0 +1,1 @@
+"""Figures of a report, one definition for page and files."""

@@ -1,0 +1,113 @@
+"""Figure of depth preference: the probability of each exit over training."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from sae.analysis.depth import DepthPoint
+from sae.core.table import MISSING
+from sae.core.wording import count
+from sae.report.content import Figure
+from sae.report.figures.axes import GREY, DrawnRow, heading, is_known, layered, round_ticks, rounded, same_axis
+from sae.report.figures.curves import end_labels, label_space
+
+SHALLOW_TO_DEEP = ("#5D57B5", "#3A75A8", "#21918C", "#3BA968", "#7FB62F")
+"""The part of viridis that is visible on light and on dark pages."""
+DEPTH_HEIGHT = 210
+
+
+def depth_figure(points: Sequence[DepthPoint], *, depth: int, name: str, title: str) -> Figure | None:
+    """Draw a panel for each group of runs with a line for each exit; None where there is no run.
+
+    Args:
+        points: All groups.
+        depth: D, the number of exits.
+        name: Name of the figure.
+        title: Title of the figure.
+    """
+    known = [point for point in points if is_known(point.mean)]
+    if not known:
+        return None
+    caption = (
+        "The probability of each exit during training, from the first exit (dark) to the last (pale). Line: mean over "
+        "runs. Band: one standard deviation. Dashed: no preference, all exits equal."
+    )
+    top = min(1.0, 1.08 * max(band_of(point)[1] for point in known))
+    groups = dict.fromkeys(point.group for point in known)
+    panels = (
+        _depth_panel([point for point in known if point.group == group], group, depth=depth, top=top)
+        for group in groups
+    )
+    return Figure(name, title, caption, tuple(panels))
+
+
+def band_of(point: DepthPoint) -> tuple[float, float]:
+    """Return one standard deviation to each side of the mean, within [0, 1]."""
+    mean, std = point.mean or 0.0, point.std if is_known(point.std) else 0.0
+    return max(0.0, mean - std), min(1.0, mean + std)
+
+
+def _depth_panel(points: Sequence[DepthPoint], group: str, *, depth: int, top: float) -> alt.LayerChart:
+    """Draw one group; all panels share the top of the vertical axis, so that they can be compared."""
+    drawn = [_row(point) for point in points]
+    first, last = min(row["x"] for row in drawn), max(row["x"] for row in drawn)
+    axes = _axes(first, last, top)
+    exits = sorted({row["exit"] for row in drawn})
+    scale = alt.Scale(domain=exits, range=[exit_colour(number, depth) for number in exits])
+    colour = alt.Color("exit:O", scale=scale, legend=None)
+    base = alt.Chart().encode(colour, **axes)
+    ends = [{**row, "label": f"exit {row['exit']}", "y": round(row["y"], 2)} for row in drawn if row["x"] == last]
+    tooltip = [
+        alt.Tooltip("exit:O"),
+        alt.Tooltip("x:Q", title="epoch"),
+        alt.Tooltip("y:Q", title="probability", format=".3f"),
+        alt.Tooltip("std:N", title="± over runs"),
+        alt.Tooltip("runs:Q"),
+    ]
+    equal = alt.Chart(alt.Data(values=[{"x": first, "last": last, "y": 1 / depth}])).encode(**axes, x2="last:Q")
+    layers = [
+        equal.mark_rule(color=GREY, strokeDash=[4, 4], strokeWidth=1.2),
+        base.mark_area(opacity=0.16, line=False).encode(y=same_axis(axes["y"], "low"), y2="high:Q"),
+        base.mark_line(strokeWidth=2.2),
+        base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=tooltip),
+        *end_labels(ends, axes, [colour], (0, top)),
+    ]
+    runs = max(point.runs for point in points)
+    return layered(drawn, layers, heading(group, count(runs, "run")), DEPTH_HEIGHT)
+
+
+def exit_colour(number: int, depth: int) -> str:
+    """Return the colour of an exit from 1 to D, the same in every panel.
+
+    Example:
+        >>> exit_colour(1, 5), exit_colour(5, 5), exit_colour(1, 1)
+        ('#5d57b5', '#7fb62f', '#5d57b5')
+    """
+    stops = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in SHALLOW_TO_DEEP])
+    place = (number - 1) / max(1, depth - 1) * (len(stops) - 1)
+    mixed = [np.interp(place, np.arange(len(stops)), stops[:, channel]) for channel in range(3)]
+    return f"#{''.join(f'{round(value):02x}' for value in mixed)}"
+
+
+def _row(point: DepthPoint) -> DrawnRow:
+    low, high = map(rounded, band_of(point))
+    spread = f"{point.std:.3f}" if is_known(point.std) else MISSING
+    place = {"x": point.epoch, "y": rounded(point.mean or 0.0)}
+    return {**place, "exit": point.exit, "runs": point.runs, "low": low, "high": high, "std": spread}
+
+
+def _axes(first: float, last: float, top: float) -> dict[str, Any]:
+    """Return axes with room for labels behind the last epoch."""
+    span = last - first or 1.0
+    across = alt.Scale(domain=[first, first + span / (1 - label_space(["exit 1"]))], nice=False, zero=False)
+    return {
+        "x": alt.X("x:Q", title="epoch", scale=across, axis=alt.Axis(values=round_ticks(first, last), grid=False)),
+        "y": alt.Y(
+            "y:Q",
+            title="probability",
+            scale=alt.Scale(domain=[0, top], nice=False),
+            axis=alt.Axis(tickCount=5, gridOpacity=0.4),
+        ),
+    }

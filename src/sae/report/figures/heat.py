@@ -1,0 +1,374 @@
+"""Heat maps: metrics over N and K, and over corruptions and severities.
+
+Colours can be ordered with any colour vision, and numbers can be read on all of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from sae.analysis.results import SetMeans
+from sae.analysis.trials import CellMean
+from sae.config.methods import ORANGE
+from sae.core.objectives import Objective, Quantity
+from sae.core.wording import count
+from sae.data.corruptions import FAMILIES
+from sae.records.evaluation import ShiftedSet
+from sae.report.content import Figure
+from sae.report.figures.axes import GREY, DrawnRow, domain_of, heading, is_known, layered, rounded, same_axis
+from sae.report.labels import MARKERS, metric_label, objective_label
+
+PALE_TO_DARK = ("#E1ECF7", "#A9CBE8", "#5E9CD0", "#2A6CAD", "#164A80")
+WORSE_TO_BETTER = ("#A6500B", "#EDB27C", "#F2F2F2", "#8FB8DE", "#1F5A96")
+"""Orange, grey and blue."""
+ON_PALE, ON_DARK = "#1A1A1A", "#FFFFFF"
+CELL_HEIGHT, STRIP = 46, 0.42
+"""Height of a cell of N × K in pixels; height, in cells, of the strips above and below that name special cases."""
+INSET = 0.045
+"""Distance from the edge of a cell to an outline, as a share of the cell."""
+ENOUGH_TRIALS = 3
+"""Trials of a cell whose mean may be called the best; a single trial may be luck."""
+ROW_HEIGHT = 17
+"""Height of a corruption, in pixels."""
+OTHER_FAMILY = "Others"
+FAMILY_ENDINGS = ("_noise", "_blur", "_transform", "_compression")
+"""Endings that a name does not need below its family."""
+
+
+@dataclass(frozen=True)
+class SpecialCase:
+    """A rectangle of cells with its kind of SAE, from the first to the last number of inputs and exits."""
+
+    kind: str
+    inputs: tuple[int, int]
+    exits: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ShiftMap:
+    """All corrupted test sets of one network."""
+
+    label: str
+    sets: Sequence[SetMeans]
+
+
+def grid_figure(
+    grids: Sequence[tuple[Objective, Sequence[CellMean]]], *, depth: int, max_inputs: int, name: str, title: str
+) -> Figure | None:
+    """Draw a heat map over N and K for each metric; None where no cell of any has a value.
+
+    Args:
+        grids: Metrics with their cells.
+        depth: D, the largest possible number of exits.
+        max_inputs: The largest number of inputs.
+        name: Name of the figure.
+        title: Title of the figure.
+    """
+    known = [(item, cells) for item, cells in grids if any(is_known(cell.value) for cell in cells)]
+    if not known:
+        return None
+    caption = (
+        "Mean over the trials with N inputs and K exits; the number of trials is below it. Darker is better; empty "
+        f"cells were not tried. Star: the best cell with at least {ENOUGH_TRIALS} trials. Hollow star: the best cell, "
+        f"where none has {ENOUGH_TRIALS}. Outlined: SE (one input, one exit), EE (one input, several exits), MIMO "
+        "(several inputs, one exit), MIMMO (several inputs, all exits)."
+    )
+    panels = (_grid_panel(cells, item, depth=depth, max_inputs=max_inputs) for item, cells in known)
+    return Figure(name, title, caption, tuple(panels))
+
+
+def _grid_panel(means: Sequence[CellMean], item: Objective, *, depth: int, max_inputs: int) -> alt.LayerChart:
+    cells = [_grid_row(mean, mean.value) for mean in means if is_known(mean.value)]
+    best = _best_cell(cells, item)
+    tried = {(cell["inputs"], cell["exits"]) for cell in cells}
+    empty = [_square(n, k) for n in range(1, max_inputs + 1) for k in range(1, depth + 1) if (n, k) not in tried]
+    sides = {"x2": "x2:Q", "y2": "y2:Q"}
+    axes = _grid_axes(depth, max_inputs)
+    values = [cell["value"] for cell in cells]
+    scale = heat_scale(values, item)
+    base = alt.Chart().encode(**axes)
+    centre = {"x": same_axis(axes["x"], "exits"), "y": same_axis(axes["y"], "inputs"), "color": ink_on(scale, "value")}
+    tooltip = [
+        alt.Tooltip("inputs:Q", title="inputs N"),
+        alt.Tooltip("exits:Q", title="exits K"),
+        alt.Tooltip("value:Q", title=f"mean {objective_label(item)}", format=".4~g"),
+        alt.Tooltip("trials:Q"),
+    ]
+    colour = heat_colour("value", scale, f"mean {mean_title(item)}")
+    layers = [
+        *([_empty_cells(empty, axes, sides)] if empty else []),
+        base.mark_rect(stroke=GREY, strokeOpacity=0.35, strokeWidth=0.6).encode(colour, tooltip=tooltip, **sides),
+        base.mark_text(fontSize=12, dy=-3).encode(text=alt.Text("value:Q", format=number_format(values)), **centre),
+        base.mark_text(fontSize=9.5, dy=11).encode(text=alt.Text("count:N"), **centre),
+        _star_layer(best, axes, centre["color"]),
+        *_outlines(depth, max_inputs, axes, sides),
+    ]
+    subtitle = f"best: N={best['inputs']} K={best['exits']}, {best['value']:.4g} over {best['count']}"
+    height = (max_inputs + 2 * STRIP) * CELL_HEIGHT
+    return layered(cells, layers, heading(objective_label(item), subtitle), height)
+
+
+def special_cases(depth: int, max_inputs: int) -> list[SpecialCase]:
+    """Return the rectangles of cells with a name of their own.
+
+    Example:
+        >>> [(case.kind, case.inputs, case.exits) for case in special_cases(depth=5, max_inputs=4)]
+        [('SE', (1, 1), (1, 1)), ('EE', (1, 1), (2, 5)), ('MIMO', (2, 4), (1, 1)), ('MIMMO', (2, 4), (5, 5))]
+    """
+    cases = (
+        SpecialCase("SE", inputs=(1, 1), exits=(1, 1)),
+        SpecialCase("EE", inputs=(1, 1), exits=(2, depth)),
+        SpecialCase("MIMO", inputs=(2, max_inputs), exits=(1, 1)),
+        SpecialCase("MIMMO", inputs=(2, max_inputs), exits=(max(2, depth), depth)),
+    )
+    return [case for case in cases if all(first <= last for first, last in (case.inputs, case.exits))]
+
+
+def _grid_row(mean: CellMean, value: float) -> DrawnRow:
+    return {
+        **_square(mean.inputs, mean.exits),
+        "trials": mean.trials,
+        "value": rounded(value),
+        "count": count(mean.trials, "trial"),
+    }
+
+
+def _square(inputs: int, exits: int) -> DrawnRow:
+    sides = {"x": exits - 0.5, "x2": exits + 0.5, "y": inputs - 0.5, "y2": inputs + 0.5}
+    return {"inputs": inputs, "exits": exits, **sides}
+
+
+def _grid_axes(depth: int, max_inputs: int) -> dict[str, Any]:
+    """Return axes on which cells are squares of side 1 around whole numbers, so that outlines can span several."""
+    flat: dict[str, Any] = {"grid": False, "ticks": False, "domain": False, "format": "d", "labelOverlap": False}
+    across = alt.Scale(domain=[0.5, depth + 0.5], nice=False, zero=False)
+    up = alt.Scale(domain=[0.5 - STRIP, max_inputs + 0.5 + STRIP], nice=False, zero=False)
+    exits, inputs = list(range(1, depth + 1)), list(range(1, max_inputs + 1))
+    return {
+        "x": alt.X("x:Q", scale=across, title="exits K", axis=alt.Axis(values=exits, **flat)),
+        "y": alt.Y("y:Q", scale=up, title="inputs N", axis=alt.Axis(values=inputs, **flat)),
+    }
+
+
+def _empty_cells(squares: Sequence[DrawnRow], axes: Mapping[str, Any], sides: Mapping[str, str]) -> alt.Chart:
+    chart = alt.Chart(alt.Data(values=list(squares))).encode(**axes, **sides)
+    drawn: alt.Chart = chart.mark_rect(filled=False, stroke=GREY, strokeOpacity=0.35, strokeWidth=0.6)
+    return drawn
+
+
+def _best_cell(cells: Sequence[DrawnRow], item: Objective) -> DrawnRow:
+    """Return the best cell among those with enough trials, or among all if none has enough."""
+    known_well = [cell for cell in cells if cell["trials"] >= ENOUGH_TRIALS]
+    return min(known_well or cells, key=lambda cell: item.loss(cell["value"]))
+
+
+def _star_layer(cell: DrawnRow, axes: Mapping[str, Any], colour: Any) -> alt.Chart:
+    """Draw a star in the upper right corner of a cell, hollow if the cell has few trials."""
+    place = {**cell, "right": cell["x2"] - 0.14, "above": cell["y2"] - 0.2}
+    chart = alt.Chart(alt.Data(values=[place])).encode(x=same_axis(axes["x"], "right"), y=same_axis(axes["y"], "above"))
+    is_sure = cell["trials"] >= ENOUGH_TRIALS
+    mark = chart.mark_point(shape=MARKERS["star"], filled=is_sure, size=45, opacity=1, strokeWidth=0 if is_sure else 1)
+    drawn: alt.Chart = mark.encode(fill=colour) if is_sure else mark.encode(stroke=colour)
+    return drawn
+
+
+def _outlines(depth: int, max_inputs: int, axes: Mapping[str, Any], sides: Mapping[str, str]) -> list[alt.Chart]:
+    """Draw outlines around the special cases, with their names above or below."""
+    rows = [
+        {
+            "kind": case.kind,
+            "x": case.exits[0] - 0.5 + INSET,
+            "x2": case.exits[1] + 0.5 - INSET,
+            "y": case.inputs[0] - 0.5 + INSET,
+            "y2": case.inputs[1] + 0.5 - INSET,
+            "middle": sum(case.exits) / 2,
+            "beside": 0.5 - STRIP / 2 if case.inputs[1] == 1 else max_inputs + 0.5 + STRIP / 2,
+        }
+        for case in special_cases(depth, max_inputs)
+    ]
+    base = alt.Chart(alt.Data(values=rows))
+    around = base.mark_rect(filled=False, stroke=ORANGE, strokeWidth=2, cornerRadius=3).encode(**axes, **sides)
+    names = base.mark_text(fontSize=11, fontWeight="bold", color=ORANGE)
+    return [around, names.encode(x=same_axis(axes["x"], "middle"), y=same_axis(axes["y"], "beside"), text="kind:N")]
+
+
+def shift_figure(
+    compared: Sequence[ShiftMap], item: Objective, *, name: str, title: str, difference_to: str | None = None
+) -> Figure | None:
+    """Draw a heat map of all corrupted sets for each network, in the same colours; None where none has a value.
+
+    Args:
+        compared: The pick first.
+        item: The metric.
+        name: Name of the figure.
+        title: Title of the figure.
+        difference_to: Label of a network; a last panel shows the difference of the first network to it, set by set.
+    """
+    maps = {one.label: _shift_cells(one.sets, item.key) for one in compared}
+    known = {label: cells for label, cells in maps.items() if cells}
+    if not known:
+        return None
+    scale = heat_scale([cell["value"] for cells in known.values() for cell in cells], item)
+    panels = [_shift_panel(cells, label, scale, mean_title(item)) for label, cells in known.items()]
+    first = next(iter(known))
+    if difference_to in known and difference_to != first:
+        panels.append(_difference_panel(known[first], known[difference_to], f"Difference to {difference_to}", item))
+    caption = f"{objective_label(item)} on each corrupted test set, for severities 1 to 5. Darker is better."
+    return Figure(name, title, caption, tuple(panels))
+
+
+def shift_heatmap(sets: Sequence[SetMeans | ShiftedSet], metric: str, *, maximise: bool, title: str) -> alt.LayerChart:
+    """Draw one metric for each corruption and severity; darker is better.
+
+    Args:
+        sets: The corrupted sets of one network.
+        metric: Which of the metrics.
+        maximise: Whether higher is better.
+        title: Title of the picture.
+    """
+    item = Objective(metric, Quantity(maximise=maximise))
+    cells = _shift_cells(sets, metric)
+    scale = heat_scale([cell["value"] for cell in cells], item)
+    return _shift_panel(cells, title, scale, f"{metric_label(metric)}, darker is better")
+
+
+def _shift_cells(sets: Sequence[SetMeans | ShiftedSet], metric: str) -> list[DrawnRow]:
+    return [
+        {"corruption": one.corruption, "severity": one.severity, "value": rounded(value)}
+        for one in sets
+        if is_known(value := one.metrics.get(metric))
+    ]
+
+
+def _difference_panel(
+    cells: Sequence[DrawnRow], others: Sequence[DrawnRow], title: str, item: Objective
+) -> alt.LayerChart:
+    """Draw the difference of two maps, on the sets that both have."""
+    second = {(cell["corruption"], cell["severity"]): cell["value"] for cell in others}
+    both = [cell for cell in cells if (cell["corruption"], cell["severity"]) in second]
+    apart = [{**cell, "value": rounded(cell["value"] - second[cell["corruption"], cell["severity"]])} for cell in both]
+    scale = difference_scale([cell["value"] for cell in apart], item)
+    return _shift_panel(apart, title, scale, f"{objective_label(item)}: blue is better, orange worse", sign="+")
+
+
+def _shift_panel(
+    cells: Sequence[DrawnRow], title: str, scale: alt.Scale, meaning: str, sign: str = ""
+) -> alt.LayerChart:
+    """Draw one map, with the corruptions by family.
+
+    Args:
+        cells: Rows `corruption`, `severity` and `value`, at least one.
+        title: Title of the panel.
+        scale: Scale of the colours.
+        meaning: Meaning of the colours.
+        sign: `+` if the numbers are differences.
+    """
+    values = [cell["value"] for cell in cells]
+    rows = corruption_rows({cell["corruption"] for cell in cells})
+    drawn = [{**cell, "name": cell["corruption"].replace("_", " ")} for cell in cells]
+    shown = f"{sign}{number_format(values)}"
+    base = alt.Chart().encode(
+        x=alt.X("severity:O", title="severity", axis=alt.Axis(labelAngle=0, orient="top", domain=False, ticks=False)),
+        y=alt.Y("corruption:N", title=None, scale=alt.Scale(domain=rows), axis=_corruption_axis()),
+    )
+    tooltip = [
+        alt.Tooltip("name:N", title="corruption"),
+        alt.Tooltip("severity:O"),
+        alt.Tooltip("value:Q", title=meaning.split(",")[0].split(":")[0], format=f"{sign}.4f"),
+    ]
+    cell_marks = base.mark_rect(stroke=GREY, strokeOpacity=0.3, strokeWidth=0.5)
+    layers = [
+        cell_marks.encode(heat_colour("value", scale, meaning), tooltip=tooltip),
+        base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=shown), color=ink_on(scale, "value")),
+    ]
+    mean = format(sum(values) / len(values), shown)
+    subtitle = f"mean of {count(len(values), 'set')}: {mean}"
+    return layered(drawn, layers, heading(title, subtitle), ROW_HEIGHT * len(rows))
+
+
+def corruption_rows(corruptions: set[str]) -> list[str]:
+    """Return corruptions from top to bottom, each family below its name.
+
+    Example:
+        >>> corruption_rows({"fog", "glass_blur", "hail"})
+        ['Blur', 'glass_blur', 'Weather', 'fog', 'Others', 'hail']
+    """
+    known = {name for names in FAMILIES.values() for name in names}
+    families = {**FAMILIES, OTHER_FAMILY: tuple(sorted(corruptions - known))}
+    present = {family: [name for name in names if name in corruptions] for family, names in families.items()}
+    return [row for family, names in present.items() if names for row in (family, *names)]
+
+
+def _corruption_axis() -> alt.Axis:
+    """Return an axis with short names below bold family names."""
+    is_family = f"indexof({[*FAMILIES, OTHER_FAMILY]}, datum.value) >= 0"
+    label = "datum.value"
+    for ending in FAMILY_ENDINGS:
+        label = f"replace({label}, '{ending}', '')"
+    weight = {"condition": {"test": is_family, "value": "bold"}, "value": "normal"}
+    return alt.Axis(labelExpr=label, labelFontWeight=weight, domain=False, ticks=False, labelOverlap=False)
+
+
+def heat_scale(values: Sequence[float], item: Objective) -> alt.Scale:
+    """Return a scale from the worst value, pale, to the best, dark."""
+    low, high = (min(values), max(values)) if min(values) < max(values) else domain_of(values)
+    colours = PALE_TO_DARK if item.quantity.maximise else PALE_TO_DARK[::-1]
+    return alt.Scale(domain=_steps(low, high), range=list(colours), interpolate="lab", clamp=True)
+
+
+def difference_scale(values: Sequence[float], item: Objective) -> alt.Scale:
+    """Return a scale from worse, orange, over no difference, grey, to better, blue."""
+    most = max(abs(value) for value in values) or 1.0
+    colours = WORSE_TO_BETTER if item.quantity.maximise else WORSE_TO_BETTER[::-1]
+    return alt.Scale(domain=_steps(-most, most), range=list(colours), interpolate="lab", clamp=True)
+
+
+def _steps(low: float, high: float) -> list[float]:
+    return [low + (high - low) * step / (len(PALE_TO_DARK) - 1) for step in range(len(PALE_TO_DARK))]
+
+
+def heat_colour(field: str, scale: alt.Scale, title: str) -> alt.Color:
+    """Return the colour of a cell, with a legend below the panel."""
+    legend = alt.Legend(
+        title=title,
+        orient="bottom",
+        direction="horizontal",
+        gradientLength=170,
+        gradientThickness=9,
+        titleLimit=300,
+        tickCount=4,
+        offset=4,
+    )
+    return alt.Color(f"{field}:Q", scale=scale, legend=legend)
+
+
+def ink_on(scale: alt.Scale, field: str) -> Any:
+    """Return the colour of a number on a cell: light on dark cells."""
+    domain, dark = scale.domain, (PALE_TO_DARK[3], PALE_TO_DARK[4], WORSE_TO_BETTER[0], WORSE_TO_BETTER[4])
+    ends = [domain[index] for index, colour in enumerate(scale.range) if colour in dark]
+    middle = (domain[0] + domain[-1]) / 2
+    reach = (domain[-1] - domain[0]) / 8  # half a step: to the middle between two colours
+    above, below = [end for end in ends if end > middle], [end for end in ends if end < middle]
+    tests = [
+        *([f"datum.{field} > {min(above) - reach}"] if above else []),
+        *([f"datum.{field} < {max(below) + reach}"] if below else []),
+    ]
+    return alt.when(" || ".join(tests)).then(alt.value(ON_DARK)).otherwise(alt.value(ON_PALE))
+
+
+def number_format(values: Sequence[float], digits: int = 3) -> str:
+    """Return a number format with as many decimals as fit in a cell.
+
+    Example:
+        >>> number_format([0.91, 0.88]), number_format([12.4, 8.0]), number_format([3100.0])
+        ('.3f', '.2f', '.0f')
+    """
+    size = max(abs(value) for value in values)
+    return f".{max(0, digits - len(str(int(size))) + 1)}f"
+
+
+def mean_title(item: Objective) -> str:
+    """Return the meaning of the colours of a map."""
+    return f"{objective_label(item)}, darker is better"

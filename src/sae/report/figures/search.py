@@ -1,0 +1,175 @@
+"""Figures of a search: all candidates on validation, and the growth of the Pareto front."""
+
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+
+from sae.analysis.candidates import Candidate
+from sae.analysis.pareto import usual_worst
+from sae.analysis.progress import Milestone
+from sae.analysis.selection import Selection
+from sae.core.objectives import Objective
+from sae.core.wording import count
+from sae.report.content import Chart, Figure
+from sae.report.figures.axes import GREY, heading, layered, rounded
+from sae.report.figures.scatter import FLOPS, PARAMS, Pair, Point, known_pairs, known_points, scatter_panel
+from sae.report.labels import shown_exits
+
+PANEL_SPACING = 36
+
+
+def search_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str) -> Figure | None:
+    """Draw all candidates of a study by pairs of their values; None where no pair is known.
+
+    Args:
+        points: Candidates; those on the Pareto front are strong.
+        pairs: One panel each.
+        name: Name of the figure.
+        title: Title of the figure.
+    """
+    known = known_pairs(points, pairs)
+    if not known:
+        return None
+    front = sum(point.is_strong for point in points)
+    solid = (
+        f"Solid: the {count(front, 'Pareto-optimal candidate')}." if front else "None of them is Pareto-optimal yet."
+    )
+    rest = " Faint: the rest." if 0 < front < len(points) else ""
+    ring = " Ringed: the pick." if any(point.is_pick for point in points) else ""
+    caption = f"All candidates, measured on validation. {solid}{rest}{ring} Costs have logarithmic axes."
+    return Figure(name, title, caption, tuple(search_panel(points, pair, known) for pair in known))
+
+
+def search_panel(points: Sequence[Point], pair: Pair, pairs: Sequence[Pair]) -> alt.LayerChart:
+    """Draw candidates over two of their values, without those that are far worse than the rest.
+
+    Args:
+        points: All candidates.
+        pair: What the panel shows.
+        pairs: All panels of the figure.
+    """
+    drawn = within_view(points, *pair)
+    subtitle = _view_text(known_points(points, *pair), drawn)
+    return scatter_panel(points, pair, drawn=drawn, pairs=pairs, subtitle=subtitle)
+
+
+def within_view(points: Sequence[Point], x: Objective, y: Objective) -> list[Point]:
+    """Return the points that are not far worse in a metric than the front and the rest usually are.
+
+    A few bad points, some of them perhaps on the front, would squeeze all others into a corner.
+    """
+    known = known_points(points, x, y)
+    shown = known
+    for item in (axis for axis in (x, y) if not axis.is_cost):
+        bound = max(_usual_worst(known, item), _usual_worst([point for point in known if point.is_strong], item))
+        shown = [point for point in shown if item.loss(point.value(item)) <= bound or point.is_pick]
+    return shown
+
+
+def _usual_worst(points: Sequence[Point], item: Objective) -> float:
+    losses = np.array([[item.loss(point.value(item))] for point in points])
+    return float(usual_worst(losses)[0]) if len(points) else -np.inf
+
+
+def _view_text(points: Sequence[Point], shown: Sequence[Point]) -> str:
+    """Return how many candidates are not shown, and how many of these are on the front."""
+    hidden = [point for point in points if not any(point is other for other in shown)]
+    if not hidden:
+        return "1 candidate" if len(points) == 1 else f"all {len(points)} candidates"
+    on_front = sum(point.is_strong for point in hidden)
+    mention = f", {on_front} of them Pareto-optimal" if on_front else ""
+    return f"{len(hidden)} much worse not shown{mention}"
+
+
+def hypervolume_figure(history: Sequence[Milestone], *, name: str, title: str) -> Figure | None:
+    """Draw the growth of the Pareto front over the trials; None before the first.
+
+    Args:
+        history: The front after each trial.
+        name: Name of the figure.
+        title: Title of the figure.
+    """
+    if not history:
+        return None
+    caption = (
+        "Hypervolume: the share of the space between the best and the worst losses that the Pareto front covers, after "
+        "each trial. If the line has been flat for long, more trials are unlikely to find better networks."
+    )
+    return Figure(name, title, caption, (hypervolume_panel(history),))
+
+
+def hypervolume_panel(history: Sequence[Milestone]) -> alt.LayerChart:
+    """Draw the hypervolume after each trial.
+
+    Args:
+        history: The front after each trial, at least one.
+    """
+    rows = [{"trials": item.trials, "hypervolume": rounded(item.hypervolume), "trial": item.trial} for item in history]
+    last = history[-1].trials
+    base = alt.Chart().encode(
+        x=alt.X(
+            "trials:Q",
+            title="finished trials",
+            scale=alt.Scale(domain=[0, last], nice=False),
+            axis=alt.Axis(tickMinStep=1, tickCount=6, grid=False, format="d"),
+        ),
+        y=alt.Y(
+            "hypervolume:Q",
+            title="hypervolume ↑",
+            scale=alt.Scale(domain=[0, 1]),
+            axis=alt.Axis(tickCount=5, gridOpacity=0.4),
+        ),
+    )
+    tooltip = [alt.Tooltip("trial:N"), alt.Tooltip("trials:Q"), alt.Tooltip("hypervolume:Q", format=".4f")]
+    end = base.transform_filter(alt.datum.trials == last)
+    layers = [
+        base.mark_line(interpolate="step-after", color=GREY, strokeWidth=2),
+        base.mark_point(filled=True, size=60, color=GREY, opacity=0).encode(tooltip=tooltip),
+        end.mark_point(filled=True, size=55, color=GREY, opacity=1),
+        end.mark_text(align="right", dy=-11, fontSize=11).encode(text=alt.Text("hypervolume:Q", format=".3f")),
+    ]
+    return layered(rows, layers, heading("Hypervolume of the front", "share of the space of losses that it covers"))
+
+
+def pareto_figure(selection: Selection, *, title: str) -> alt.HConcatChart:
+    """Draw a Pareto front as one picture: the first objective over the next metric and over FLOPs, and its growth.
+
+    Args:
+        selection: Candidates and their front.
+        title: Title of the picture.
+    """
+    front, pick = {id(item) for item in selection.front}, selection.pick().candidate
+    points = [
+        Point(item.kind, _label(item), item.values, is_strong=id(item) in front, is_pick=item is pick)
+        for item in selection.candidates
+    ]
+    pairs = known_pairs(points, panel_axes(selection.objectives))
+    panels = [search_panel(points, pair, pairs) for pair in pairs]
+    names = ", ".join(item.name for item in selection.objectives)
+    rest = len(points) - len(front)
+    subtitle = [
+        f"Solid: the {count(len(front), 'Pareto-optimal candidate')} in {names}. Faint: the other {rest}.",
+        "Ringed: the pick, the best compromise. All numbers are from the validation split.",
+    ]
+    return side_by_side([*panels, hypervolume_panel(selection.history())], title, subtitle)
+
+
+def _label(item: Candidate) -> str:
+    exits = shown_exits(item.config, item.eval_exits)
+    return item.label if exits is None else f"{item.label}, K′={exits}"
+
+
+def panel_axes(objectives: Sequence[Objective]) -> list[Pair]:
+    """Return the first objective over the next metric, if there is one, and over a cost."""
+    first = objectives[0]
+    metrics = [item for item in objectives[1:] if not item.is_cost]
+    return [*((item, first) for item in metrics[:1]), (PARAMS if first.name == FLOPS.name else FLOPS, first)]
+
+
+def side_by_side(panels: Sequence[Chart], title: str, subtitle: Sequence[str] = ()) -> alt.HConcatChart:
+    """Join panels to one picture, each with its own legend if it has one."""
+    top = alt.TitleParams(title, subtitle=list(subtitle), anchor="start", fontSize=15, offset=12)
+    chart = alt.hconcat(*panels, spacing=PANEL_SPACING, title=top)
+    joined: alt.HConcatChart = chart.resolve_scale(color="independent", shape="independent", strokeDash="independent")
+    return joined

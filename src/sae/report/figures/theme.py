@@ -1,0 +1,131 @@
+"""Theme of charts on the page and in files, and its dark colours.
+
+A figure leaves fonts, axes, grid, legends and the colour of text to the theme. On a dark page the colours in `DARK` are
+replaced, except in heat maps, whose cells keep their colours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+DARK: Mapping[str, str] = {
+    "#000000": "#E6E7E9",
+    "#FFFFFF": "#15171A",
+    "#333333": "#D5D8DB",
+    "#555555": "#A2A8B0",
+    "#595959": "#B4B7BB",
+    "#2F528F": "#86A9EE",
+    "#00BFBF": "#2FD0D0",
+    "#BF00BF": "#E873E8",
+    "#C55A11": "#F0893D",
+    "#3A7D34": "#76C56E",
+    "#B3261E": "#F2837B",
+    "#6A4FB3": "#B29CF5",
+    "#8A6A00": "#D9B44A",
+    "#00695C": "#4DB6A6",
+}
+"""Replacements on a dark page, by the colour on white paper."""
+
+SIZES = {"continuousWidth": 280, "discreteWidth": 280, "continuousHeight": 260, "discreteHeight": {"step": 26}}
+"""Default sizes of views."""
+
+NAMED = {"black": "#000000", "white": "#FFFFFF"}
+COLOUR_KEYS = ("color", "fill", "stroke")
+KEPT_KEYS = ("data", "datasets", "condition")
+MARK_KEYS = ("mark", "scale", "value")
+
+
+@dataclass(frozen=True)
+class Inks:
+    """Colours of everything around the marks of a chart.
+
+    Attributes:
+        text: Titles and texts.
+        quiet: Labels, subtitles and axes.
+        faint: Gridlines.
+        paper: Background.
+    """
+
+    text: str
+    quiet: str
+    faint: str
+    paper: str | None
+
+
+ON_PAPER = Inks("#1F2328", "#57606A", "#E3E5E8", "#FFFFFF")
+ON_PAGE = Inks("var(--ink)", "var(--muted)", "var(--faint)", None)
+"""Variables of the page's style sheet: charts follow the theme of the page without being drawn again."""
+
+
+def chart_config(inks: Inks) -> dict[str, Any]:
+    """Return a configuration of Vega-Lite."""
+    labels = {"labelColor": inks.quiet, "titleColor": inks.quiet, "titleFontWeight": "normal"}
+    return {
+        "background": inks.paper,
+        "view": {"stroke": None, **SIZES},
+        "axis": {
+            **labels,
+            "domainColor": inks.quiet,
+            "tickColor": inks.quiet,
+            "gridColor": inks.faint,
+            "titlePadding": 8,
+        },
+        "legend": {**labels, "symbolOpacity": 1},
+        "header": labels,
+        "title": {"color": inks.text, "subtitleColor": inks.quiet, "anchor": "start", "fontSize": 13},
+        "text": {"color": inks.text},
+        "rule": {"color": inks.quiet},
+    }
+
+
+def on_page(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the colours in `DARK` in a chart's specification with variables of the page.
+
+    Conditional values stay as they are, and so do the marks of heat maps.
+
+    Example:
+        >>> on_page({"mark": {"type": "line", "color": "black"}})
+        {'mark': {'type': 'line', 'color': 'var(--c-000000)'}}
+    """
+    if not _has_cells(spec):
+        return {key: _replace_colours(key, value, spec, KEPT_KEYS) for key, value in spec.items()}
+    around = {key: _replace_colours(key, value, spec, (*KEPT_KEYS, *MARK_KEYS)) for key, value in spec.items()}
+    return {**around, "config": {"text": {"color": ON_PAPER.text}}}
+
+
+def palette_css() -> str:
+    """Return the variables that `on_page` uses: their light values, and their dark ones for screens."""
+    light = "".join(f"{_variable(colour)}:{colour};" for colour in DARK)
+    dark = "".join(f"{_variable(colour)}:{instead};" for colour, instead in DARK.items())
+    return f":root{{{light}}}\n@media screen{{:root[data-theme=dark]{{{dark}}}}}"
+
+
+def _variable(colour: str) -> str:
+    return f"--c-{colour[1:].lower()}"
+
+
+def _has_cells(spec: Mapping[str, Any]) -> bool:
+    mark = spec.get("mark")
+    kind = mark.get("type") if isinstance(mark, dict) else mark
+    return kind == "rect" or any(_has_cells(layer) for layer in spec.get("layer", ()))
+
+
+def _replace_colours(key: str, value: Any, parent: Mapping[str, Any], kept: tuple[str, ...]) -> Any:
+    """Replace the colours in the value at `key` of `parent`, except below the kept keys."""
+    if key in kept:
+        return value
+    if isinstance(value, dict):
+        if key == "scale" and parent.get("type") in ("nominal", "ordinal") and "range" in value:
+            return {**value, "range": [_as_variable(colour) for colour in value["range"]]}
+        return {inner: _replace_colours(inner, item, value, kept) for inner, item in value.items()}
+    if isinstance(value, list):
+        return [_replace_colours(key, item, parent, kept) for item in value]
+    is_colour = key.lower().endswith(COLOUR_KEYS) or (key == "value" and "condition" not in parent)
+    return _as_variable(value) if is_colour else value
+
+
+def _as_variable(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    colour = NAMED.get(value, value.upper())
+    return f"var({_variable(colour)})" if colour in DARK else value

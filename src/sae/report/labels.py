@@ -1,0 +1,120 @@
+"""Names for people: shapes of methods in figures, and labels of metrics and costs, from their registry entries."""
+
+import math
+from collections.abc import Iterable
+
+from sae.config.methods import Kind
+from sae.config.run import RunConfig
+from sae.core.objectives import ALL_COSTS, METRICS, Objective, objective
+from sae.core.table import Arrow, Column, digits_for, digits_for_costs
+
+SHOWN_COSTS = ("flops", "params")
+"""Costs in tables and figures with room for two."""
+
+
+def shown_exits(config: RunConfig, eval_exits: int) -> int | None:
+    """Return K′ of a method that can be read at several numbers of exits, None for other methods."""
+    return eval_exits if config.method.has_exits else None
+
+
+def polygon(corners: int, turn: float = 0.0) -> str:
+    """Return a regular polygon as an SVG path, with a corner at the top unless it is turned by a share of a side.
+
+    Example:
+        >>> polygon(4)
+        'M0.00,-1.00L1.00,0.00L0.00,1.00L-1.00,0.00Z'
+    """
+    angles = [2 * math.pi * (corner + turn) / corners - math.pi / 2 for corner in range(corners)]
+    return f"M{'L'.join(f'{math.cos(angle):z.2f},{math.sin(angle):z.2f}' for angle in angles)}Z"
+
+
+def cross(thickness: float, turn: float) -> str:
+    """Return a cross of two bars as an SVG path: + with `turn` 0, × with an eighth of a circle."""
+    t = thickness
+    quarter = [(-t, -1.0), (t, -1.0), (t, -t)]
+    corners = [point for turns in range(4) for point in (_quarter_turns(x, y, turns) for x, y in quarter)]
+    c, s = math.cos(2 * math.pi * turn), math.sin(2 * math.pi * turn)
+    return f"M{'L'.join(f'{c * x - s * y:.2f},{s * x + c * y:.2f}' for x, y in corners)}Z"
+
+
+def _quarter_turns(x: float, y: float, turns: int) -> tuple[float, float]:
+    for _ in range(turns):
+        x, y = -y, x
+    return x, y
+
+
+def star(corners: int) -> str:
+    """Return a star as an SVG path, with a corner at the top."""
+    angles = [math.pi * step / corners - math.pi / 2 for step in range(2 * corners)]
+    reach = [1.0 if step % 2 == 0 else 0.4 for step in range(2 * corners)]
+    places = (f"{r * math.cos(a):z.2f},{r * math.sin(a):z.2f}" for r, a in zip(reach, angles, strict=True))
+    return f"M{'L'.join(places)}Z"
+
+
+MARKERS = {
+    "plus": cross(0.34, 0.0),
+    "times": cross(0.34, 0.125),
+    "pentagon": polygon(5),
+    "hexagon": polygon(6),
+    "octagon": polygon(8, turn=0.5),
+    "star": star(5),
+}
+"""Shapes that Vega does not know by name."""
+
+
+def shape_of(kind: Kind) -> str:
+    """Return the shape of a kind's marks for Vega."""
+    return MARKERS.get(kind.marker, kind.marker)
+
+
+def metric_label(key: str) -> str:
+    """Return the name of a metric or cost; without one, the key itself."""
+    if key in ALL_COSTS:
+        return ALL_COSTS[key].label
+    return next((entry.label for entry in METRICS if entry.key == key), key)
+
+
+def objective_label(item: Objective) -> str:
+    """Return the name of an objective.
+
+    Example:
+        >>> objective_label(objective("cc_ece@shift", "classification"))
+        'CC-ECE under shift'
+    """
+    return metric_label(item.key) + (" under shift" if item.is_shifted else "")
+
+
+def objective_title(item: Objective) -> str:
+    """Return the name of an objective with the arrow for its better direction, `F1 ↑`."""
+    return f"{objective_label(item)} {arrow_of(item)}"
+
+
+def arrow_of(item: Objective) -> Arrow:
+    """Return the arrow for the better direction of an objective.
+
+    Example:
+        >>> arrow_of(objective("f1", "classification")), arrow_of(objective("flops", "classification"))
+        ('↑', '↓')
+    """
+    return "↑" if item.quantity.maximise else "↓"
+
+
+def unit_of(metric: str) -> float:
+    """Return the divisor of a value before it is shown: FLOPs and parameters are shown in millions."""
+    return ALL_COSTS[metric].divisor if metric in ALL_COSTS else 1.0
+
+
+def metric_column(metric: str, task: str, shown: Iterable[float], under_shift: bool = False) -> Column:
+    """Return the column of a metric or cost.
+
+    Args:
+        metric: Name of its objective.
+        task: `classification` or `regression`.
+        shown: The numbers that the column will hold, in its unit.
+        under_shift: Whether it was measured on corrupted samples.
+    """
+    item = objective(metric, task)
+    if metric in ALL_COSTS:
+        return Column(ALL_COSTS[metric].unit, arrow_of(item), digits_for_costs(shown))
+    where = " (shift)" if under_shift else ""
+    return Column(f"{objective_label(item)}{where}", arrow_of(item), digits_for(shown))

@@ -1,0 +1,152 @@
+"""Tables as Markdown, CSV and LaTeX files."""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from sae.core.errors import RecordError
+from sae.core.table import Cell, Column, Table, show
+from sae.records.folder import write_whole
+
+LATEX_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "′": "$'$",
+    "α": r"$\alpha$",
+    "ρ": r"$\rho$",
+    "θ": r"$\theta$",
+    "–": "--",
+    "…": r"\dots{}",
+}
+"""Characters that LaTeX would not print as they are."""
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""Characters that start a formula in a spreadsheet."""
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
+
+
+def to_markdown(table: Table) -> str:
+    """Write title, table and caption in GitHub's Markdown; the best numbers are bold."""
+    heads = [_markdown(column.heading) for column in table.columns]
+    rules = ["--:" if table.is_numeric(index) else ":--" for index in range(len(table.columns))]
+    rows = [[_bold(_markdown(show(cell, column)), cell) for cell, column in table.cells(row)] for row in table.rows]
+    lines = [f"| {' | '.join(line)} |" for line in (heads, rules, *rows)]
+    return "\n".join([f"### {_markdown(table.title)}", "", *lines, "", _markdown(table.caption), ""])
+
+
+def to_csv(table: Table) -> str:
+    """Write plain numbers at full precision, with standard deviations in columns after their means.
+
+    Texts that a spreadsheet would run as a formula start with an apostrophe, which marks them as texts.
+    """
+    spread = [any(row[index].std is not None for row in table.rows) for index in range(len(table.columns))]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(
+        _csv(title)
+        for column, has_std in zip(table.columns, spread, strict=True)
+        for title in (column.title, *([f"{column.title} std"] if has_std else []))
+    )
+    for row in table.rows:
+        writer.writerow(
+            _csv(value)
+            for cell, has_std in zip(row, spread, strict=True)
+            for value in (cell.value, *([cell.std] if has_std else []))
+        )
+    return file.getvalue()
+
+
+def to_latex(table: Table) -> str:
+    r"""Write a float for the package booktabs, for `\input`, with the label `tab:<name>`."""
+    alignment = "".join("r" if table.is_numeric(index) else "l" for index in range(len(table.columns)))
+    heads = [_latex(column.heading) for column in table.columns]
+    rows = [[_latex_cell(cell, column) for cell, column in table.cells(row)] for row in table.rows]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(table.title)}. {_latex(table.caption)}}}",
+        rf"\label{{tab:{table.name}}}",
+        rf"\begin{{tabular}}{{{alignment}}}",
+        r"\toprule",
+        _latex_row(heads),
+        r"\midrule",
+        *map(_latex_row, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+TABLE_FORMATS: dict[str, Callable[[Table], str]] = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
+"""By file ending."""
+
+
+def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
+    """Write each table as `<name>.md`, `.csv` and `.tex` to a folder, which is created if it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(
+            f"tables must be written to a folder, got {folder}, which cannot be created: {error}"
+        ) from None
+    written = []
+    for table in tables:
+        for ending, form in TABLE_FORMATS.items():
+            written.append(folder / f"{table.name}.{ending}")
+            write_whole(written[-1], partial(_write_text, form(table)))
+    return written
+
+
+def _write_text(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _markdown(text: str) -> str:
+    """Escape text for a Markdown cell: one line, without borders, emphasis, code, links or HTML."""
+    return re.sub(r"([\\|*_`#<>\[\]~])", r"\\\1", " ".join(text.split()))
+
+
+def _bold(text: str, cell: Cell) -> str:
+    return f"**{text}**" if cell.strong else text
+
+
+def _csv(value: float | str | None) -> float | str:
+    """Return a value for a spreadsheet; a text that is a number stays one."""
+    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS) or NUMBER.fullmatch(value):
+        return "" if value is None else value
+    return f"'{value}"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    r"""Join cells to a row; `[` or `*` at its start would be read as an argument of the `\\` before it."""
+    row = " & ".join(cells)
+    return rf"{'{}' if row.startswith(('[', '*')) else ''}{row} \\"
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX_ESCAPES.get(character, character) for character in " ".join(text.split()))
+
+
+def _latex_cell(cell: Cell, column: Column) -> str:
+    """Write a cell with a bold mean if it is the best, and a true minus instead of a hyphen."""
+    if isinstance(cell.value, str) or cell.value is None:
+        text = _latex(show(cell, column))
+        return rf"\textbf{{{text}}}" if cell.strong else text
+    mean = show(Cell(cell.value), column).replace("-", "$-$")
+    mean = rf"\textbf{{{mean}}}" if cell.strong else mean
+    return mean if cell.std is None else rf"{mean} $\pm$ {show(Cell(cell.std), column)}"

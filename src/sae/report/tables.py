@@ -1,0 +1,304 @@
+"""Tables of a report: results over seeds and under shift, ranks, intervals, the front, all trials, and influences."""
+
+import math
+from collections.abc import Sequence
+
+from sae.analysis.candidates import Candidate, fronts_by_kind
+from sae.analysis.comparison import LEVEL, MeanRank, best_by_kind
+from sae.analysis.results import Result, Tested
+from sae.analysis.selection import Selection
+from sae.analysis.statistics import Spread
+from sae.analysis.trials import Influence
+from sae.config.methods import all_kinds
+from sae.core.objectives import metrics_of
+from sae.core.table import Cell, Column, Row, Table, digits_for, mark_best
+from sae.core.wording import count
+from sae.records.run import Run
+from sae.report.labels import SHOWN_COSTS, metric_column, metric_label, shown_exits, unit_of
+
+INTERVAL_LEVELS = (50, 90, 95)
+"""Prediction intervals, in per cent."""
+PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
+NAME_COLUMNS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"))
+BOLD = "Bold: the best of a column."
+K_PRIME = "K′: the number of exits per input that an SAE predicts from."
+
+
+def confirmed_table(
+    results: Sequence[Result],
+    metrics: Sequence[str],
+    task: str,
+    name: str = "confirmed",
+    title: str = "Results on new seeds",
+) -> Table:
+    """List every configuration: mean ± std over seeds on the test set and, where measured, under shift, and costs."""
+    measured: list[tuple[str, Tested]] = [(metric, "test") for metric in metrics]
+    if any(result.shift for result in results):
+        measured += [(metric, "shift") for metric in metrics if metric in metrics_of(task)]
+    measured += [(cost, "test") for cost in SHOWN_COSTS]
+    ends = [Column("Seeds"), *([Column("Failed")] if any(result.failed for result in results) else [])]
+    columns = [*NAME_COLUMNS, *(_result_column(results, metric, where, task) for metric, where in measured), *ends]
+    rows = [
+        (
+            *_name_cells(result),
+            *(spread_cell(result.get(metric, where), metric) for metric, where in measured),
+            *(Cell(len(result.runs)), Cell(result.failed))[: len(ends)],
+        )
+        for result in results
+    ]
+    caption = f"Mean ± standard deviation over seeds. {BOLD} {K_PRIME}{_missing_note(results)}"
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
+
+
+def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, name: str = "shifted") -> Table:
+    """List every configuration under shift, with standard deviations over seeds and over corrupted sets."""
+    shown = [metric for metric in metrics if all(metric in (result.shift or {}) for result in results)]
+    columns = list(NAME_COLUMNS)
+    for metric in shown:
+        mean = _result_column(results, metric, "shift", task)
+        columns += [mean, Column("std, seeds", digits=mean.digits), Column("std, sets", digits=mean.digits)]
+    rows = [
+        (*_name_cells(result), *(cell for metric in shown for cell in _shift_cells(result, metric)))
+        for result in results
+    ]
+    caption = (
+        "Mean over the 95 corrupted test sets, then its standard deviation over seeds, then the standard deviation "
+        f"over the sets, averaged over seeds. {BOLD} {K_PRIME}"
+    )
+    return Table(name, "Under shift, over seeds and over sets", caption, tuple(columns), mark_best(columns, rows))
+
+
+def _shift_cells(result: Result, metric: str) -> tuple[Cell, Cell, Cell]:
+    seeds, sets = (result.shift or {})[metric], result.shift_over_sets().get(metric)
+    return Cell(seeds.mean), Cell(seeds.std), Cell(sets.std if sets else None)
+
+
+def interval_table(compared: Sequence[tuple[str, Result]], name: str = "intervals") -> Table | None:
+    """List how many values lie in prediction intervals, and how wide these are; None for classification."""
+    levels = [level for level in INTERVAL_LEVELS if all(_has_intervals(item, level) for _, item in compared)]
+    if not compared or not levels:
+        return None
+    widths = digits_for(item.test[f"width_{level}"].mean for level in levels for _, item in compared)
+    columns = [Column("Network")]
+    for level in levels:
+        columns += [Column(f"in {level} % intervals", digits=3), Column(f"width of {level} %", "↓", widths)]
+    keys = [f"{key}_{level}" for level in levels for key in ("coverage", "width")]
+    rows = [(Cell(label), *(spread_cell(item.test[key], key) for key in keys)) for label, item in compared]
+    caption = (
+        "Share of test values inside the prediction intervals, which should match the nominal level (0.9 for 90 %), "
+        "and the mean width of the intervals."
+    )
+    return Table(name, "Prediction intervals on the test split", caption, tuple(columns), tuple(rows))
+
+
+def _has_intervals(item: Result, level: int) -> bool:
+    return f"coverage_{level}" in item.test and f"width_{level}" in item.test
+
+
+def best_table(
+    results: Sequence[Result], metrics: Sequence[str], task: str, where: Tested = "test", name: str = "best"
+) -> Table:
+    """List the best configuration of each kind in each metric, in the layout of the paper."""
+    by_kind = best_by_kind(results, metrics, task, where)
+    found = [
+        (kind, metric, result) for kind in sorted(by_kind, key=_kind_order) for metric, result in by_kind[kind].items()
+    ]
+    measured = [*metrics, *SHOWN_COSTS]
+    heads = [Column("Method"), Column("Confirmed"), Column("Best in"), Column("Configuration"), Column("Settings")]
+    shown = [result for _, _, result in found]
+    columns = [*heads, Column("K′"), *(_result_column(shown, metric, where, task) for metric in measured)]
+    rows = []
+    for kind, metric, result in found:
+        label, method, settings, k_prime = _name_cells(result)
+        confirmed = sum(item.kind == kind for item in results)
+        first = (method, Cell(confirmed), Cell(metric_label(metric)), label, settings, k_prime)
+        rows.append((*first, *(spread_cell(result.get(name, where), name) for name in measured)))
+    caption = (
+        f"For each kind of method, the configuration that is best in each metric on {PLACES[where]}: mean ± standard "
+        f"deviation over seeds. {BOLD} The best was chosen by the same numbers, so they are slightly optimistic. "
+        f"Confirmed: how many configurations of the kind were trained on new seeds. {K_PRIME}"
+    )
+    title = f"Best of each kind of method on {PLACES[where]}"
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
+
+
+def rank_table(ranks: Sequence[MeanRank], where: Tested = "test", name: str = "ranks") -> Table:
+    """List the mean rank of each kind of method in each metric; 1 is best."""
+    metrics = list(dict.fromkeys(rank.metric for rank in ranks))
+    kinds = sorted({rank.kind for rank in ranks}, key=_kind_order)
+    by_place = {(rank.kind, rank.metric): rank for rank in ranks}
+    ranked = (Column(f"rank in {metric_label(metric)}", "↓", 2) for metric in metrics)
+    columns = [Column("Method"), *ranked, Column("Data sets")]
+    rows = []
+    for kind in kinds:
+        found = [by_place.get((kind, metric)) for metric in metrics]
+        present = max(rank.datasets for rank in found if rank)
+        cells = (Cell(rank.mean, rank.std) if rank else Cell(None) for rank in found)
+        rows.append((Cell(all_kinds()[kind].label), *cells, Cell(present)))
+    caption = (
+        f"Kinds of methods are ranked in each data set by the mean of their configurations on {PLACES[where]}; 1 is "
+        "best. Then ranks are averaged over the data sets that have the kind (± standard deviation over data sets). "
+        f"{BOLD} Few FLOPs alone do not make a good network."
+    )
+    return Table(name, f"Ranks on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
+
+
+def front_table(selection: Selection, task: str, name: str = "front", costs: Sequence[str] = SHOWN_COSTS) -> Table:
+    """List the Pareto front on validation, with the pick marked."""
+    pick = selection.pick().candidate
+    measured = list(dict.fromkeys([*(item.name for item in selection.objectives), *costs]))
+    values = {m: [item.values[m] / unit_of(m) for item in selection.front if m in item.values] for m in measured}
+    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("K′")]
+    columns = [*heads, *(metric_column(metric, task, values[metric]) for metric in measured)]
+    rows = [
+        (
+            Cell(f"{item.label}, the pick" if item is pick else item.label),
+            *(Cell(all_kinds()[item.kind].label), Cell(item.config.summary)),
+            Cell(shown_exits(item.config, item.eval_exits)),
+            *(number_cell(item.values.get(metric), metric) for metric in measured),
+        )
+        for item in selection.front
+    ]
+    caption = (
+        "Pareto-optimal candidates: none of the others is at least as good in every objective and better in one, on "
+        f"validation. {BOLD} {K_PRIME}"
+    )
+    return Table(name, "The Pareto front", caption, tuple(columns), mark_best(columns, rows))
+
+
+def class_fronts_table(selection: Selection, task: str, name: str = "class-fronts") -> Table:
+    """List each kind of method that was tried: its candidates, its own Pareto front, and its share of the overall one.
+
+    Args:
+        selection: Candidates of a study.
+        task: `classification` or `regression`.
+        name: Name of the table.
+    """
+    first = selection.objectives[0]
+    fronts = fronts_by_kind(selection.candidates, selection.objectives, selection.limits)
+    best = {kind: min((item.values[first.name] for item in own), key=first.loss) for kind, own in fronts.items()}
+    unit = unit_of(first.name)
+    metric = metric_column(first.name, task, [value / unit for value in best.values()])
+    heads = [Column("Kind"), Column("Tried"), Column("On its own front"), Column("On the overall front")]
+    columns = (*heads, Column(f"Best {metric.title}", metric.better, metric.digits))
+    rows = [
+        (
+            Cell(kind.label),
+            Cell(sum(item.kind == key for item in selection.candidates)),
+            Cell(len(fronts.get(key, []))),
+            Cell(_num_shared(fronts.get(key, []), selection.front)),
+            Cell(best[key] / unit if key in best else None),
+        )
+        for key, kind in all_kinds().items()
+        if any(item.kind == key for item in selection.candidates)
+    ]
+    within = " and within the limits" if selection.limits else ""
+    caption = (
+        "Tried: candidates; each trained network counts once per number of exits. On its own front: Pareto-optimal "
+        f"among candidates of the same kind{within}. On the overall front: of these, Pareto-optimal among all "
+        "candidates. Bold: the best kind."
+    )
+    return Table(name, "Pareto fronts by kind of method", caption, columns, mark_best(columns, rows))
+
+
+def _num_shared(own: Sequence[Candidate], overall: Sequence[Candidate]) -> int:
+    return sum(any(item is other for other in overall) for item in own)
+
+
+def trials_table(runs: Sequence[Run], metrics: Sequence[str], task: str, name: str = "trials") -> Table:
+    """List all trials of a study with the K they were trained for, in whatever state."""
+    measured = [*metrics, *SHOWN_COSTS]
+    shown = {m: [value / unit_of(m) for run in runs if (value := run.value(m)) is not None] for m in measured}
+    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("State")]
+    columns = [*heads, *(metric_column(metric, task, shown[metric]) for metric in measured), Column("Seconds")]
+    rows = [
+        (
+            *(Cell(run.label), Cell(all_kinds()[run.config.kind].label), Cell(run.config.summary), Cell(run.state)),
+            *(number_cell(run.value(metric), metric) for metric in measured),
+            Cell(run.seconds),
+        )
+        for run in runs
+        if run.config is not None
+    ]
+    caption = (
+        f"All trials, with the number of exits K they were trained for. Metrics are from the validation split. {BOLD} "
+        "Seconds: training time."
+    )
+    return Table(name, "All trials", caption, tuple(columns), mark_best(columns, rows))
+
+
+def influence_table(influences: Sequence[Influence], name: str = "influence") -> Table:
+    """List the effect of each setting on each metric, with p-values; bold where p is small for that many tests."""
+    metrics = list(dict.fromkeys(item.metric for item in influences))
+    tests = sum(item.p is not None for item in influences)
+    lines: dict[tuple[str, str], dict[str, Influence]] = {}
+    for item in influences:
+        lines.setdefault((item.setting, item.statistic), {})[item.metric] = item
+    titles = [metric_label(metric) for metric in metrics]
+    pairs = [column for title in titles for column in (Column(title, digits=2), Column(f"{title} p", digits=4))]
+    rows = [
+        (
+            Cell(setting),
+            Cell("ρ" if statistic == "rho" else statistic),
+            *(cell for metric in metrics for cell in _influence_cells(found.get(metric), tests)),
+        )
+        for (setting, statistic), found in lines.items()
+    ]
+    trials = sorted({item.trials for item in influences})
+    caption = (
+        f"Spearman's ρ for continuous settings and the F of an analysis of variance for N, K and W, over "
+        f"{_trials_text(trials)}. Bold: p < {LEVEL} / {tests} (Bonferroni), so that a false alarm among all "
+        f"{tests} tests has a probability of at most {LEVEL}; without this correction about {LEVEL * tests:.0f} of "
+        f"them would have p < {LEVEL} by luck alone. 0.0000 means less than 0.00005. The search favours promising "
+        "settings, so settings depend on each other: correlation is not causation."
+    )
+    columns = (Column("Setting"), Column("Statistic"), *pairs)
+    return Table(name, "Influence of the settings", caption, columns, tuple(rows))
+
+
+def _influence_cells(item: Influence | None, tests: int) -> tuple[Cell, Cell]:
+    if item is None or item.p is None:
+        return Cell(None), Cell(None)
+    return Cell(item.value), Cell(item.p, strong=item.p < LEVEL / tests)
+
+
+def _trials_text(counts: Sequence[int]) -> str:
+    if len(counts) > 1:
+        return f"{counts[0]} to {counts[-1]} SAE trials"
+    return count(counts[0] if counts else 0, "SAE trial")
+
+
+def spread_cell(spread: Spread | None, metric: str) -> Cell:
+    """Return a mean in its unit; a standard deviation of 0, such as that of FLOPs over seeds, is not shown."""
+    if spread is None:
+        return Cell(None)
+    unit = unit_of(metric)
+    return Cell(spread.mean / unit, spread.std / unit if spread.std else None)
+
+
+def number_cell(value: float | None, metric: str) -> Cell:
+    """Return a number in its unit; an empty cell if it is not finite."""
+    return Cell(None) if value is None or not math.isfinite(value) else Cell(value / unit_of(metric))
+
+
+def _name_cells(result: Result) -> Row:
+    k_prime = Cell(shown_exits(result.config, result.eval_exits))
+    return Cell(result.label), Cell(all_kinds()[result.kind].label), Cell(result.settings), k_prime
+
+
+def _result_column(results: Sequence[Result], metric: str, where: Tested, task: str) -> Column:
+    spreads = [result.get(metric, where) for result in results]
+    shown = [spread.mean / unit_of(metric) for spread in spreads if spread is not None]
+    return metric_column(metric, task, shown, under_shift=where == "shift")
+
+
+def _missing_note(results: Sequence[Result]) -> str:
+    """Return what the means leave out: seeds without shift, and numbers that are not finite."""
+    fewer = [f"{item.label} ({len(item.shifted)})" for item in results if 0 < len(item.shifted) < len(item.runs)]
+    not_finite = sum(spread.left_out for item in results for spread in item.test.values())
+    note = f" Measured under shift on fewer seeds: {', '.join(fewer)}." if fewer else ""
+    return note + (f" Left out because not finite: {count(not_finite, 'number')}." if not_finite else "")
+
+
+def _kind_order(kind: str) -> int:
+    return list(all_kinds()).index(kind)

@@ -1,0 +1,125 @@
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sae.analysis.candidates import kind_of
+from sae.core.objectives import objective
+from sae.report.content import Figure
+from sae.report.figures.heat import CellMean, grid_figure, special_cases
+from sae.report.labels import ORANGE
+from tests.builders import run_config
+from tests.report.drawing import draw, draw_all, marks, texts
+
+F1, NLL = objective("f1", "classification"), objective("nll", "classification")
+DEPTH, INPUTS = 5, 4
+
+
+def cells() -> list[CellMean]:
+    sampled = {(1, 1): 0.9, (1, 5): 0.95, (2, 3): 0.8, (4, 5): 0.85}
+    return [CellMean(n, k, trials=n + k, value=value) for (n, k), value in sampled.items()]
+
+
+def with_trials(*counts: int) -> list[CellMean]:
+    return [replace(cell, trials=trials) for cell, trials in zip(cells(), counts, strict=True)]
+
+
+def drawn(rows: list[CellMean], depth: int = DEPTH, inputs: int = INPUTS) -> Figure:
+    figure = grid_figure([(F1, rows)], depth=depth, max_inputs=inputs, name="grid", title="t")
+    assert figure
+    return figure
+
+
+def rects(figure: Figure) -> list[dict[str, str]]:
+    return marks(draw(figure.panels[0]), "rect mark")
+
+
+def test_a_sampled_cell_is_filled_and_shows_its_mean_and_number_of_trials() -> None:
+    figure = drawn(cells())
+    for svg in draw_all(figure):
+        assert {"0.900", "2 trials", "0.950", "6 trials", "0.800", "5 trials", "0.850", "9 trials"} <= set(texts(svg))
+    assert sum(mark.get("fill", "none").startswith("rgb") for mark in rects(figure)) == 4
+
+
+def test_an_empty_cell_has_a_border_and_no_fill() -> None:
+    empty = [mark for mark in rects(drawn(cells())) if "fill" not in mark and mark["stroke"] != ORANGE]
+    assert len(empty) == DEPTH * INPUTS - 4
+    unknown = [*cells(), CellMean(2, 2, trials=1, value=None)]
+    assert len(rects(drawn(unknown))) == len(rects(drawn(cells())))
+
+
+@pytest.mark.parametrize(("depth", "inputs"), [(5, 4), (2, 2), (3, 1), (1, 3), (1, 1)])
+def test_outlines_cover_the_cells_of_their_class_and_no_others(depth: int, inputs: int) -> None:
+    outlined: dict[tuple[int, int], str] = {}
+    for case in special_cases(depth, inputs):
+        (first_n, last_n), (first_k, last_k) = case.inputs, case.exits
+        for n in range(first_n, last_n + 1):
+            for k in range(first_k, last_k + 1):
+                assert (n, k) not in outlined
+                outlined[n, k] = case.kind
+    for n in range(1, inputs + 1):
+        for k in range(1, depth + 1):
+            config = run_config(
+                method={"name": "sae", "inputs": n, "exits": k}, backbone={"name": "fc", "depth": depth}
+            )
+            assert outlined.get((n, k), "I/B") == kind_of(config)
+
+
+def test_outlines_are_drawn_and_named() -> None:
+    figure = drawn(cells())
+    outlines = [mark for mark in rects(figure) if mark.get("stroke") == ORANGE]
+    assert len(outlines) == 4
+    assert not any("fill" in mark for mark in outlines)
+    assert {"SE", "EE", "MIMO", "MIMMO"} <= set(texts(draw(figure.panels[0])))
+
+
+@pytest.mark.parametrize(("item", "best"), [(F1, "N=1 K=5"), (NLL, "N=2 K=3")])
+def test_the_best_cell_is_starred_and_the_darkest(item: Any, best: str) -> None:
+    figure = grid_figure([(item, cells())], depth=DEPTH, max_inputs=INPUTS, name="grid", title="t")
+    assert figure
+    svg = draw(figure.panels[0])
+    assert len(marks(svg, "point")) == 1
+    assert any(best in text for text in texts(svg))
+    fills = {mark["aria-label"]: mark["fill"] for mark in marks(svg, "rect mark") if "fill" in mark}
+    darkest = min(
+        fills, key=lambda label: sum(map(int, fills[label].removeprefix("rgb(").removesuffix(")").split(",")))
+    )
+    n, k = (part.split("=")[1] for part in best.split())
+    assert darkest.startswith(f"exits K: {k}; inputs N: {n};")
+
+
+@pytest.mark.parametrize(
+    ("counts", "best", "is_sure"),
+    [
+        ((3, 2, 3, 3), "N=1 K=1", True),
+        ((1, 3, 1, 1), "N=1 K=5", True),
+        ((1, 1, 9, 2), "N=2 K=3", True),
+        ((2, 1, 2, 2), "N=1 K=5", False),
+    ],
+)
+def test_the_star_is_of_cells_with_enough_trials_and_hollow_where_there_are_none(
+    counts: tuple[int, ...], best: str, is_sure: bool
+) -> None:
+    figure = drawn(with_trials(*counts))
+    draw_all(figure)
+    (star,) = marks(draw(figure.panels[0]), "point")
+    assert (star.get("fill", "transparent") != "transparent") == is_sure
+    assert (float(star.get("stroke-width", 0)) > 0) != is_sure
+    assert best in figure.panels[0].to_dict()["title"]["subtitle"]
+    assert "at least 3 trials" in figure.caption
+    assert "Hollow star" in figure.caption
+
+
+def test_one_cell_alone_can_be_drawn_and_none_is_not() -> None:
+    draw_all(drawn(cells()[:1]))
+    draw_all(drawn(cells()[:1], depth=1, inputs=1))
+    draw_all(drawn([replace(cells()[0], value=0.0)]))
+    none = [replace(cell, value=value) for cell, value in zip(cells(), (None, math.nan, None, math.inf), strict=True)]
+    assert grid_figure([(F1, none), (NLL, [])], depth=5, max_inputs=4, name="grid", title="t") is None
+
+
+def test_each_metric_has_a_panel() -> None:
+    figure = grid_figure([(F1, cells()), (NLL, cells())], depth=5, max_inputs=4, name="grid", title="t")
+    assert figure
+    assert [panel.to_dict()["title"]["text"] for panel in figure.panels] == ["F1", "NLL"]

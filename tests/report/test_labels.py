@@ -1,0 +1,29 @@
+import subprocess
+import sys
+
+import pytest
+
+from sae.report.labels import has_exits, metric_column, shown_exits
+from tests.builders import run_config
+
+
+@pytest.mark.parametrize(
+    ("method", "eval_exits"),
+    [("sae", 2), ("standard", None), ("ensemble", None), ("mc_dropout", None), ("batch_ensemble", None)],
+)
+def test_only_an_sae_has_a_number_of_exits_to_show(method: str, eval_exits: int | None) -> None:
+    config = run_config(method={"name": method})
+    assert shown_exits(config, 2) == eval_exits
+    assert has_exits(config) == (eval_exits is not None)
+
+
+def test_the_column_of_an_objective_under_shift_is_named_for_people() -> None:
+    assert metric_column("nll@shift", "classification", [0.5]).heading == "NLL under shift ↓"
+    assert metric_column("nll", "classification", [0.5], under_shift=True).heading == "NLL (shift) ↓"
+    assert metric_column("flops", "classification", [0.5], under_shift=True).heading == "MFLOPs ↓"
+
+
+@pytest.mark.parametrize("module", ["commands", "labels", "tables", "findings", "lead"])
+def test_commands_that_do_not_draw_need_no_altair(module: str) -> None:
+    code = f"import sys, sae.report.{module}; sys.exit('altair' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
