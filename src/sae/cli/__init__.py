@@ -89,12 +89,11 @@ from sae.cli import (  # noqa: E402
     evaluate,
     experiment,
     export,
-    pareto,
-    pick,
     predict,
     report,
     runs,
     search,
+    study,
     train,
 )
 
@@ -107,8 +106,8 @@ app.command("predict")(predict.predict)
 app.command("bench")(bench.bench)
 app.command("adaptive")(adaptive.adaptive)
 app.add_typer(data.app, name="data")
-app.command("pareto")(pareto.pareto)
-app.command("pick")(pick.pick)
+app.command("pareto")(study.pareto)
+app.command("pick")(study.pick)
 app.command("runs")(runs.runs)
 app.command("report")(report.report)
 app.command("experiment")(experiment.experiment)

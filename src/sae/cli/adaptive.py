@@ -52,11 +52,12 @@ def adaptive(
 def print_curve(run: Path, points: "Sequence[CurvePoint]") -> None:
     """Print a row for each threshold."""
     from sae.cli.output import print_table
+    from sae.core.table import text_table
 
     titles = ["threshold", "accuracy", "nll", "ece", "mean FLOPs", "ms, batch 64", "ms, batch 1"]
     keys = ("accuracy", "nll", "ece", "mean_flops", "ms_batch64", "ms_batch1")
     rows = [[_name(point), *(f"{getattr(point, key):.4f}" for key in keys)] for point in points]
-    print_table(f"{run}: adaptive exits on the test split", titles, rows)
+    print_table(text_table(f"{run}: adaptive exits on the test split", titles, rows))
 
 
 def _name(point: "CurvePoint") -> str:

@@ -38,6 +38,7 @@ def bench(
 def print_bench(found: "Bench") -> None:
     """Print a table for each batch size. Its last row is the first model again."""
     from sae.cli.output import print_line, print_table
+    from sae.core.table import text_table
 
     models = {model.label: model for model in found.models}
     columns = ["model", "runtime", "ms", "ms a sample", "samples/s", "ratio", "peak MB", "file kB"]
@@ -47,7 +48,7 @@ def print_bench(found: "Bench") -> None:
             for row in result.rows
         ]
         again = [*_cells(f"{found.first}, again", result.control, models[found.first]), "-", "-"]
-        print_table(f"batches of {result.batch}", columns, [*rows, again])
+        print_table(text_table(f"batches of {result.batch}", columns, [*rows, again]))
         print_line(f"noise: the first model differs from itself by {abs(result.noise - 1):.1%}")
     print_line(
         f"medians of {found.effort.sessions} × {found.effort.repeats} interleaved repeats, threads: {found.threads}; "

@@ -21,6 +21,7 @@ app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets
 def list_sets(data_root: options.DataRoot = None, json: options.Json = False) -> None:
     """List the data sets of the catalogue and whether they are on this machine."""
     from sae.cli.output import print_json, print_table
+    from sae.core.table import text_table
     from sae.data.catalogue import CATALOGUE
     from sae.data.locations import choose_data_root, is_present
 
@@ -30,7 +31,7 @@ def list_sets(data_root: options.DataRoot = None, json: options.Json = False) ->
         print_json({name: {"here": here[name], "summary": entry.summary} for name, entry in CATALOGUE.items()})
         return
     rows = [[name, "yes" if here[name] else "fetch", entry.summary] for name, entry in CATALOGUE.items()]
-    print_table("data sets", ["name", "here", "description"], rows)
+    print_table(text_table("data sets", ["name", "here", "description"], rows))
 
 
 @app.command()
@@ -106,6 +107,7 @@ def fetch(
 def print_summary(summary: "Summary") -> None:
     """Print a row for each class, or for each statistic of the targets."""
     from sae.cli.output import print_table
+    from sae.core.table import text_table
 
     splits = summary["splits"]
     rows = [["samples", *(f"{split['samples']:,}" for split in splits.values())]]
@@ -116,7 +118,8 @@ def print_summary(summary: "Summary") -> None:
         for key in ("mean", "std", "min", "max"):
             rows += [[f"{key} of targets", *(f"{split['targets'][key]:.4g}" for split in splits.values())]]
     shape = "×".join(map(str, summary["shape"]))
-    print_table(f"{summary['name']}: {summary['task']}, samples of shape {shape}", ["", *splits], rows)
+    title = f"{summary['name']}: {summary['task']}, samples of shape {shape}"
+    print_table(text_table(title, ["", *splits], rows))
 
 
 def load_images(settings: "Layer") -> "Dataset":

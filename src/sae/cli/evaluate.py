@@ -1,12 +1,14 @@
 """`sae evaluate`."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
 
 
 def evaluate(
@@ -31,25 +33,25 @@ def evaluate(
     from sae.training.run import evaluate as evaluate_run
 
     choose_data_root(data_root)
-    evaluation = evaluate_run(
+    found = evaluate_run(
         run, split, eval_exits, shift=shift, ood=ood, calibrate=calibrate, device=device, display=Bar()
     )
-    (print_json if json else print_evaluation)(evaluation)
-    if shift:
-        write_shift(run, evaluation)
+    print_json(found.to_json()) if json else print_evaluation(found)
+    if found.shift is not None:
+        write_shift(run, found, found.shift)
 
 
-def write_shift(run: Path, evaluation: Mapping[str, Any]) -> None:
+def write_shift(run: Path, found: "SplitEvaluation", shift: "ShiftEvaluation") -> None:
     """Write the corrupted sets into the run folder, as rows of a table and cells of a heat map."""
     from sae.cli.output import print_message
     from sae.records.run import RunRecord
-    from sae.report.shift_figure import shift_heatmap
+    from sae.report.figures.heat import shift_heatmap
 
-    record, name = RunRecord(run), f"shift-{evaluation['split']}-{evaluation['exits']}-exits"
-    rows = [{**row, **row["metrics"]} for row in evaluation["shift"]["by_set"]]
-    record.write_rows(f"{name}.csv", [{key: row[key] for key in row if key != "metrics"} for row in rows])
-    metric, maximise = ("f1", True) if "f1" in evaluation["metrics"] else ("mse", False)
-    title = f"{metric} of {run.name} under shift"
-    chart = shift_heatmap(evaluation["shift"]["by_set"], metric, maximise=maximise, title=title)
-    chart.save(run / f"{name}.png", ppi=144)
-    print_message(f"every corrupted set is in {run / name}.csv and {run / name}.png")
+    record, sets = RunRecord(run), shift.at(found.exits).sets
+    table, picture = record.shift_files(found.split, found.exits)
+    rows = [{"corruption": item.corruption, "severity": item.severity, **item.metrics} for item in sets]
+    record.write_rows(table.name, rows)
+    metric, maximise = ("f1", True) if "f1" in found.metrics else ("mse", False)
+    chart = shift_heatmap(sets, metric, maximise=maximise, title=f"{metric} of {run.name} under shift")
+    chart.save(picture, ppi=144)
+    print_message(f"every corrupted set is in {table} and {picture}")

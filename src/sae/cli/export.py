@@ -65,7 +65,7 @@ def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, 
     """Ship the pick of a study, and print its receipt."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json, print_message
-    from sae.cli.receipt import print_receipt
+    from sae.cli.results import print_receipt
     from sae.core.errors import ConfigError
     from sae.deploy.receipt import NAME, ship_pick
     from sae.records.study import StudyRecord
@@ -86,6 +86,7 @@ def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, 
 def print_manifest(out: Path, manifest: "Manifest") -> None:
     """Print the shipped model as a table."""
     from sae.cli.output import print_table
+    from sae.core.table import text_table
 
     network, cost, conformal = manifest.network, manifest.cost, manifest.conformal
     what = "classes in a set" if manifest.task == "classification" else "width of an interval"
@@ -121,9 +122,8 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
         ]
     if manifest.adaptive is not None:
         rows += adaptive_rows(manifest.adaptive)
-    print_table(
-        f"{out}: {network.method} on {network.backbone}, {network.eval_exits} exits per input", ["", "value"], rows
-    )
+    title = f"{out}: {network.method} on {network.backbone}, {network.eval_exits} exits per input"
+    print_table(text_table(title, ["", "value"], rows))
 
 
 def adaptive_rows(part: "AdaptivePart") -> list[list[str]]:

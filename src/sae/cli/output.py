@@ -4,11 +4,17 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
+import rich.table
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-from rich.table import Table
+from rich.text import Text
+
+from sae.core.table import MISSING, Table, show, text_table
+
+if TYPE_CHECKING:
+    from sae.records.evaluation import SplitEvaluation
 
 METRIC_ROWS = (
     *("temperature", "accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
@@ -28,22 +34,28 @@ def listed_metrics(first: Sequence[str] = METRIC_ROWS) -> list[str]:
     return list(dict.fromkeys([*first, *(entry.key for entry in METRICS if entry.is_listed)]))
 
 
-def print_json(values: Mapping[str, Any]) -> None:
+def print_json(values: Mapping[str, object]) -> None:
     """Print one JSON object on standard output."""
     sys.stdout.write(json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table on standard output, numbers aligned to the right; a file or a pipe gets it in full width."""
-    table = Table()
-    for index, column in enumerate(columns):
-        is_number = index > 0 and all(row[index][:1].isdigit() or row[index][:1] == "-" for row in rows)
-        table.add_column(column, justify="right" if is_number else "left", no_wrap=index == 0)
-    for row in rows:
-        table.add_row(*row)
+def print_table(table: Table) -> None:
+    """Print a table on standard output; it is never cut if that is a file or a pipe, and numbers go to the right."""
+    shown = rich.table.Table()
+    for index, column in enumerate(table.columns):
+        justify: Literal["left", "right"] = "right" if index > 0 and _holds_numbers(table, index) else "left"
+        shown.add_column(column.heading, justify=justify, no_wrap=index == 0)
+    for row in table.rows:
+        shown.add_row(*(Text(show(*pair), style="bold" if pair[0].strong else "") for pair in table.cells(row)))
     console = result_console()
-    console.print(title, style="bold", markup=False, highlight=False)
-    console.print(table)
+    console.print(table.title, style="bold", markup=False, highlight=False)
+    console.print(shown)
+
+
+def _holds_numbers(table: Table, index: int) -> bool:
+    """Return whether a column holds numbers, perhaps written as texts with a unit or a mark."""
+    texts = [show(row[index], table.columns[index]) for row in table.rows]
+    return table.is_numeric(index) or all(text[:1].isdigit() or text[:1] in ("-", MISSING) for text in texts)
 
 
 def result_console() -> Console:
@@ -72,32 +84,51 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def print_evaluation(report: Mapping[str, Any]) -> None:
+def print_evaluation(found: "SplitEvaluation") -> None:
     """Print one column for each number of exits, the chosen one marked, then shift and other sets if evaluated."""
-    _print_by_exits(f"{report['run']} on {report['split']}", report["by_exits"], report["exits"])
-    if "calibrated" in report:
-        scaled = [_as_calibrated(item) for item in report["by_exits"]]
-        _print_by_exits("after temperature scaling fitted on val", scaled, report["exits"])
-    if report["shift"]:
-        shift = report["shift"]
-        _print_by_exits(f"mean over {shift['sets']} corrupted sets", shift["by_exits"], report["exits"])
-    if "ood" in report:
-        rows = [[key, f"{value:.4f}"] for key, value in report["ood"].items() if key != "set"]
-        print_table(f"telling {report['ood']['set']} from {report['split']} samples", ["", "value"], rows)
+    evaluation = found.evaluation
+    metrics = {reading.eval_exits: reading.metrics for reading in evaluation.readings}
+    active = {"inputs at exit": [" ".join(map(str, reading.active)) for reading in evaluation.readings]}
+    costs = {
+        name: [f"{reading.costs[key]:,}" for reading in evaluation.readings]
+        for name, key in (COSTS | SHIPPED_COSTS).items()
+    }
+    print_table(by_exits_table(f"{found.run} on {found.split}", metrics, found.exits, first=active, last=costs))
+    scaled = {
+        reading.eval_exits: {"temperature": reading.temperature, **reading.calibrated}
+        for reading in evaluation.readings
+        if reading.temperature is not None and reading.calibrated is not None
+    }
+    if scaled:
+        print_table(by_exits_table("after temperature scaling fitted on val", scaled, found.exits))
+    if found.shift:
+        shifted = {reading.eval_exits: reading.metrics for reading in found.shift.readings}
+        print_table(by_exits_table(f"mean over {found.shift.num_sets} corrupted sets", shifted, found.exits))
+    if found.ood:
+        rows = [[key, f"{value:.4f}"] for key, value in found.ood.metrics.items()]
+        print_table(text_table(f"detecting {found.ood.other} among {found.split} samples", ["", "value"], rows))
 
 
-def _as_calibrated(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {"exits": item["exits"], "metrics": {"temperature": item["temperature"], **item["calibrated"]}}
+def by_exits_table(
+    title: str,
+    metrics: Mapping[int, Mapping[str, float]],
+    chosen: int,
+    first: Mapping[str, Sequence[str]] | None = None,
+    last: Mapping[str, Sequence[str]] | None = None,
+) -> Table:
+    """Make a table with metrics as rows and numbers of exits as columns, which fits a narrow terminal.
 
-
-def _print_by_exits(title: str, items: Sequence[Mapping[str, Any]], chosen: int) -> None:
-    """Print metrics as rows and numbers of exits as columns, which fits a narrow terminal."""
-    marks = [" ←" if item["exits"] == chosen and len(items) > 1 else "" for item in items]
-    columns = ["exits per input", *(f"{item['exits']}{mark}" for item, mark in zip(items, marks, strict=True))]
-    keys = [key for key in listed_metrics() if all(key in item["metrics"] for item in items)]
-    rows = [[SHORT_NAMES.get(key, key), *(f"{item['metrics'][key]:.4f}" for item in items)] for key in keys]
-    if "flops" in items[0]:
-        rows.insert(0, ["inputs at exit", *(" ".join(map(str, item["active"])) for item in items)])
-        costs = {name: key for name, key in (COSTS | SHIPPED_COSTS).items() if key in items[0]}
-        rows += [[name, *(f"{item[key]:,}" for item in items)] for name, key in costs.items()]
-    print_table(title, columns, rows)
+    Args:
+        title: Heading.
+        metrics: By number of exits.
+        chosen: The number of exits to mark.
+        first: Rows above the metrics, by name.
+        last: Rows below them.
+    """
+    marks = {exits: " ←" if exits == chosen and len(metrics) > 1 else "" for exits in metrics}
+    keys = [key for key in listed_metrics() if all(key in values for values in metrics.values())]
+    rows = [[SHORT_NAMES.get(key, key), *(f"{values[key]:.4f}" for values in metrics.values())] for key in keys]
+    above, below = ([[name, *cells] for name, cells in (part or {}).items()] for part in (first, last))
+    return text_table(
+        title, ["exits per input", *(f"{exits}{mark}" for exits, mark in marks.items())], above + rows + below
+    )

@@ -51,6 +51,7 @@ def predict(
 def print_summary(values: Mapping[str, str | float | None]) -> None:
     """Print a row for each known number."""
     from sae.cli.output import print_table
+    from sae.core.table import text_table
 
     left_out = ("model", "out", "abstain", "asked_coverage")
     titles = {
@@ -66,4 +67,4 @@ def print_summary(values: Mapping[str, str | float | None]) -> None:
         for key, value in values.items()
         if key not in left_out
     ]
-    print_table(f"{values['model']}", ["", "value"], rows)
+    print_table(text_table(f"{values['model']}", ["", "value"], rows))

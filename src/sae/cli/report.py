@@ -73,7 +73,7 @@ def check_installed(run: "RunRecord") -> None:
     from sae.core.errors import MissingPluginError, RecordError
 
     try:
-        _ = run.config
+        run.read_config()
     except MissingPluginError:
         raise
     except RecordError:

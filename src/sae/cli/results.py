@@ -1,73 +1,97 @@
-"""Results of a search: the front, its confirmed configurations, and the pick."""
+"""Results of a search on the terminal: the front, its confirmed configurations, the pick, and its receipt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sae.analysis.candidates import Candidate
+    from sae.analysis.selection import Selection
+    from sae.records.receipt import Receipt, ReceiptRow
+    from sae.records.study import StudyRecord
 
-HEADLINES = ("accuracy", "f1", "nll", "cc_ece", "mse")
-"""Metrics of confirmed configurations that are shown beside the objectives."""
+METRICS = ("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90")
+"""Metrics of a receipt that come first."""
+FILE_COST = {"file, bytes": "bytes"}
 
 
-def print_results(out: Path, *, json: bool, more: Mapping[str, Any] | None = None) -> None:
+def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = None) -> None:
     """Print the front, its confirmed configurations and the pick; `more` is added to the JSON."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json
-    from sae.cli.pareto import print_front
-    from sae.cli.pick import describe, print_pick
+    from sae.cli.study import describe, print_front, print_pick
     from sae.records.study import StudyRecord
 
     record = StudyRecord.open(out)
     selection = select(record)
-    chosen, why = selection.pick()
-    confirmed = record.read_json(record.CONFIRMED) if (record.path / record.CONFIRMED).exists() else None
+    picked = selection.pick()
     if json:
-        picked = {"pick": describe(chosen, why), "confirmed": confirmed, **(more or {})}
-        print_json({"study": str(out), **selection.describe(), **picked})
+        confirmed = record.read_confirmed()
+        found = confirmed.model_dump(mode="json") if confirmed else None
+        answer = {"pick": describe(picked), "confirmed": found, **(more or {})}
+        print_json({"study": str(out), **selection.describe(), **answer})
         return
-    print_front(out, selection)
-    if confirmed:
-        print_confirmed(confirmed, selection.front)
-    print_pick(chosen, why)
+    print_front(out, selection, record.config.task)
+    print_confirmed(record, selection)
+    print_pick(picked)
 
 
-def print_confirmed(confirmed: Mapping[str, Any], front: Sequence["Candidate"]) -> None:
-    """Print the results of the front on other seeds, on the test split and under shift."""
+def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
+    """Print the results of the front on other seeds, on the test split and under shift; nothing if there are none."""
+    from sae.analysis.results import headline, study_results
     from sae.cli.output import print_line, print_table
+    from sae.core.wording import count
+    from sae.report.tables import confirmed_table
+
+    results, _ = study_results(record)
+    if not results:
+        return
+    present = {(item.label, item.eval_exits) for item in selection.front}
+    shown = [item for item in results if (item.label, item.eval_exits) in present]
+    metrics = headline(record.config.task, record.data_name)
+    print_table(confirmed_table(shown, metrics, record.config.task, title="trained again on other seeds"))
+    missing = len(selection.front) - len(shown)
+    if missing:
+        print_line(f"{count(missing, 'configuration')} of the front not confirmed; --confirm SEEDS confirms all")
+
+
+def print_receipt(model: str, receipt: "Receipt") -> None:
+    """Print quality, cost and time of the pick beside its rivals, whose costs are also multiples of the pick's."""
+    from sae.cli.output import COSTS, SHIPPED_COSTS, listed_metrics, print_line, print_table
+    from sae.config.methods import rivals
+    from sae.core.table import text_table
+
+    rows = receipt.rows
+    names = [{"pick": "the pick, shipped", **rivals()}.get(label, label) for label in rows]
+    table = [
+        ["trial", *(row.trial for row in rows.values())],
+        ["settings", *(_settings(row) for row in rows.values())],
+        *(
+            [f"{key} on test", *(f"{row.metrics[key]:.4f}" for row in rows.values())]
+            for key in listed_metrics(METRICS)
+            if all(key in row.metrics for row in rows.values())
+        ),
+        *(
+            [name, *(f"{getattr(row, key):,}{_multiple(receipt, label, key)}" for label, row in rows.items())]
+            for name, key in (COSTS | SHIPPED_COSTS | FILE_COST).items()
+        ),
+        [
+            f"ms for {receipt.batch} samples",
+            *(f"{row.ms:.3f}{_multiple(receipt, label, 'ms')}" for label, row in rows.items()),
+        ],
+    ]
+    print_table(text_table(f"receipt of {model}, all in onnxruntime", ["", *names], table))
+    predicted = receipt.predicted
+    result = f"{predicted.right:,} right" if predicted.right is not None else f"error {predicted.rmse:.4g} (rmse)"
+    print_line(f"predicted from the file alone: {predicted.samples:,} test samples, {result}")
+    print_line(f"time: one thread, interleaved; the pick differs from itself by {abs(receipt.noise - 1):.1%}")
+
+
+def _settings(row: "ReceiptRow") -> str:
     from sae.config.methods import METHODS
 
-    present = {(item.trial.name, item.eval_exits) for item in front}
-    on_front = [item for item in confirmed["front"] if (item["trial"], item["eval_exits"]) in present]
-    items = [item for item in on_front if item["seeds"]]
-    metrics = dict.fromkeys([*HEADLINES, *confirmed["objectives"]])
-    splits = [split for split in ("test", "shift") if items and all(item[split] for item in items)]
-    columns = [(split, key) for split in splits for key in metrics if all(key in item[split] for item in items)]
-    names = [f"{key} (shift)" if split == "shift" else key for split, key in columns]
-    rows = [
-        [
-            item["trial"],
-            item["kind"],
-            item["settings"],
-            str(item["eval_exits"]) if METHODS.get(item["method"]).settings.has_exits else "-",
-            str(item["seeds"]),
-            *(show_spread(item[split][key]) for split, key in columns),
-            f"{item['costs']['flops']['mean']:,.0f}",
-        ]
-        for item in items
-    ]
-    print_table(
-        "trained again on other seeds: mean ± std on the test set",
-        ["trial", "kind", "settings", "K′", "seeds", *names, "flops"],
-        rows,
-    )
-    if len(items) < len(front):
-        print_line(
-            f"{len(front) - len(items)} configurations of the front are not confirmed; --confirm SEEDS confirms all"
-        )
+    exits = f" K′={row.eval_exits}" if METHODS.get(row.trial.split("/")[0]).settings.has_exits else ""
+    return f"{row.settings}{exits}"
 
 
-def show_spread(spread: Mapping[str, float | None]) -> str:
-    """Format mean and standard deviation; one seed has no deviation."""
-    return f"{spread['mean']:.3f}" + ("" if spread["std"] is None else f" ± {spread['std']:.3f}")
+def _multiple(receipt: "Receipt", label: str, key: str) -> str:
+    return f" ({getattr(receipt.ratios[label], key):.2f} ×)" if label in receipt.ratios else ""

@@ -12,7 +12,7 @@ import typer
 from sae.cli import options
 
 if TYPE_CHECKING:
-    from sae.analysis.run_list import ListedRun
+    from sae.records.run import Run
 
 USUAL = Path("runs")
 METRICS = ("f1", "nll", "cc_ece", "mse")
@@ -35,7 +35,7 @@ def runs(
     json: options.Json = False,
 ) -> None:
     """List all runs below a folder, including those of studies, with their state and main results."""
-    from sae.analysis.run_list import list_runs, select_runs, sort_runs
+    from sae.analysis.run_list import describe, list_runs, select_runs, sort_runs
     from sae.cli.output import print_json
 
     folder = folder or (USUAL if USUAL.is_dir() else Path())
@@ -43,16 +43,17 @@ def runs(
     listed = select_runs(found, options.names("--state", state), options.names("--method", method))
     listed = sort_runs(listed, sort or "run")
     if json:
-        print_json({"runs": [run.describe() for run in listed]})
+        print_json({"runs": [describe(run) for run in listed]})
     else:
         print_runs(folder, listed, len(found), sort)
     if tensorboard:
         write_events(folder, listed)
 
 
-def print_runs(folder: Path, listed: Sequence["ListedRun"], num_found: int, sort: str | None) -> None:
+def print_runs(folder: Path, listed: Sequence["Run"], num_found: int, sort: str | None) -> None:
     """Print a row for each run, counts by state, and the errors of runs without results."""
     from sae.cli.output import print_line, print_message, print_table
+    from sae.core.table import text_table
 
     if not listed:
         print_line(f"no runs below {folder}" if not num_found else f"none of the {num_found} runs below {folder} match")
@@ -64,11 +65,9 @@ def print_runs(folder: Path, listed: Sequence["ListedRun"], num_found: int, sort
         del columns["data"]
     dropped = drop_columns(columns, "time" if sort == "seconds" else sort)
     title = f"{len(listed)} of {num_found}" if len(listed) < num_found else f"{num_found}"
-    print_table(
-        f"{title} runs below {folder}{f' on {data.pop()}' if len(data) == 1 else ''}: test set, at the trained K",
-        list(columns),
-        [list(row) for row in zip(*columns.values(), strict=True)],
-    )
+    on_data = f" on {data.pop()}" if len(data) == 1 else ""
+    heading = f"{title} runs below {folder}{on_data}: test set, at the trained K"
+    print_table(text_table(heading, list(columns), list(zip(*columns.values(), strict=True))))
     counts = Counter(run.state for run in listed)
     print_line(", ".join(f"{count} {state}" for state, count in counts.most_common()))
     print_errors(folder, listed)
@@ -78,32 +77,33 @@ def print_runs(folder: Path, listed: Sequence["ListedRun"], num_found: int, sort
         )
 
 
-def table_rows(folder: Path, listed: Sequence["ListedRun"], sort: str | None) -> list[dict[str, str]]:
-    """By column what is shown of each run."""
-    from sae.analysis.run_list import numbers, value_of
+def table_rows(folder: Path, listed: Sequence["Run"], sort: str | None) -> list[dict[str, str]]:
+    """Return the cells of each run by column."""
+    from sae.analysis.run_list import num_epochs, number_of, sortable_numbers, values_on_test
     from sae.core.objectives import COSTS
     from sae.core.wording import duration
 
-    metrics = [name for name in METRICS if any(name in run.values for run in listed)]
+    values = [values_on_test(run) for run in listed]
+    metrics = [name for name in METRICS if any(name in found for found in values)]
     shown = {*metrics, *COSTS, "seed", "epochs", "seconds", "ended"}
-    if sort in numbers() and sort not in shown:
+    if sort in sortable_numbers() and sort not in shown:
         metrics.append(sort)
     rows = []
-    for run in listed:
-        facts = run.describe()
-        done = f"{run.epochs}" if run.state == "finished" else f"{run.epochs}/{facts['planned_epochs'] or '?'}"
+    for run, found in zip(listed, values, strict=True):
+        config, ended, epochs = run.config, run.ended, num_epochs(run)
+        planned = config.train.epochs if config else "?"
         rows.append(
             {
                 "run": str(run.record.path.relative_to(folder)),
                 "state": run.state,
-                "data": Path(facts["data"] or "-").name,
-                "method": f"{facts['kind']} {facts['settings']}" if run.config else "-",
-                "seed": show(facts["seed"], "d"),
-                "epochs": done,
-                **{name: show(value_of(run, name), ".4f") for name in metrics},
-                **{name: show_count(run.values.get(name)) for name in ("flops", "params")},
+                "data": Path(config.data.name).name if config else "-",
+                "method": f"{config.kind} {config.summary}" if config else "-",
+                "seed": show(config.seed if config else None, "d"),
+                "epochs": f"{epochs}" if run.state == "finished" else f"{epochs}/{planned}",
+                **{name: show(number_of(run, name), ".4f") for name in metrics},
+                **{name: show_count(found.get(name)) for name in ("flops", "params")},
                 "time": "-" if run.seconds is None else duration(run.seconds),
-                "ended": "-" if run.ended is None else f"{datetime.fromtimestamp(run.ended):%Y-%m-%d %H:%M}",
+                "ended": f"{datetime.fromtimestamp(ended):%Y-%m-%d %H:%M}" if ended else "-",
             }
         )
     return rows
@@ -125,7 +125,7 @@ def drop_columns(columns: dict[str, list[str]], kept: str | None) -> list[str]:
     return dropped
 
 
-def print_errors(folder: Path, listed: Sequence["ListedRun"]) -> None:
+def print_errors(folder: Path, listed: Sequence["Run"]) -> None:
     """Print shortened errors of the first few runs that failed or are damaged."""
     from sae.cli.output import print_line
 
@@ -138,7 +138,7 @@ def print_errors(folder: Path, listed: Sequence["ListedRun"]) -> None:
         print_line(f"and {len(told) - MOST_ERRORS} more, see --json")
 
 
-def write_events(folder: Path, listed: Sequence["ListedRun"]) -> None:
+def write_events(folder: Path, listed: Sequence["Run"]) -> None:
     """Write event files from the histories; skip and name runs that are being trained or cannot be read."""
     from sae.cli.output import print_message
     from sae.core.errors import RecordError
@@ -146,7 +146,7 @@ def write_events(folder: Path, listed: Sequence["ListedRun"]) -> None:
 
     tracker, written = TensorBoard(), 0
     for run in listed:
-        if run.record.is_busy:
+        if run.record.is_busy():
             print_message(f"skipped: {run.record.path} is being trained")
             continue
         try:

@@ -54,6 +54,7 @@ def train(
     choose_data_root(data_root)
     run = resolve_run(config, flags, set_ or [])
     from sae.cli.output import print_evaluation, print_json, print_message
+    from sae.records.evaluation import SplitEvaluation
     from sae.training.progress import Bar
     from sae.training.run import train as train_run
     from sae.training.tracking import UNTRACKED, TensorBoard
@@ -61,8 +62,8 @@ def train(
     tracker = TensorBoard() if tensorboard else UNTRACKED
     cores = processes or options.num_cores()
     record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker)
-    evaluation = {"run": str(out), "split": "test", **record.report("test"), "shift": None}
-    (print_json if json else print_evaluation)(evaluation)
+    found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
+    print_json(found.to_json()) if json else print_evaluation(found)
     print_message(f"the run is in {out}")
 
 

@@ -128,6 +128,11 @@ class StudyRecord(Record[StudyConfig]):
         self.limits = limits(config.max, config.min, config.task)
         return self
 
+    @property
+    def data_name(self) -> str:
+        """The name or path of the study's data set."""
+        return next(str(section_name(space.get("data"))) for space in self.config.spaces.values())
+
     def read_config(self) -> StudyConfig:
         """Read the settings that the study was begun with; its methods and backbones must be installed."""
         config = self._parse_config(StudyConfig)

@@ -1,0 +1,237 @@
+"""`sae pareto` and `sae pick`: the Pareto front of a study, and one candidate from it."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.analysis.candidates import Candidate
+    from sae.analysis.selection import Pick, Selection
+    from sae.records.evaluation import Json
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDEST = 40
+"""Largest width of the bars that show how the hypervolume grew."""
+
+
+def pareto(
+    study: options.Study,
+    objectives: options.Objectives = None,
+    max_: options.Maximum = None,
+    min_: options.Minimum = None,
+    method: options.Methods = None,
+    csv: Annotated[Path | None, typer.Option(help="also write the front, with every metric, to this file")] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="also draw all configurations into this .png or .svg file")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Show the Pareto-optimal configurations of a study, compared on the validation split."""
+    from sae.analysis.selection import select
+    from sae.cli.output import print_json
+    from sae.records.study import StudyRecord
+
+    check_figure(figure)
+    record = StudyRecord.open(study)
+    selection = select(
+        record,
+        names=options.names("--objectives", objectives),
+        maximum=options.bounds("--max", max_),
+        minimum=options.bounds("--min", min_),
+        methods=options.names("--method", method),
+    )
+    print_json(selection.describe()) if json else print_front(study, selection, record.config.task)
+    write_files(selection, csv, figure, title=study.resolve().name)
+
+
+def pick(
+    study: options.Study,
+    prefer: Annotated[
+        str | None,
+        typer.Option(help="metric or cost in which the pick must be best; by default the best compromise (the knee)"),
+    ] = None,
+    objectives: options.Objectives = None,
+    max_: options.Maximum = None,
+    min_: options.Minimum = None,
+    method: options.Methods = None,
+    json: options.Json = False,
+) -> None:
+    """Pick one configuration of a study on the validation split, and explain why."""
+    from sae.analysis.selection import preferred, select
+    from sae.cli.output import print_json
+    from sae.records.study import StudyRecord
+
+    record = StudyRecord.open(study)
+    selection = select(
+        record,
+        names=options.names("--objectives", objectives),
+        prefer=prefer,
+        maximum=options.bounds("--max", max_),
+        minimum=options.bounds("--min", min_),
+        methods=options.names("--method", method),
+    )
+    picked = selection.pick(preferred(record, prefer))
+    print_json(describe(picked)) if json else print_pick(picked)
+
+
+def check_figure(path: Path | None) -> None:
+    """Refuse a file type that cannot be drawn without a browser."""
+    from sae.core.errors import ConfigError
+
+    if path is not None and path.suffix not in (".png", ".svg"):
+        raise ConfigError(f"--figure must name a .png or .svg file, got {path}")
+
+
+def print_front(study: Path, selection: "Selection", task: str) -> None:
+    """Print a row for each configuration of the front, then counts and the growth of the hypervolume."""
+    from dataclasses import replace
+
+    from sae.analysis.candidates import damages
+    from sae.analysis.progress import trial_counts
+    from sae.cli.output import print_line, print_table
+    from sae.core.objectives import COSTS
+    from sae.report.tables import front_table
+
+    within = f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
+    title = f"{study}: front of {', '.join(item.name for item in selection.objectives)} on validation{within}"
+    print_table(replace(front_table(selection, task, costs=tuple(COSTS)), title=title))
+    if any(item.eval_exits != item.exits for item in selection.front):
+        print_line(
+            "where K′ differs from K, a network is read at another K than it was trained for; nothing is retrained"
+        )
+    print_line(f"front: {len(selection.front)} of {len(selection.candidates)} configurations")
+    print_line(f"trials: {count_line(trial_counts(selection.runs))}")
+    for name, reason in damages(selection.runs).items():
+        print_line(f"left out because it is damaged: {name}: {reason}")
+    print_line(f"hypervolume: {history_line([item.hypervolume for item in selection.history()])}")
+
+
+def count_line(counts: Mapping[str, Mapping[str, int]]) -> str:
+    """Format how many trials of each method are in each state.
+
+    Example:
+        >>> count_line({"sae": {"finished": 8, "stopped": 0, "failed": 1}, "standard": {"finished": 2}})
+        'sae 8 finished, 1 failed; standard 2 finished'
+    """
+    methods = (
+        f"{method} {', '.join(f'{number} {state}' for state, number in states.items() if number)}"
+        for method, states in counts.items()
+    )
+    return "; ".join(methods)
+
+
+def history_line(values: Sequence[float]) -> str:
+    """Format the growth of a number as bars between its first and last value.
+
+    Example:
+        >>> history_line([0.1, 0.3, 0.45])
+        '0.100 ▁▅█ 0.450, after 3 trials'
+    """
+    from sae.core.wording import count
+
+    steps = min(len(values), WIDEST)
+    shown = [values[(index + 1) * len(values) // steps - 1] for index in range(steps)]
+    low, spread = values[0], (values[-1] - values[0]) or 1.0
+    bars = "".join(BARS[round((value - low) / spread * (len(BARS) - 1))] for value in shown)
+    return f"{values[0]:.3f} {bars} {values[-1]:.3f}, after {count(len(values), 'trial')}"
+
+
+def write_files(selection: "Selection", csv: Path | None, figure: Path | None, title: str) -> None:
+    """Write the front as CSV and draw the configurations, if these files were asked for."""
+    from sae.cli.output import print_message
+
+    if csv is not None:
+        from sae.records.folder import Folder
+
+        Folder(csv.parent).write_rows(csv.name, front_rows(selection.front))
+        print_message(f"the front is in {csv}")
+    if figure is not None:
+        save_figure(selection, figure, title)
+        print_message(f"the figure is in {figure}")
+
+
+def front_rows(front: Sequence["Candidate"]) -> list[dict[str, object]]:
+    """Return one flat row for each configuration; a metric that it does not have is empty."""
+    keys = dict.fromkeys(key for item in front for key in item.values)
+    return [
+        {
+            **{key: value for key, value in item.describe().items() if key != "values"},
+            "active": " ".join(map(str, item.active)),
+            **{key: item.values.get(key, "") for key in keys},
+        }
+        for item in front
+    ]
+
+
+def save_figure(selection: "Selection", path: Path, title: str) -> None:
+    """Draw a selection with its knee marked."""
+    from sae.core.errors import ConfigError
+    from sae.report.figures.search import pareto_figure
+
+    title += f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
+    try:
+        pareto_figure(selection, title=title).save(path, ppi=144)
+    except OSError as error:
+        raise ConfigError(f"--figure must name a file that can be written, got {path}: {error.strerror}") from None
+
+
+def describe(picked: "Pick") -> "Json":
+    """Return the pick as a JSON object; `test` was not used for choosing."""
+    chosen = picked.candidate
+    return {**chosen.describe(), "why": picked.why, "test": dict(metrics_on_test(chosen)), "commands": commands(chosen)}
+
+
+def metrics_on_test(chosen: "Candidate") -> Mapping[str, float]:
+    """Return the test metrics of the pick, which was chosen without them."""
+    evaluation = chosen.run.evaluation
+    assert evaluation is not None, "a candidate has finished"
+    return evaluation.test.at(chosen.eval_exits).metrics
+
+
+def commands(chosen: "Candidate") -> dict[str, str]:
+    """Return the commands that train the configuration again and evaluate it."""
+    from sae.report.commands import train_command
+
+    exits = f" --eval-exits {chosen.eval_exits}" if chosen.config.method.has_exits else ""
+    return {
+        "train": train_command(chosen.config, "runs/picked"),
+        "evaluate": f"sae evaluate {shlex.quote(str(chosen.run.record.path))}{exits}",
+    }
+
+
+def print_pick(picked: "Pick") -> None:
+    """Print the pick, the reason, its metrics and costs, its run folder and what to do next."""
+    from sae.cli.output import COSTS, SHIPPED_COSTS, SHORT_NAMES, listed_metrics, print_line, print_table
+    from sae.core.table import text_table
+
+    chosen = picked.candidate
+    print_line(f"{chosen.label}: {chosen.kind}, {chosen.config.summary}{exits_used(chosen)}")
+    print_line(f"why: {picked.why}")
+    test = metrics_on_test(chosen)
+    rows = [
+        [SHORT_NAMES.get(key, key), f"{chosen.values[key]:.4f}", f"{test[key]:.4f}"]
+        for key in listed_metrics()
+        if key in chosen.values and key in test
+    ]
+    rows += [[name, *[f"{chosen.values[key]:,}"] * 2] for name, key in (COSTS | SHIPPED_COSTS).items()]
+    if "latency" in chosen.values:
+        rows.append(["ms for a batch of 64", *[f"{chosen.values['latency']:.4g}"] * 2])
+    print_table(text_table("metrics and costs", ["", "validation", "test (not used for choosing)"], rows))
+    print_line(f"run folder:     {chosen.run.record.path}")
+    print_line(f"train it again: {commands(chosen)['train']}")
+    print_line(f"look closer:    {commands(chosen)['evaluate']}")
+
+
+def exits_used(chosen: "Candidate") -> str:
+    """Format K′ of a network with exits and the exits that any of its inputs uses, which determine its cost."""
+    if not chosen.config.method.has_exits:
+        return ""
+    used = [str(number) for number, inputs in enumerate(chosen.active, start=1) if inputs]
+    trained = "as trained" if chosen.eval_exits == chosen.exits else f"trained with K={chosen.exits}"
+    noun = "exit" if len(used) == 1 else "exits"
+    return f", read at K′={chosen.eval_exits} ({trained}), using {noun} {', '.join(used)} of {len(chosen.active)}"
