@@ -14,6 +14,7 @@ from sae.config.run import RunConfig
 from sae.config.study import Sampler, StudyConfig
 from sae.core.objectives import objectives
 from sae.data.catalogue import load
+from sae.records.evaluation import Evaluation, Reading
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
@@ -60,21 +61,21 @@ def _make_up_results(job: Job) -> None:
     rng = np.random.default_rng(int(job.name.split("/")[1]))
     depth = job.config.backbone.depth
     metrics = dict(zip(("nll", "cc_ece"), rng.random(2).tolist(), strict=True))
-    report = {
-        "exits": job.config.method.trained_exits,
-        "metrics": metrics,
-        "by_exits": [
-            {
-                "exits": k,
-                "active": [1] * depth,
-                "params": 1000 * k,
-                "flops": int(rng.integers(100_000, 1_000_000)),
-                "metrics": metrics,
-            }
-            for k in range(1, depth + 1)
-        ],
-    }
-    record.write_json(record.METRICS, {"val": report, "test": report})
+    readings = []
+    for k in range(1, depth + 1):
+        params, flops = 1000 * k, int(rng.integers(100_000, 1_000_000))
+        reading = Reading(
+            eval_exits=k,
+            active=(1,) * depth,
+            params=params,
+            flops=flops,
+            shipped_params=params,
+            shipped_flops=flops,
+            metrics=metrics,
+        )
+        readings.append(reading)
+    evaluation = Evaluation(exits=job.config.method.trained_exits, readings=tuple(readings)).to_json()
+    record.write_json(record.METRICS, {"val": evaluation, "test": evaluation})
     record.end("finished", seconds=1.0)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 import sae.deploy.bench
 import sae.deploy.graph
-from sae.analysis.candidates import measured_costs
 from sae.core.errors import ConfigError, ModelError
 from sae.deploy.bench import bench, measure_exits, own_peak, peak_memory
 from sae.deploy.latency import Effort, Timing
@@ -41,16 +40,19 @@ def test_graphs_that_use_the_same_exits_are_measured_once(digits_run: Path, monk
 
 def test_a_job_measures_latency_once_and_only_if_asked(digits_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = RunRecord(digits_run)
+    config = record.read_config()
     monkeypatch.setattr(sae.deploy.bench, "EFFORT", Effort(2, 1))
-    assert run_job(Job("a", record.config, digits_run)).state == "finished"
+    assert run_job(Job("a", config, digits_run)).state == "finished"
     assert not (digits_run / record.LATENCY).exists()
     try:
-        assert run_job(Job("a", record.config, digits_run, latency=True)).state == "finished"
+        assert run_job(Job("a", config, digits_run, latency=True)).state == "finished"
         first = (digits_run / record.LATENCY).read_text()
-        assert run_job(Job("a", record.config, digits_run, latency=True)).state == "finished"
+        assert run_job(Job("a", config, digits_run, latency=True)).state == "finished"
         assert (digits_run / record.LATENCY).read_text() == first
-        assert set(measured_costs(record)) == {1, 2}
-        assert all(0 < costs["latency"] < 1000 for costs in measured_costs(record).values())
+        evaluation = record.read_evaluation()
+        assert evaluation.latency is not None
+        assert [reading.eval_exits for reading in evaluation.latency.readings] == [1, 2]
+        assert all(0 < evaluation.costs(exits)["latency"] < 1000 for exits in (1, 2))
     finally:
         (digits_run / record.LATENCY).unlink(missing_ok=True)
 

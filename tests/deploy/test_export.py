@@ -11,28 +11,29 @@ from sae.core.errors import ConfigError, ModelError, OtherModelError, ParityErro
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.runtime import load
+from sae.records.evaluation import SPLITS
 from sae.records.run import RunRecord
 from sae.training.run import restore
 
 
 def test_the_manifest_says_what_was_trained_and_what_is_shipped(digits_run: Path, digits_model: Path) -> None:
     manifest = read_manifest(digits_model.parent / NAME)
-    described = next(i for i in RunRecord(digits_run).report("test")["by_exits"] if i["exits"] == 2)
+    described = RunRecord(digits_run).read_evaluation().test.at(2)
     assert manifest.network.method == "sae"
     assert (manifest.network.num_inputs, manifest.network.max_exits, manifest.network.eval_exits) == (2, 2, 2)
     assert sum(member.weight for member in manifest.network.members) == pytest.approx(1.0)
-    assert list(manifest.network.active) == described["active"]
-    assert manifest.cost.model_dump() == {key: described[key] for key in manifest.cost.model_dump()}
+    assert manifest.network.active == described.active
+    assert manifest.cost.model_dump() == described.costs
     assert manifest.target.class_names == tuple("0123456789")
     assert manifest.input.shape == (1, 16, 16)
     assert manifest.parity.largest_difference <= 1e-5
 
 
 def test_metrics_of_the_graph_are_those_of_the_run(digits_run: Path, digits_model: Path) -> None:
-    manifest = read_manifest(digits_model.parent / NAME)
-    for split in ("val", "test"):
+    manifest, evaluation = read_manifest(digits_model.parent / NAME), RunRecord(digits_run).read_evaluation()
+    for split in SPLITS:
         for key in ("accuracy", "nll", "ece", "brier", "entropy", "disagreement", "aurc"):
-            expected = RunRecord(digits_run).report(split)["metrics"][key]
+            expected = evaluation.metrics(split, 2)[key]
             assert manifest.metrics[split][key] == pytest.approx(expected, abs=1e-4), key
 
 

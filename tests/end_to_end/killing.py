@@ -58,9 +58,9 @@ def finished_runs(folder: Path) -> dict[str, tuple[bytes, int]]:
     """Return the metrics of every finished run and when they were written, by trial."""
     found = {}
     for trial in StudyRecord(folder).trials():
-        if trial.run.is_finished:
-            path = trial.run.path / RunRecord.METRICS
-            found[f"{trial.method}/{trial.run.path.name}"] = (path.read_bytes(), path.stat().st_mtime_ns)
+        if trial.has_finished():
+            path = trial.path / RunRecord.METRICS
+            found[f"{trial.path.parent.name}/{trial.path.name}"] = (path.read_bytes(), path.stat().st_mtime_ns)
     return found
 
 

@@ -32,13 +32,14 @@ def test_a_search_survives_twenty_kills(tmp_path: Path) -> None:
     assert {method: len(found) for method, found in trials.items()} == NUM_TRIALS
     assert {trial.state for found in trials.values() for trial in found} == {TrialState.COMPLETE}
     begun = list(StudyRecord(tmp_path / "killed").trials())
-    assert Counter(trial.method for trial in begun) == NUM_TRIALS  # a folder each, and none too many
+    assert Counter(trial.path.parent.name for trial in begun) == NUM_TRIALS  # a folder each, and none too many
     for trial in begun:
-        stored = trials[trial.method][trial.number]
-        assert stored.user_attrs["run"] == f"trials/{trial.method}/{trial.run.path.name}"
-        assert stored.values[0] == trial.run.report("val")["metrics"]["nll"]
-        assert not [name for name in ONLY_UNFINISHED if (trial.run.path / name).exists()]
-        assert not list(trial.run.path.glob(".*.tmp"))
+        method, number = trial.label.split("/")
+        stored = trials[method][int(number)]
+        assert stored.user_attrs["run"] == f"trials/{method}/{trial.path.name}"
+        assert stored.values[0] == trial.read_evaluation().val.metrics["nll"]
+        assert not [name for name in ONLY_UNFINISHED if (trial.path / name).exists()]
+        assert not list(trial.path.glob(".*.tmp"))
 
     killed, whole = (finished_runs(tmp_path / name) for name in ("killed", "whole"))
     assert {name: metrics for name, (metrics, _) in killed.items()} == {
@@ -73,10 +74,11 @@ def test_what_was_judged_at_a_rung_stays_judged(tmp_path: Path) -> None:
     assert Counter(trial.state.is_finished() for trial in trials) == {True: 10}
     assert stopped
     for trial in StudyRecord(tmp_path / "study").trials():
-        is_stopped = any(not note["passes"] for note in notes[trial.number].values())  # type: ignore[index]
-        assert trials[trial.number].state == (TrialState.PRUNED if is_stopped else TrialState.COMPLETE)
-        status = trial.run.status
+        number = int(trial.label.removeprefix("sae/"))
+        is_stopped = any(not note["passes"] for note in notes[number].values())  # type: ignore[index]
+        assert trials[number].state == (TrialState.PRUNED if is_stopped else TrialState.COMPLETE)
+        status = trial.read_status()
         assert status is not None
-        assert status["state"] == ("stopped" if is_stopped else "finished")
-        assert set(notes[trial.number]) == {"rung 1", "rung 2"} if not is_stopped else notes[trial.number]
-        assert not [name for name in ONLY_UNFINISHED if (trial.run.path / name).exists()]
+        assert status.state == ("stopped" if is_stopped else "finished")
+        assert set(notes[number]) == {"rung 1", "rung 2"} if not is_stopped else notes[number]
+        assert not [name for name in ONLY_UNFINISHED if (trial.path / name).exists()]

@@ -103,4 +103,4 @@ def made_up_values(number: int, count: int) -> list[float]:
 
 def run_files(record: StudyRecord, name: str) -> dict[str, bytes]:
     """Return the bytes of one file of each run, by trial."""
-    return {trial.name: (trial.run.path / name).read_bytes() for trial in record.trials()}
+    return {trial.label: (trial.path / name).read_bytes() for trial in record.trials()}

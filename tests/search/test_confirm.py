@@ -19,25 +19,25 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> StudyRecord:
 
 
 def names(found: list[Candidate]) -> list[tuple[str, int]]:
-    return [(item.trial.name, item.eval_exits) for item in found]
+    return [(item.label, item.eval_exits) for item in found]
 
 
 def test_the_whole_front_is_chosen_each_once(record: StudyRecord) -> None:
     chosen = names(choose(record, None))
-    assert sorted(chosen) == sorted(names(front(candidates(record), record.objectives)))
+    assert sorted(chosen) == sorted(names(front(candidates(record.read_runs()), record.objectives)))
     assert len(set(chosen)) == len(chosen)
 
 
 def test_a_few_of_the_front_begin_with_the_nearest_to_the_ideal(record: StudyRecord) -> None:
-    assert names(choose(record, 1)) == names([select(record).pick()[0]])
+    assert names(choose(record, 1)) == names([select(record).pick().candidate])
     assert names(choose(record, 3)) == names(choose(record, None))[:3]
 
 
 def test_each_class_adds_its_best_in_the_first_objective_first(record: StudyRecord) -> None:
     chosen = choose(record, 1, each=1)
-    for kind, own in fronts_by_kind(candidates(record), record.objectives).items():
+    for kind, own in fronts_by_kind(candidates(record.read_runs()), record.objectives).items():
         best = min(own, key=lambda item: item.values["nll"])
-        assert (best.trial.name, best.eval_exits) in names(chosen), kind
+        assert (best.label, best.eval_exits) in names(chosen), kind
     assert len(chosen) <= 1 + 9
 
 
@@ -50,7 +50,7 @@ def test_nothing_is_chosen_twice(each: int, record: StudyRecord) -> None:
 
 def test_as_many_as_asked_of_each_class_and_no_more(record: StudyRecord) -> None:
     first = names(choose(record, 1))
-    for kind, own in fronts_by_kind(candidates(record), record.objectives).items():
+    for kind, own in fronts_by_kind(candidates(record.read_runs()), record.objectives).items():
         of_kind = [item for item in choose(record, 1, each=2) if item.kind == kind]
         added = [name for name in names(of_kind) if name not in first]
         assert min(2, len(own)) - 1 <= len(added) <= min(2, len(own))

@@ -44,7 +44,7 @@ def test_a_study_that_lost_its_settings_keeps_its_trials(study: Path, inline: In
 
 
 def test_a_damaged_trial_hides_no_other_and_is_trained_again_when_deleted(study: Path, inline: InlineExecutor) -> None:
-    first = next(StudyRecord(study).trials()).run.path
+    first = next(StudyRecord(study).trials()).path
     whole = (first / "metrics.json").read_bytes()
     (first / "metrics.json").write_text("{")
     code, out, error = search(study, *TWO)
@@ -65,7 +65,7 @@ def test_another_storage_is_refused(study: Path, tmp_path: Path, inline: InlineE
 
 def test_time_alone_is_shared_evenly_with_what_is_enumerated(tmp_path: Path) -> None:
     assert search(tmp_path / "x", "--hours", "1e-9", "--method", "sae,standard", "--set", "spaces.standard={}")[0] == 3
-    record = StudyRecord(tmp_path / "x")
+    record = StudyRecord.open(tmp_path / "x")
     spaces = [build_space(method, DIGITS, {}, {}) for method in record.config.spaces]
     studies = open_studies(f"sqlite:///{tmp_path}/o.db", record.config, spaces, record.objectives)
     driver = Driver(record, studies, DataSpec((1, 16, 16), Classification(10)), LocalExecutor(1), Budget(None, 1.0))

@@ -56,7 +56,7 @@ def test_a_trial_that_is_stopped_early_says_so(tmp_path: Path, inline: InlineExe
 
 @pytest.fixture
 def driver(finished_study: Path) -> Iterator[Driver]:
-    record = StudyRecord(finished_study)
+    record = StudyRecord.open(finished_study)
     spaces = [read_space(method, template) for method, template in record.config.spaces.items()]
     studies = open_studies(f"sqlite:///{finished_study / record.STORAGE}", record.config, spaces, record.objectives)
     yield Driver(record, studies, DataSpec((1, 16, 16), Classification(10)), InlineExecutor(), Budget(3, None))
@@ -82,5 +82,5 @@ def test_the_front_is_looked_for_again_only_when_a_trial_has_ended(
         seen.render()
     assert len(calls) == 1
     monkeypatch.setattr(driver, "num_ended", lambda: 7)
-    assert [item.trial.name for item in seen.front()]
+    assert [item.label for item in seen.front()]
     assert len(calls) == 2

@@ -22,17 +22,16 @@ def states(out: Path, method: str = "sae") -> list[TrialState]:
 
 def test_a_finished_study_has_a_run_for_every_trial(finished_study: Path) -> None:
     record = StudyRecord.open(finished_study)
-    assert [trial.name for trial in record.trials()] == [
+    assert [trial.label for trial in record.trials()] == [
         *("ensemble/0", "ensemble/1", "sae/0", "sae/1", "sae/2", "standard/0")
     ]
-    assert all(trial.run.is_finished for trial in record.trials())
+    assert all(trial.has_finished() for trial in record.trials())
     for method, trials in optuna_trials(finished_study).items():
         assert [trial.state for trial in trials] == [TrialState.COMPLETE] * len(trials)
         for trial in trials:
             run = RunRecord.open(finished_study / trial.user_attrs["run"])
-            report = run.report("val")
-            at_trained = next(item for item in report["by_exits"] if item["exits"] == report["exits"])
-            expected = [*(report["metrics"][key] for key in ("nll", "cc_ece")), at_trained["flops"]]
+            at_trained = run.read_evaluation().val.chosen
+            expected = [at_trained.metrics["nll"], at_trained.metrics["cc_ece"], at_trained.flops]
             assert trial.values == expected, method
 
 
@@ -46,12 +45,12 @@ def test_the_same_command_again_changes_nothing_and_says_the_same(finished_study
 
 
 def test_members_are_shared_and_give_what_training_would(finished_study: Path, tmp_path: Path) -> None:
-    runs = {trial.name: trial.run for trial in StudyRecord(finished_study).trials()}
+    runs = {trial.label: trial for trial in StudyRecord(finished_study).trials()}
     for name in ("ensemble/1", "standard/0"):
-        status = runs[name].status
+        status = runs[name].read_status()
         assert status is not None
-        assert status["derived_from"] == runs["ensemble/0"].path.name
-        trained = train(runs[name].config, tmp_path / name)
+        assert status.derived_from == runs["ensemble/0"].path.name
+        trained = train(runs[name].read_config(), tmp_path / name)
         for file in (RunRecord.METRICS, RunRecord.CURVES):
             assert (trained.path / file).read_bytes() == (runs[name].path / file).read_bytes()
 
@@ -72,11 +71,11 @@ def test_more_trials_go_on_where_fewer_ended(tmp_path: Path, inline: InlineExecu
 def test_trials_are_reproducible_with_one_worker(finished_study: Path, tmp_path: Path, inline: InlineExecutor) -> None:
     assert search(tmp_path / "x", *RANDOM, "--trials", "2")[0] == 0
     again, first = (StudyRecord(path) for path in (tmp_path / "x", finished_study))
-    expected = {trial.name: trial.run for trial in first.trials()}
+    expected = {trial.label: trial.path for trial in first.trials()}
     for trial in again.trials():
-        assert trial.run.path.name == expected[trial.name].path.name
-        metrics = (trial.run.path / RunRecord.METRICS).read_bytes()
-        assert metrics == (expected[trial.name].path / RunRecord.METRICS).read_bytes()
+        assert trial.path.name == expected[trial.label].name
+        metrics = (trial.path / RunRecord.METRICS).read_bytes()
+        assert metrics == (expected[trial.label] / RunRecord.METRICS).read_bytes()
 
 
 def test_trials_that_must_break_a_limit_are_refused_and_do_not_count(tmp_path: Path, inline: InlineExecutor) -> None:
@@ -88,16 +87,17 @@ def test_trials_that_must_break_a_limit_are_refused_and_do_not_count(tmp_path: P
     trained = [trial for trial in trials if "refused" not in trial.user_attrs]
     assert {trial.params["backbone.width"] for trial in refused} == {8}
     assert len(trained) == 3
-    [limit] = StudyRecord(tmp_path / "x").limits
+    [limit] = StudyRecord.open(tmp_path / "x").limits
     assert all(set(trial.constraints) == {str(limit)} for trial in trained)
     assert len(list(StudyRecord(tmp_path / "x").trials())) == 3
 
 
 def test_what_training_shows_to_break_a_limit_is_not_on_the_front(tmp_path: Path, inline: InlineExecutor) -> None:
     assert search(tmp_path / "x", *RANDOM, "--trials", "2", "--min", "accuracy=1")[0] == 3  # ran, and gave nothing
-    record = StudyRecord(tmp_path / "x")
-    assert candidates(record)
-    assert front(candidates(record), record.objectives, record.limits) == []
+    record = StudyRecord.open(tmp_path / "x")
+    found = candidates(record.read_runs())
+    assert found
+    assert front(found, record.objectives, record.limits) == []
     assert {*states(tmp_path / "x")} == {TrialState.COMPLETE}
 
 
@@ -121,9 +121,10 @@ def test_diverging_trials_fail_and_the_search_goes_on(tmp_path: Path, inline: In
         assert trial.state == (TrialState.FAIL if has_diverged else TrialState.COMPLETE)
         assert ("finite" in trial.user_attrs.get("error", "")) == has_diverged
     assert {trial.state for trial in trials} == {TrialState.FAIL, TrialState.COMPLETE}
-    record = StudyRecord(tmp_path / "x")
-    failed = {trial.number for trial in trials if trial.state == TrialState.FAIL}
-    assert not failed & {item.trial.number for item in candidates(record)}
+    failed = {f"sae/{trial.number}" for trial in trials if trial.state == TrialState.FAIL}
+    found = {item.label for item in candidates(StudyRecord(tmp_path / "x").read_runs())}
+    assert len(found) == len(trials) - len(failed)
+    assert not failed & found
     assert search(tmp_path / "x", *flags)[0] == 0
     assert len(inline.done) == 4  # what failed stays failed
 
@@ -151,7 +152,7 @@ def test_shifted_validation_data_can_be_an_objective(tmp_path: Path, inline: Inl
     run = RunRecord.open(tmp_path / "x" / trial.user_attrs["run"])
     shifted = json.loads((run.path / "shift-val.json").read_text())
     assert shifted["sets"] == 8
-    assert trial.values[0] == shifted["metrics"]["nll"] != run.report("val")["metrics"]["nll"]
+    assert trial.values[0] == shifted["metrics"]["nll"] != run.read_evaluation().val.metrics["nll"]
 
 
 @pytest.mark.slow
@@ -160,12 +161,13 @@ def test_stopped_trials_stay_stopped(tmp_path: Path, inline: InlineExecutor) -> 
     assert search(tmp_path / "x", *flags)[0] == 0
     assert TrialState.PRUNED in states(tmp_path / "x")
     assert states(tmp_path / "x")[0] == TrialState.COMPLETE  # the first passes
+    stored = {f"sae/{number}": state for number, state in enumerate(states(tmp_path / "x"))}
     for trial in StudyRecord(tmp_path / "x").trials():
-        status = trial.run.status
-        is_stopped = states(tmp_path / "x")[trial.number] == TrialState.PRUNED
+        status = trial.read_status()
+        is_stopped = stored[trial.label] == TrialState.PRUNED
         assert status is not None
-        assert status["state"] == ("stopped" if is_stopped else "finished")
-        assert not is_stopped or status["epochs"] == 1
+        assert status.state == ("stopped" if is_stopped else "finished")
+        assert not is_stopped or status.epochs == 1
     before = footprint(tmp_path / "x" / "trials")
     assert search(tmp_path / "x", *flags)[0] == 0
     assert footprint(tmp_path / "x" / "trials") == before
@@ -174,7 +176,7 @@ def test_stopped_trials_stay_stopped(tmp_path: Path, inline: InlineExecutor) -> 
 def test_a_grid_without_k_trains_once_for_each_n(tmp_path: Path, inline: InlineExecutor) -> None:
     flags = ("--sampler", "grid", "--k-free", "--set", "method.inputs={int: [1, 2]}")
     assert search(tmp_path / "x", *flags)[0] == 0
-    found = candidates(StudyRecord(tmp_path / "x"))
+    found = candidates(StudyRecord(tmp_path / "x").read_runs())
     assert len(inline.done) == 2
     assert [(item.config.method.num_inputs, item.exits, item.eval_exits) for item in found] == [
         *((1, 2, 1), (1, 2, 2), (2, 2, 1), (2, 2, 2))
@@ -228,9 +230,9 @@ def test_a_folder_at_work_is_left_alone(
         for force in ((), ("--force",)):
             code, _, error = search(finished_study, *FINISHED, *force)
             assert code == 2
-            assert "one process at a time may work in" in error
+            assert "is in use by another process: wait for it, or stop it" in error
     assert footprint(finished_study / "trials") == before
-    assert StudyRecord.open(finished_study).seconds > 0
+    assert StudyRecord.open(finished_study).read_seconds() > 0
 
 
 @pytest.mark.parametrize(

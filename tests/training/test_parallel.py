@@ -52,7 +52,7 @@ def test_a_killed_worker_ends_the_run_which_continues_to_the_same_bytes(
         patch.setattr(ParallelTrainer, "train_rows", with_a_kill)
         with pytest.raises(SaeError, match="ended with code -9: run the same command again to continue"):
             train(config_of(), tmp_path / "cut", processes=2)
-    assert RunRecord(tmp_path / "cut").status is None
+    assert RunRecord(tmp_path / "cut").read_status() is None
     assert results(train(config_of(), tmp_path / "cut", processes=2)) == results(whole)
 
 

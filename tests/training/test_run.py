@@ -1,16 +1,19 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from sae.backbones.fc import FcBlock
+from sae.config.methods import METHODS
 from sae.core.errors import ConfigError, CostError, DivergedError, RecordError
 from sae.core.task import Classification
 from sae.data.batches import Preparation, evaluation_batches
-from sae.methods import METHODS, build_method
+from sae.methods import build_method
 from sae.methods.sae import Sae
+from sae.records.evaluation import SPLITS
 from sae.records.folder import LOCK
 from sae.records.run import RunRecord
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
@@ -32,14 +35,19 @@ def results(record: RunRecord) -> dict[str, bytes]:
     return {name: (record.path / name).read_bytes() for name in RESULTS}
 
 
+def content(record: RunRecord, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((record.path / name).read_text())
+    return found
+
+
 def test_a_run_leaves_the_folder_of_the_contract(finished: RunRecord) -> None:
     names = {path.name for path in finished.path.iterdir()}
     assert names - {LOCK} == {RunRecord.CONFIG, RunRecord.STATUS, *RESULTS}
-    assert finished.is_finished
+    assert finished.has_finished()
 
 
 def test_metrics_cover_every_number_of_exits(finished: RunRecord) -> None:
-    metrics = finished.read_json(finished.METRICS)
+    metrics = content(finished, finished.METRICS)
     assert set(metrics) == {"val", "test"}
     for evaluation in metrics.values():
         assert [item["exits"] for item in evaluation["by_exits"]] == [1, 2]
@@ -56,18 +64,18 @@ def test_history_holds_losses_validation_and_theta(finished: RunRecord) -> None:
 
 
 def test_reliability_bins_hold_every_sample(finished: RunRecord) -> None:
-    bins = finished.read_json(finished.CURVES)["test"]["reliability"]
+    bins = content(finished, finished.CURVES)["test"]["reliability"]
     assert sum(bins["count"]) == 360
 
 
 def test_curves_are_kept_at_every_number_of_exits(finished: RunRecord) -> None:
-    curves = finished.read_json(finished.CURVES)["test"]
-    evaluation = finished.report("test")
-    assert [item["exits"] for item in curves["by_exits"]] == [item["exits"] for item in evaluation["by_exits"]]
-    trained = next(item for item in curves["by_exits"] if item["exits"] == evaluation["exits"])
-    assert trained["reliability"] == curves["reliability"]
-    for item, measured in zip(curves["by_exits"], evaluation["by_exits"], strict=True):
-        assert item["risk_coverage"]["risk"][-1] == pytest.approx(measured["metrics"]["error"])
+    curves, evaluation = finished.read_curves("test"), finished.read_evaluation().test
+    assert [item.eval_exits for item in curves.readings] == [item.eval_exits for item in evaluation.readings]
+    for item, measured in zip(curves.readings, evaluation.readings, strict=True):
+        assert item.risk_coverage.risk[-1] == pytest.approx(measured.metrics["error"])
+    stored = content(finished, finished.CURVES)["test"]
+    trained = next(item for item in stored["by_exits"] if item["exits"] == evaluation.exits)
+    assert trained["reliability"] == stored["reliability"]
 
 
 def test_the_same_seed_gives_the_same_bytes(finished: RunRecord, tmp_path: Path) -> None:
@@ -99,44 +107,48 @@ def test_an_interrupted_run_continues_to_the_same_bytes(
         patch.setattr(Trainer, "train_epoch", interrupted)
         with pytest.raises(StopError):
             train(CONFIG, tmp_path / "run")
-    assert RunRecord(tmp_path / "run").status is None
+    assert RunRecord(tmp_path / "run").read_status() is None
     assert results(train(CONFIG, tmp_path / "run")) == results(finished)
 
 
 def test_evaluating_again_from_the_weights_gives_the_recorded_numbers(finished: RunRecord) -> None:
     evaluation = evaluate(finished.path, "val")
-    recorded = finished.read_json(finished.METRICS)["val"]
-    assert {key: evaluation[key] for key in recorded} == recorded
-    assert (evaluation["run"], evaluation["split"], evaluation["shift"]) == (str(finished.path), "val", None)
+    assert evaluation.evaluation == finished.read_evaluation().val
+    printed, recorded = evaluation.to_json(), content(finished, finished.METRICS)["val"]
+    assert {key: printed[key] for key in recorded} == recorded
+    assert (printed["run"], printed["split"], printed["shift"]) == (str(finished.path), "val", None)
 
 
 def test_evaluation_at_other_exits_reports_those(finished: RunRecord) -> None:
     evaluation = evaluate(finished.path, "test", eval_exits=1)
-    assert evaluation["exits"] == 1
-    assert evaluation["metrics"] == evaluation["by_exits"][0]["metrics"]
+    assert evaluation.exits == 1
+    assert evaluation.metrics == evaluation.evaluation.readings[0].metrics
 
 
 def test_calibrated_numbers_stand_beside_the_raw_ones(finished: RunRecord) -> None:
     raw, both = evaluate(finished.path, "val"), evaluate(finished.path, "val", eval_exits=1, calibrate=True)
-    assert "calibrated" not in raw
-    for before, after in zip(raw["by_exits"], both["by_exits"], strict=True):
-        assert after["metrics"] == before["metrics"]
-        assert after["calibrated"]["nll"] <= after["metrics"]["nll"] + 1e-6  # val is what it is fitted on
-        assert after["calibrated"]["accuracy"] == after["metrics"]["accuracy"]
-    assert both["calibrated"] == both["by_exits"][0]["calibrated"]
-    assert both["temperature"] == both["by_exits"][0]["temperature"] > 0
+    assert "calibrated" not in raw.to_json()
+    for before, after in zip(raw.evaluation.readings, both.evaluation.readings, strict=True):
+        assert after.metrics == before.metrics
+        assert after.calibrated is not None
+        assert after.calibrated["nll"] <= after.metrics["nll"] + 1e-6  # val is what it is fitted on
+        assert after.calibrated["accuracy"] == after.metrics["accuracy"]
+    printed, first = both.to_json(), both.evaluation.readings[0]
+    assert first.temperature is not None
+    assert printed["calibrated"] == first.calibrated
+    assert printed["temperature"] == first.temperature > 0
 
 
 def test_a_temperature_is_fitted_on_val_whatever_is_measured(finished: RunRecord) -> None:
-    val, test = (evaluate(finished.path, split, calibrate=True) for split in ("val", "test"))
-    assert val["temperature"] == test["temperature"]
-    assert val["calibrated"] != test["calibrated"]
+    val, test = (evaluate(finished.path, split, calibrate=True).evaluation.chosen for split in SPLITS)
+    assert val.temperature == test.temperature is not None
+    assert val.calibrated != test.calibrated
 
 
 @pytest.mark.parametrize("method", ["mc_dropout", "batch_ensemble"])
 def test_a_restored_run_predicts_what_was_recorded(method: str, tmp_path: Path) -> None:
     record = train(run_config(method={"name": method}, train={"epochs": 1}, seed=3), tmp_path / "run")
-    assert evaluate(record.path)["metrics"] == record.report("test")["metrics"]
+    assert evaluate(record.path).metrics == record.read_evaluation().test.metrics
 
 
 def test_more_exits_than_stages_cannot_be_evaluated(finished: RunRecord) -> None:
@@ -264,7 +276,7 @@ def test_an_unwritable_folder_is_refused_before_the_first_epoch(
         train(CONFIG, tmp_path / "file" / "run")
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", METHODS.names())
 def test_the_check_changes_neither_weights_nor_random_numbers(name: str) -> None:
     trainer = Trainer(small_method(name, "fc"), blobs(Classification(3)), run_config(method=SMALL_METHODS[name]))
     before = {key: value.clone() for key, value in trainer.method.state_dict().items()}
@@ -283,7 +295,7 @@ def test_the_number_of_threads_is_put_back(finished: RunRecord) -> None:
 
 def test_regression_is_recorded_in_the_units_of_the_data(tmp_path: Path) -> None:
     config = run_config(data={"name": "diabetes"}, train={"epochs": 5, "lr": 3e-3})
-    metrics = train(config, tmp_path / "run").read_json(RunRecord.METRICS)["test"]["metrics"]
+    metrics = train(config, tmp_path / "run").read_evaluation().test.metrics
     assert {"nll", "mse", "coverage_90", "width_90"} <= set(metrics)
     assert 1_000 < metrics["mse"] < 10_000  # the targets' variance is about 6,000
 
@@ -299,7 +311,7 @@ def test_a_run_of_one_step_is_recorded_at_the_final_temperature(tmp_path: Path) 
         method={"name": "sae", "inputs": 1, "exits": 2}, train={"epochs": 1, "batch_size": 5000, "lr": 0.03}
     )
     record = train(config, tmp_path / "run")
-    assert evaluate(record.path)["metrics"] == record.report("test")["metrics"]
+    assert evaluate(record.path).metrics == record.read_evaluation().test.metrics
 
 
 def test_evaluation_leaves_batchnorm_out_of_it(finished: RunRecord) -> None:
@@ -318,9 +330,9 @@ def test_weights_that_blow_up_in_the_last_step_are_not_recorded(tmp_path: Path) 
     )
     with pytest.raises(DivergedError, match="predictions must stay finite, but they are not after epoch 1"):
         train(config, tmp_path / "run")
-    status = RunRecord(tmp_path / "run").status
+    status = RunRecord(tmp_path / "run").read_status()
     assert status is not None
-    assert status["state"] == "failed"
+    assert status.state == "failed"
 
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "run"

@@ -1,6 +1,7 @@
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,16 +34,30 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def test_shift_covers_every_corruption_and_severity(run: RunRecord) -> None:
-    shift = evaluate(run.path, shift=True)["shift"]
-    assert shift["sets"] == len(shift["by_set"]) == 95
-    assert len({(row["corruption"], row["severity"]) for row in shift["by_set"]}) == 95
+    shift = evaluate(run.path, shift=True).shift
+    assert shift is not None
+    chosen = shift.at(shift.exits)
+    assert shift.num_sets == len(chosen.sets) == 95
+    assert len({(item.corruption, item.severity) for item in chosen.sets}) == 95
     for key in ("f1", "nll", "auroc_entropy"):
-        values = [row["metrics"][key] for row in shift["by_set"]]
-        assert shift["metrics"][key] == pytest.approx(np.mean(values))
-        assert shift["std_over_sets"][key] == pytest.approx(statistics.stdev(values))
-    assert [item["exits"] for item in shift["by_exits"]] == [1, 2]
-    assert shift["by_exits"][0]["metrics"] == shift["metrics"]
-    assert shift["by_exits"][0]["by_set"] == shift["by_set"] != shift["by_exits"][1]["by_set"]
+        values = [item.metrics[key] for item in chosen.sets]
+        assert chosen.metrics[key] == pytest.approx(np.mean(values))
+        assert chosen.std_over_sets[key] == pytest.approx(statistics.stdev(values))
+    assert [reading.eval_exits for reading in shift.readings] == [1, 2]
+    assert chosen is shift.readings[0]
+    assert chosen.sets != shift.readings[1].sets
+
+
+def test_shift_is_printed_at_the_chosen_exits_and_at_all(run: RunRecord) -> None:
+    evaluation = evaluate(run.path, shift=True)
+    assert evaluation.shift is not None
+    printed: Any = evaluation.to_json()["shift"]
+    chosen = evaluation.shift.readings[0]
+    assert printed["sets"] == len(printed["by_set"]) == 95
+    assert printed["metrics"] == printed["by_exits"][0]["metrics"] == chosen.metrics
+    assert printed["std_over_sets"] == printed["by_exits"][0]["std_over_sets"] == chosen.std_over_sets
+    assert [item["exits"] for item in printed["by_exits"]] == [1, 2]
+    assert printed["by_exits"][0]["by_set"] == printed["by_set"] != printed["by_exits"][1]["by_set"]
 
 
 def test_a_set_is_measured_as_if_it_were_evaluated_by_hand(run: RunRecord) -> None:
@@ -51,8 +66,10 @@ def test_a_set_is_measured_as_if_it_were_evaluated_by_hand(run: RunRecord) -> No
     prepare = Preparation(dataset.normalisation, 3, torch.device("cpu"))
     outputs = member_outputs(method, evaluation_batches(pixels, prepare))
     by_hand = measure_all(predictive_at(method, outputs, 1), torch.from_numpy(dataset.test.targets))
-    rows = evaluate(run.path, shift=True)["shift"]["by_set"]
-    found = next(row for row in rows if (row["corruption"], row["severity"]) == ("zoom_blur", 4))["metrics"]
+    shift = evaluate(run.path, shift=True).shift
+    assert shift is not None
+    sets = shift.at(1).sets
+    found = next(item for item in sets if (item.corruption, item.severity) == ("zoom_blur", 4)).metrics
     assert {key: found[key] for key in by_hand} == pytest.approx(by_hand)
 
 
@@ -60,20 +77,24 @@ def test_one_set_has_no_spread_over_sets(run: RunRecord) -> None:
     method, dataset = restore(run)
     prepare = Preparation(dataset.normalisation, 3, torch.device("cpu"))
     shift = evaluate_shift(method, dataset, "test", prepare, 1, Silent(), sets=[("fog", 2)])
-    assert shift["metrics"] == shift["by_set"][0]["metrics"]
-    assert shift["std_over_sets"] == {}
+    reading = shift.at(1)
+    assert reading.metrics == reading.sets[0].metrics
+    assert reading.std_over_sets == {}
 
 
 def test_noise_that_no_digit_looks_like_is_told_apart(run: RunRecord, tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (200, 16, 16), dtype=np.uint8)
     np.savez(tmp_path / "noise.npz", images=noise)
-    found = evaluate(run.path, ood=str(tmp_path / "noise.npz"))["ood"]
-    assert set(found) == {"set", "auroc_entropy", "fpr95_entropy", "auroc_disagreement", "fpr95_disagreement"}
-    assert found["auroc_entropy"] > 0.7
+    found = evaluate(run.path, ood=str(tmp_path / "noise.npz")).ood
+    assert found is not None
+    assert set(found.to_json()) == {"set", "auroc_entropy", "fpr95_entropy", "auroc_disagreement", "fpr95_disagreement"}
+    assert found.metrics["auroc_entropy"] > 0.7
 
 
 def test_samples_of_its_own_are_not_told_apart(run: RunRecord) -> None:
-    assert evaluate(run.path, ood="digits")["ood"]["auroc_entropy"] == pytest.approx(0.5)
+    found = evaluate(run.path, ood="digits").ood
+    assert found is not None
+    assert found.metrics["auroc_entropy"] == pytest.approx(0.5)
 
 
 def test_another_set_must_have_the_same_shape(run: RunRecord, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def scalars(record: RunRecord) -> dict[str, list[tuple[int, float]]]:
 
 def expected(record: RunRecord) -> dict[str, list[tuple[int, float]]]:
     """The history, column by column, in single precision."""
-    rows = record.history()
+    rows = record.read_history()
     return {
         tag_of(name): [(int(row["epoch"]), float(np.float32(row[name]))) for row in rows]
         for name in rows[0]
@@ -70,7 +70,7 @@ def test_an_epoch_that_was_written_but_not_kept_is_not_there_twice(tmp_path: Pat
     """As after a kill between the two."""
     tracker = TensorBoard()
     record = train(CONFIG, tmp_path / "x", until=2, tracker=tracker)
-    with tracker.epochs(record, record.history()) as add:
+    with tracker.epochs(record, record.read_history()) as add:
         add({"epoch": 3, "loss": 99.0})
     train(CONFIG, record.path, tracker=tracker)
     assert scalars(record) == expected(record)

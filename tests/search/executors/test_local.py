@@ -94,9 +94,9 @@ def test_a_job_that_kills_its_workers_fails_and_says_so(tmp_path: Path) -> None:
     [(_, outcome)] = ended
     assert outcome.state == "failed"
     assert f"lost {MOST_LOSSES} times" in outcome.error
-    status = RunRecord(job.folder).status
+    status = RunRecord(job.folder).read_status()
     assert status is not None
-    assert (status["state"], status["error"]) == ("failed", outcome.error)
+    assert (status.state, status.error) == ("failed", outcome.error)
     executor.close()
 
 
@@ -144,7 +144,7 @@ def test_ctrl_c_finishes_what_runs_and_twice_ends_at_once(times: int, tmp_path: 
     assert "Traceback" not in error
     assert not any(map(is_alive, workers))
     runs = [RunRecord(path.parent) for path in (tmp_path / "x").glob("trials/sae/*/config.yaml")]
-    unfinished = [run for run in runs if run.status is None]
+    unfinished = [run for run in runs if run.read_status() is None]
     assert bool(unfinished) == (times == 2)
 
 
