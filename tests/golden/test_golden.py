@@ -91,7 +91,7 @@ def test_tables_of_the_report_hold_the_same_numbers(golden: Path, folder: str) -
 @pytest.mark.parametrize("folder", ["study", "run"])
 def test_figures_of_the_report_show_the_same_numbers(golden: Path, folder: str) -> None:
     del golden
-    studies, runs = ([StudyRecord(Path("study"))], []) if folder == "study" else ([], [RunRecord(Path("run"))])
+    studies, runs = ([StudyRecord.open(Path("study"))], []) if folder == "study" else ([], [RunRecord(Path("run"))])
     figures = {
         figure.name: [shown_numbers(panel) for panel in figure.panels] for figure in report_of(studies, runs).figures()
     }
