@@ -248,9 +248,9 @@ def influence_table(influences: Sequence[Influence], name: str = "influence") ->
     caption = (
         f"Spearman's ρ for continuous settings and the F of an analysis of variance for N, K and W, over "
         f"{_trials_text(trials)}. Bold: p < {LEVEL} / {tests} (Bonferroni), so that a false alarm among all "
-        f"{tests} tests has a probability of at most {LEVEL}; without this correction about {LEVEL * tests:.0f} of "
-        f"them would have p < {LEVEL} by luck alone. 0.0000 means less than 0.00005. The search favours promising "
-        "settings, so settings depend on each other: correlation is not causation."
+        f"{tests} tests has a probability of at most {LEVEL}; without this correction about 1 in 20 would have "
+        f"p < {LEVEL} by luck alone. 0.0000 means less than 0.00005. The search favours promising settings, so settings "
+        "depend on each other: correlation is not causation."
     )
     columns = (Column("Setting"), Column("Statistic"), *pairs)
     return Table(name, "Influence of the settings", caption, columns, tuple(rows))
