@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from sae.analysis.ranking import MeanRank
+
 from sae.analysis.results import Result, Spread
 from sae.core.objectives import COSTS, MEASURED_COSTS, METRICS
 from sae.core.table import Cell, Table, show

@@ -1,7 +1,8 @@
 from pathlib import Path
 
-from sae.analysis.selection import select
 from sae.analysis.trial_values import read_trials
+
+from sae.analysis.selection import select
 from sae.report.tables import Influence, front_table, influence_table, trials_table
 from tests.report.test_result_tables import TASK, column, is_whole, shown
 from tests.studies import small_study
