@@ -107,7 +107,9 @@ def test_a_run_whose_settings_cannot_be_read_is_left_out(run: Path, tmp_path: Pa
     code, out, error = sae("report", run, tmp_path / "broken", "--out", tmp_path / "page.html")
     assert code == 0, error
     assert out.startswith("1 configuration from 2 runs.")
-    assert "Left out, because unfinished, failed or damaged: 1 run." in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Left out, because unfinished, failed or damaged: 1 run." in (tmp_path / "page.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_reporting_loads_no_torch(study: Path, tmp_path: Path) -> None:
