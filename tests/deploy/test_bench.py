@@ -41,7 +41,7 @@ def test_graphs_that_use_the_same_exits_are_measured_once(digits_run: Path, monk
 def test_a_job_measures_latency_once_and_only_if_asked(digits_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = RunRecord(digits_run)
     config = record.read_config()
-    monkeypatch.setattr(sae.deploy.bench, "EFFORT", Effort(2, 1))
+    monkeypatch.setattr(sae.deploy.bench, "EXITS_EFFORT", Effort(2, 1))
     assert run_job(Job("a", config, digits_run)).state == "finished"
     assert not (digits_run / record.LATENCY).exists()
     try:
@@ -72,7 +72,7 @@ def test_a_search_for_latency_tells_the_sampler_and_limits_the_front(tmp_path: P
         "search", *arguments, "--max", "shipped_flops=10", "--workers", "1", "--out", tmp_path / "t"
     )
     assert code == 2
-    assert "limits must leave something to try" in error
+    assert "limits must leave sae something to try" in error
 
 
 def test_the_peak_is_the_models_own_however_large_the_process_that_asks(digits_model: Path) -> None:

@@ -13,7 +13,7 @@ from sae.analysis.statistics import spread_of
 from sae.core.errors import RecordError
 from sae.records.evaluation import CurveReading, Part, Reliability, RiskCoverage, Split
 
-GRID = 100
+CURVE_POINTS = 100
 """Points of a risk–coverage curve over runs whose own points differ."""
 
 Point = TypeVar("Point")
@@ -87,7 +87,7 @@ def reliability_curve(result: Result, split: Split = "test") -> Curve[Reliabilit
 def risk_curve(result: Result, split: Split = "test") -> Curve[RiskPoint] | None:
     """Return the mean loss of the samples that are kept when the most uncertain are left out.
 
-    If the runs' points of coverage differ, all curves are interpolated at `GRID` even points between the
+    If the runs' points of coverage differ, all curves are interpolated at `CURVE_POINTS` even points between the
     bounds that they share. None if no run has the curve.
     """
     drawn = _drawn(result, split, lambda reading: reading.risk_coverage)
@@ -109,7 +109,7 @@ def _common_coverage(coverages: Sequence[Values]) -> Values:
     if all(np.array_equal(first, other) for other in coverages):
         return first
     lower, upper = max(item[0] for item in coverages), min(item[-1] for item in coverages)
-    return np.linspace(lower, upper, GRID)
+    return np.linspace(lower, upper, CURVE_POINTS)
 
 
 def _drawn(result: Result, split: Split, part: Callable[[CurveReading], Drawn | None]) -> list[Drawn]:

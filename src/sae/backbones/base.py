@@ -143,6 +143,10 @@ class MemberNetwork(nn.Module, ABC):
     def parts(self) -> dict[str, nn.Module]:
         """Return the modules whose cost is listed separately, by name; no two share parameters."""
 
+    def member_places(self, depth: int) -> list[tuple[int | None, int]]:
+        """Return the input and the exit of each member, counted from 1; without several inputs, None and the last."""
+        return [(None, depth)] * len(self.weights)
+
     def folded(self, shape: Shape) -> Self:
         """Return a new network to ship that gives the same predictions without random numbers.
 

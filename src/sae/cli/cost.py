@@ -56,9 +56,9 @@ def cost(
 
 def print_cost(title: str, total: "Cost", shipped: "Cost") -> None:
     """Print a row for each part of the pruned network, one for their sum, and one for the exported network."""
-    from sae.cli.output import COSTS, print_table
+    from sae.cli.output import COST_ROWS, print_table
     from sae.core.table import text_table
 
     parts = [*total.by_part.items(), ("all", total), ("as shipped", shipped)]
     rows = [[name, f"{part.flops:,}", f"{part.params:,}"] for name, part in parts]
-    print_table(text_table(title, ["part", *COSTS], rows))
+    print_table(text_table(title, ["part", *COST_ROWS], rows))

@@ -67,7 +67,7 @@ def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, 
     from sae.cli.output import print_json, print_message
     from sae.cli.results import print_receipt
     from sae.core.errors import ConfigError
-    from sae.deploy.receipt import NAME, ship_pick
+    from sae.deploy.receipt import ship_pick
     from sae.records.study import StudyRecord
 
     if eval_exits is not None:
@@ -80,7 +80,7 @@ def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, 
         return
     print_manifest(out, manifest)
     print_receipt(str(out), receipt)
-    print_message(f"the model is in {out}, with its manifest and {NAME} beside it")
+    print_message(f"the model is in {out}, with its manifest and {StudyRecord.RECEIPT} beside it")
 
 
 def print_manifest(out: Path, manifest: "Manifest") -> None:

@@ -22,9 +22,9 @@ METRIC_ROWS = (
 )
 """Metrics that tables show; JSON has all."""
 SHORT_NAMES = {"diversity_disagreement": "diversity"}
-COSTS = {"FLOPs": "flops", "parameters": "params"}
-SHIPPED_COSTS = {"shipped FLOPs": "shipped_flops", "shipped params": "shipped_params"}
-"""Costs of the exported network; COSTS are those of the pruned network, counted as in the paper."""
+COST_ROWS = {"FLOPs": "flops", "parameters": "params"}
+SHIPPED_COST_ROWS = {"shipped FLOPs": "shipped_flops", "shipped params": "shipped_params"}
+"""Costs of the exported network; COST_ROWS are those of the pruned network, counted as in the paper."""
 
 
 def listed_metrics(first: Sequence[str] = METRIC_ROWS) -> list[str]:
@@ -91,7 +91,7 @@ def print_evaluation(found: "SplitEvaluation") -> None:
     active = {"inputs at exit": [" ".join(map(str, reading.active)) for reading in evaluation.readings]}
     costs = {
         name: [f"{reading.costs[key]:,}" for reading in evaluation.readings]
-        for name, key in (COSTS | SHIPPED_COSTS).items()
+        for name, key in (COST_ROWS | SHIPPED_COST_ROWS).items()
     }
     print_table(by_exits_table(f"{found.run} on {found.split}", metrics, found.exits, first=active, last=costs))
     scaled = {

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sae.records.receipt import Receipt, ReceiptRow
     from sae.records.study import StudyRecord
 
-METRICS = ("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90")
+RECEIPT_METRICS = ("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90")
 """Metrics of a receipt that come first."""
 FILE_COST = {"file, bytes": "bytes"}
 
@@ -56,7 +56,7 @@ def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
 
 def print_receipt(model: str, receipt: "Receipt") -> None:
     """Print quality, cost and time of the pick beside its rivals, whose costs are also multiples of the pick's."""
-    from sae.cli.output import COSTS, SHIPPED_COSTS, listed_metrics, print_line, print_table
+    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, print_line, print_table
     from sae.config.methods import rivals
     from sae.core.table import text_table
 
@@ -67,12 +67,12 @@ def print_receipt(model: str, receipt: "Receipt") -> None:
         ["settings", *(_settings(row) for row in rows.values())],
         *(
             [f"{key} on test", *(f"{row.metrics[key]:.4f}" for row in rows.values())]
-            for key in listed_metrics(METRICS)
+            for key in listed_metrics(RECEIPT_METRICS)
             if all(key in row.metrics for row in rows.values())
         ),
         *(
             [name, *(f"{getattr(row, key):,}{_multiple(receipt, label, key)}" for label, row in rows.items())]
-            for name, key in (COSTS | SHIPPED_COSTS | FILE_COST).items()
+            for name, key in (COST_ROWS | SHIPPED_COST_ROWS | FILE_COST).items()
         ),
         [
             f"ms for {receipt.batch} samples",

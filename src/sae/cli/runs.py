@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sae.records.run import Run
 
 USUAL = Path("runs")
-METRICS = ("f1", "nll", "cc_ece", "mse")
+LISTED_METRICS = ("f1", "nll", "cc_ece", "mse")
 """Metrics shown if any run has them; JSON has all."""
 DROPPED = ("params", "ended", "seed", "time", "flops", "epochs")
 """Columns that are left out on a narrow terminal, in this order."""
@@ -84,7 +84,7 @@ def table_rows(folder: Path, listed: Sequence["Run"], sort: str | None) -> list[
     from sae.core.wording import duration
 
     values = [values_on_test(run) for run in listed]
-    metrics = [name for name in METRICS if any(name in found for found in values)]
+    metrics = [name for name in LISTED_METRICS if any(name in found for found in values)]
     shown = {*metrics, *COSTS, "seed", "epochs", "seconds", "ended"}
     if sort in sortable_numbers() and sort not in shown:
         metrics.append(sort)

@@ -206,7 +206,7 @@ def commands(chosen: "Candidate") -> dict[str, str]:
 
 def print_pick(picked: "Pick") -> None:
     """Print the pick, the reason, its metrics and costs, its run folder and what to do next."""
-    from sae.cli.output import COSTS, SHIPPED_COSTS, SHORT_NAMES, listed_metrics, print_line, print_table
+    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, SHORT_NAMES, listed_metrics, print_line, print_table
     from sae.core.table import text_table
 
     chosen = picked.candidate
@@ -218,7 +218,7 @@ def print_pick(picked: "Pick") -> None:
         for key in listed_metrics()
         if key in chosen.values and key in test
     ]
-    rows += [[name, *[f"{chosen.values[key]:,}"] * 2] for name, key in (COSTS | SHIPPED_COSTS).items()]
+    rows += [[name, *[f"{chosen.values[key]:,}"] * 2] for name, key in (COST_ROWS | SHIPPED_COST_ROWS).items()]
     if "latency" in chosen.values:
         rows.append(["ms for a batch of 64", *[f"{chosen.values['latency']:.4g}"] * 2])
     print_table(text_table("metrics and costs", ["", "validation", "test (not used for choosing)"], rows))

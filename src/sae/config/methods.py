@@ -163,14 +163,20 @@ def register_method(
     return register
 
 
-COLOURS = ("#3A7D34", "#B3261E", "#6A4FB3", "#8A6A00", "#00695C")
-MARKERS = ("diamond", "triangle-down", "triangle-right", "star")
+DEFAULT_COLOURS = ("#3A7D34", "#B3261E", "#6A4FB3", "#8A6A00", "#00695C")
+DEFAULT_MARKERS = ("diamond", "triangle-down", "triangle-right", "star")
 """For methods that bring no kinds of their own."""
 
 
 def _default_kind(name: str) -> Kind:
     label, number = name.replace("_", " "), zlib.crc32(name.encode())
-    return Kind(name, label, label, COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)])
+    return Kind(
+        name,
+        label,
+        label,
+        DEFAULT_COLOURS[number % len(DEFAULT_COLOURS)],
+        DEFAULT_MARKERS[number % len(DEFAULT_MARKERS)],
+    )
 
 
 def all_kinds() -> dict[str, Kind]:

@@ -5,13 +5,13 @@ flags), merged into one frozen `RunConfig` before any work starts.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig
-from sae.config.settings import LARGEST, Layer, Settings, merge, parse
+from sae.config.settings import LARGEST, Layer, Settings, Values, merge, parse
 
 
 class DataConfig(Settings):
@@ -92,7 +92,7 @@ class RunConfig(NetworkConfig):
     seed: int = Field(0, ge=0)
 
 
-def suit_method(suggested: Layer, given: Layer) -> dict[str, Any]:
+def suit_method(suggested: Layer, given: Layer) -> Values:
     """Return the suggestions of a data set with the batch size that suits the given method.
 
     BatchEnsemble deals each batch to its members and so takes 72 samples where other methods
@@ -123,7 +123,7 @@ def parse_run(*layers: Layer) -> RunConfig:
         >>> parse_run(base, {"method": {"name": "sae", "inputs": 3}}).method.inputs
         3
     """
-    merged: dict[str, Any] = {}
+    merged: Values = {}
     for layer in layers:
         merged = merge(merged, layer)
     named = {key: {"name": value} for key, value in merged.items() if key in NAMED and isinstance(value, str)}

@@ -5,7 +5,7 @@ An error is one sentence that names the setting by its path.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -21,6 +21,8 @@ except ImportError:
 
 Layer = Mapping[str, Any]
 """Settings before they are checked: a mapping as YAML holds it, so the values may be anything."""
+Values = dict[str, Any]
+"""A layer that was read or merged just now, and belongs to whoever asked for it."""
 
 LARGEST = 64
 """For widths, inputs, members, repetitions and threads: more is of no use, and far more exhausts the memory."""
@@ -53,7 +55,7 @@ class Settings(BaseModel):
 Model = TypeVar("Model", bound=Settings)
 
 
-def merge(below: Layer, above: Layer) -> dict[str, Any]:
+def merge(below: Layer, above: Layer) -> Values:
     """Lay one mapping over another, section by section.
 
     A section with another name (`method: {name: standard}` over `sae`) replaces the one below
@@ -83,7 +85,7 @@ def _lay_over(key: str, below: object, above: object) -> object:
     return merge(below, above) if is_same_kind else above
 
 
-def section_name(section: object) -> Any:
+def section_name(section: object) -> object:
     """Return the name in a section of settings, which may be given by its name alone, or None without a name.
 
     Nothing is checked: before settings are parsed, the name may be anything.
@@ -106,7 +108,7 @@ def parse(model: type[Model], values: Layer) -> Model:
         raise ConfigError(_first_sentence(error)) from None
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> Values:
     """Read a mapping from a YAML file (safe loader: nothing in it is executed)."""
     try:
         values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
@@ -127,14 +129,14 @@ def to_yaml(config: Settings) -> str:
     return yaml.dump(config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False)
 
 
-def from_assignments(assignments: list[str]) -> dict[str, Any]:
+def from_assignments(assignments: list[str]) -> Values:
     """Read assignments such as `train.lr=1e-3` as a layer; values are YAML.
 
     Example:
         >>> from_assignments(["train.lr=1e-3", "data.flip=true"])
         {'train': {'lr': 0.001}, 'data': {'flip': True}}
     """
-    layer: dict[str, Any] = {}
+    layer: Values = {}
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals or not all(path.split(".")):
@@ -157,7 +159,7 @@ def differences(one: Settings, other: Settings) -> list[str]:
 class _Loader(SafeLoader):
     """A loader that executes nothing and refuses a key that is given twice."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
         keys = [self.construct_object(key, deep) for key, _ in node.value]
         twice = next((key for index, key in enumerate(keys) if key in keys[:index]), None)
         if twice is not None:
@@ -183,7 +185,7 @@ def _read_value(text: str) -> object:
     return value
 
 
-def flatten(values: Layer, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(values: Layer, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield every setting with its path, such as `train.lr`."""
     for key, value in values.items():
         if isinstance(value, Mapping):

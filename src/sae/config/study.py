@@ -1,11 +1,11 @@
 """Settings of a search, and of the study folder that it writes."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from sae.config.methods import DEFAULT_METHOD
-from sae.config.settings import Settings
+from sae.config.settings import Settings, Values
 from sae.core.objectives import DEFAULT_OBJECTIVES, TaskName
 
 SAMPLERS = ("gp", "scalarized", "tpe", "nsga2", "random", "grid")
@@ -108,7 +108,7 @@ class StudyConfig(Settings):
 
     id: str
     task: TaskName
-    spaces: dict[str, dict[str, Any]]
+    spaces: dict[str, Values]
     objectives: tuple[str, ...]
     max: dict[str, float]
     min: dict[str, float]

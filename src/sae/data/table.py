@@ -30,7 +30,7 @@ from sae.data.locations import find_own
 
 MOST_CATEGORIES = 256
 """Most different texts in a column; a column with more holds names or identifiers, which teach a network nothing."""
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Spellings of a missing value in a CSV, in lower case; any case is accepted."""
 
 
@@ -87,7 +87,7 @@ def _read_csv(path: Path, texts: Collection[str]) -> dict[str, Column]:
 
 
 def _column(name: str, cells: tuple[str, ...], is_text: bool) -> Column:
-    values = [None if cell.strip().lower() in MISSING else cell.strip() for cell in cells]
+    values = [None if cell.strip().lower() in MISSING_TEXTS else cell.strip() for cell in cells]
     if is_text:
         return Column(name, np.array(values, object))
     try:

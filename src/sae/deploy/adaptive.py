@@ -21,7 +21,7 @@ Shares = NDArray[np.float64]
 
 MOST_TRIED = 400
 """Thresholds to try, evenly spaced among the sorted confidences."""
-EFFORT = Effort(repeats=15, sessions=1, warm_up=2, least=0.0)
+ADAPTIVE_EFFORT = Effort(repeats=15, sessions=1, warm_up=2, least=0.0)
 """Calls are not repeated within a repeat: there are many batches, each timed on its own."""
 MOST_BATCHES = 8
 LEAST_GAIN = 0.05
@@ -110,7 +110,7 @@ def batches_of(samples: Samples, size: int, most: int = MOST_BATCHES) -> list[Sa
 
 
 def batch_times(
-    runs: Mapping[str, Callable[[Samples], object]], batches: Sequence[Samples], effort: Effort = EFFORT
+    runs: Mapping[str, Callable[[Samples], object]], batches: Sequence[Samples], effort: Effort = ADAPTIVE_EFFORT
 ) -> dict[str, float]:
     """Time several models side by side on the same batches.
 
@@ -140,7 +140,7 @@ def _maker(run: Callable[[Samples], object], batch: Samples) -> Maker:
 
 
 def time_adaptive(
-    plain: bytes, segments: SegmentSessions, samples: Samples, batch: int = 64, effort: Effort = EFFORT
+    plain: bytes, segments: SegmentSessions, samples: Samples, batch: int = 64, effort: Effort = ADAPTIVE_EFFORT
 ) -> TimingPart:
     """Time the plain graph, the same graph in another session, and the segments at their threshold.
 
@@ -163,7 +163,7 @@ def time_adaptive(
     )
 
 
-def segment_times(segments: SegmentSessions, x: Samples, effort: Effort = EFFORT) -> list[float]:
+def segment_times(segments: SegmentSessions, x: Samples, effort: Effort = ADAPTIVE_EFFORT) -> list[float]:
     """Return the median milliseconds of each segment on a whole batch."""
     makers: dict[str, Maker] = {}
     for number, segment in enumerate(segments.segments):

@@ -23,7 +23,7 @@ from sae.records.evaluation import Latency, LatencyReading
 from sae.records.run import RunRecord
 
 ONNXRUNTIME, TORCH = "onnxruntime", "torch"
-EFFORT = Effort(repeats=15, sessions=3)
+EXITS_EFFORT = Effort(repeats=15, sessions=3)
 STATUS = Path("/proc/self/status")
 
 
@@ -243,7 +243,7 @@ def _labels(entries: Sequence[Entry]) -> list[str]:
     return [f"{number}: {label}" if label in doubled else label for number, label in enumerate(labels, start=1)]
 
 
-def measure_exits(record: RunRecord, effort: Effort = EFFORT) -> Latency:
+def measure_exits(record: RunRecord, effort: Effort = EXITS_EFFORT) -> Latency:
     """Measure milliseconds for a batch of 64 in onnxruntime on one thread, at every K′.
 
     CPU time of the thread counts: other workers train at the same moment, and waiting for them

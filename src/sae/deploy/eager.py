@@ -20,7 +20,6 @@ from sae.data.dataset import Dataset, Normalisation
 from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape, shipped_content
 from sae.deploy.latency import Call, Maker, random_samples
 from sae.methods import Method, build_method
-from sae.methods.sae import Sae
 from sae.records.run import RunRecord
 from sae.training.run import restore
 
@@ -117,4 +116,4 @@ def _empty_network(config: RunConfig, form: SampleForm, active: tuple[int, ...])
     """Build a network of the run's pruned shape. Which inputs use an exit is part of the weights."""
     with torch.device("meta"):
         method = build_method(config.method, config.backbone, form.spec, config.seed).eval()
-    return (method.pruned_to(active) if isinstance(method, Sae) else method.pruned()).eval()
+    return (method.pruned_to(active) if config.method.has_exits else method.pruned()).eval()

@@ -20,7 +20,7 @@ from sae.training.evaluator import measure_predictive
 Metrics = dict[str, float]
 
 TOLERANCE = 1e-5
-NUM_SAMPLES = 64
+PARITY_SAMPLES = 64
 """Samples to compare on, from each of the validation and the test split."""
 SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
@@ -105,7 +105,7 @@ def check_segments(segments: SegmentSessions, plain: Session, dataset: Dataset) 
 
 
 def _compared_samples(dataset: Dataset) -> Samples:
-    return np.concatenate([split.inputs[:NUM_SAMPLES] for split in (dataset.val, dataset.test)])
+    return np.concatenate([split.inputs[:PARITY_SAMPLES] for split in (dataset.val, dataset.test)])
 
 
 def _expected(method: Method, dataset: Dataset, eval_exits: int, samples: Samples) -> dict[str, NDArray[np.float64]]:

@@ -42,7 +42,6 @@ from sae.deploy.quantisation import check_finite, describe_quantisation, quantis
 from sae.deploy.segments import check_adaptive, cut
 from sae.deploy.session import Floats, Session
 from sae.deploy.tradeoff import adaptive_part
-from sae.ensemble.pruning import PrunedNetwork
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Method
 from sae.records.folder import write_whole
@@ -223,12 +222,7 @@ def _input_part(session: Session, dataset: Dataset) -> InputPart:
 
 def _network_part(source: Source) -> NetworkPart:
     config, method, pruned = source.config, source.method, source.pruned
-    pairs: list[tuple[int | None, int]] = (
-        [(i + 1, j + 1) for i, j in pruned.members]
-        if isinstance(pruned, PrunedNetwork)
-        else [(None, method.depth)] * len(pruned.weights)
-    )
-    members = zip(pruned.weights.tolist(), pairs, strict=True)
+    members = zip(pruned.weights.tolist(), pruned.member_places(method.depth), strict=True)
     return NetworkPart(
         method=config.method.name,
         backbone=config.backbone.name,

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 LAYERS = ("Conv", "Gemm", "MatMul")
 """Operations computed in eight bits. Preprocessing, attention, BatchEnsemble's factors and averaging are not."""
 SCHEME = "static QDQ, activations uint8, weights int8 per channel in 7 bits"
-NUM_SAMPLES = 256
+CALIBRATION_SAMPLES = 256
 """Training samples that set the ranges of activations."""
-CHUNK = 64
-EFFORT = Effort(repeats=15, sessions=3)
+CALIBRATION_CHUNK = 64
+QUANTISED_EFFORT = Effort(repeats=15, sessions=3)
 
 
 def quantise(content: bytes, samples: Samples, input_name: str) -> bytes:
@@ -86,7 +86,7 @@ def layers_to_quantise(content: bytes) -> list[str]:
 def range_samples(dataset: Dataset, seed: int) -> Samples:
     """Draw raw training samples to set the ranges of activations."""
     inputs = dataset.train.inputs
-    chosen = np.random.default_rng(seed).permutation(len(inputs))[:NUM_SAMPLES]
+    chosen = np.random.default_rng(seed).permutation(len(inputs))[:CALIBRATION_SAMPLES]
     return without_frame(inputs[np.sort(chosen)], dataset.frame)
 
 
@@ -117,7 +117,9 @@ def describe_quantisation(
         metrics: Metrics of the float32 graph by split.
         num_samples: Number of samples that set the ranges of activations.
     """
-    timings = interleaved({"float": session_maker(content, BATCH), "int8": session_maker(quantised, BATCH)}, EFFORT)
+    timings = interleaved(
+        {"float": session_maker(content, BATCH), "int8": session_maker(quantised, BATCH)}, QUANTISED_EFFORT
+    )
     return QuantisationPart(
         scheme=SCHEME,
         calibration_samples=num_samples,
@@ -132,7 +134,9 @@ class _Reader:
     """Chunks of samples in the form that onnxruntime asks for."""
 
     def __init__(self, samples: Samples, input_name: str) -> None:
-        self._chunks = iter([samples[start : start + CHUNK] for start in range(0, len(samples), CHUNK)])
+        self._chunks = iter(
+            [samples[start : start + CALIBRATION_CHUNK] for start in range(0, len(samples), CALIBRATION_CHUNK)]
+        )
         self._name = input_name
 
     def get_next(self) -> dict[str, Samples] | None:

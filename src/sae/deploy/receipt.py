@@ -19,6 +19,7 @@ from sae.deploy.manifest import Manifest
 from sae.deploy.runtime import ClassPrediction, load
 from sae.records.folder import Folder
 from sae.records.receipt import (
+    PICK,
     Receipt,
     ReceiptIdentity,
     ReceiptPrediction,
@@ -28,10 +29,7 @@ from sae.records.receipt import (
 )
 from sae.records.study import StudyRecord
 
-NAME = StudyRecord.RECEIPT
-"""The file of the receipt, beside the model."""
-PICK = "pick"
-EFFORT = Effort(repeats=20, sessions=3)
+RECEIPT_EFFORT = Effort(repeats=20, sessions=3)
 
 
 def ship_pick(selection: Selection, out: Path, *, force: bool = False, int8: bool = False) -> tuple[Manifest, Receipt]:
@@ -75,7 +73,7 @@ def ship_pick(selection: Selection, out: Path, *, force: bool = False, int8: boo
         rows=rows,
         ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
     )
-    Folder(out.parent).write_json(NAME, receipt.to_json())
+    Folder(out.parent).write_json(StudyRecord.RECEIPT, receipt.to_json())
     return manifest, receipt
 
 
@@ -93,7 +91,7 @@ def predict_test(chosen: Candidate, model: Path) -> ReceiptPrediction:
 def _known_receipt(out: Path) -> Receipt | None:
     """Return the receipt that an earlier command left, if it can be read."""
     try:
-        return read_receipt(out.parent / NAME)
+        return read_receipt(out.parent / StudyRecord.RECEIPT)
     except RecordError:
         return None
 
@@ -115,7 +113,7 @@ def _row(item: Candidate, manifest: Manifest, milliseconds: float) -> ReceiptRow
 def _time(contents: Mapping[str, bytes]) -> dict[str, Timing]:
     """Time all graphs side by side, and the pick twice."""
     makers = {label: session_maker(content, BATCH) for label, content in contents.items()}
-    return interleaved({**makers, CONTROL: makers[PICK]}, EFFORT)
+    return interleaved({**makers, CONTROL: makers[PICK]}, RECEIPT_EFFORT)
 
 
 def _ratios(row: ReceiptRow, pick: ReceiptRow) -> ReceiptRatios:

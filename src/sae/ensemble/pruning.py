@@ -59,6 +59,11 @@ class PrunedNetwork(MemberNetwork):
             self.exits[str(j)] = Exit(connector, head, network.heads.num_outputs)
         self.train(network.training)
 
+    def member_places(self, depth: int) -> list[tuple[int | None, int]]:
+        """Return the input and the exit of each member, counted from 1."""
+        del depth
+        return [(i + 1, j + 1) for i, j in self.members]
+
     def forward(self, x: Tensor) -> Tensor:
         """Return the raw outputs of the members."""
         features = self.stem(x if self.num_inputs == 1 else join_inputs(repeat_sample(x, self.num_inputs)))

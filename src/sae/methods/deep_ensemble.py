@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, PlainNetwork, build_backbone
 from sae.config.backbones import BackboneSettings
-from sae.config.methods import EnsembleConfig, StandardConfig
+from sae.config.methods import MethodSettings
 from sae.core.predictive import member_nll
 from sae.core.task import DataSpec
 from sae.methods.base import Batch, Loss, ParameterGroup, SingleExitMethod
@@ -41,10 +41,10 @@ class DeepEnsemble(SingleExitMethod[NetworkList]):
     all of them (vmap) is never faster, see docs/benchmarks.md.
     """
 
-    def __init__(self, settings: StandardConfig | EnsembleConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
-        num_members = settings.members if isinstance(settings, EnsembleConfig) else 1
+    def __init__(self, settings: MethodSettings, backbone: BackboneSettings, spec: DataSpec) -> None:
         networks = NetworkList(
-            PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs) for _ in range(num_members)
+            PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
+            for _ in range(settings.num_members)
         )
         super().__init__(spec.task, backbone.depth, networks)
 

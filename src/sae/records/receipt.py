@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
 from sae.core.errors import RecordError
 
+PICK = "pick"
+"""The role of the network to ship; the roles of its rivals are the names of their methods."""
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")

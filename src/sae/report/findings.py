@@ -9,13 +9,11 @@ from sae.analysis.results import Result, headline, make_result, study_results
 from sae.analysis.selection import Selection, select
 from sae.config.methods import rivals
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
-from sae.records.receipt import Receipt
+from sae.records.receipt import PICK, Receipt
 from sae.records.run import Run
 from sae.records.study import StudyRecord
 
 Read = TypeVar("Read")
-PICK = "pick"
-"""The role of the network to ship; the roles of its rivals are the names of their methods."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from sae.config.methods import all_kinds, rivals
 from sae.core.objectives import objective
 from sae.core.table import Cell, Column, Table, show
 from sae.core.wording import count, listed
+from sae.records.receipt import PICK
 from sae.report.commands import train_command
 from sae.report.content import Command, Lead
-from sae.report.findings import PICK, Findings, role_label
+from sae.report.findings import Findings, role_label
 from sae.report.labels import SHOWN_COSTS, metric_column, metric_label, shown_exits
 from sae.report.tables import number_cell, spread_cell
 

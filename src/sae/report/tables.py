@@ -16,7 +16,7 @@ from sae.core.wording import count
 from sae.records.run import Run
 from sae.report.labels import SHOWN_COSTS, metric_column, metric_label, shown_exits, unit_of
 
-INTERVAL_LEVELS = (50, 90, 95)
+INTERVAL_PERCENTS = (50, 90, 95)
 """Prediction intervals, in per cent."""
 PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
 NAME_COLUMNS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"))
@@ -75,7 +75,7 @@ def _shift_cells(result: Result, metric: str) -> tuple[Cell, Cell, Cell]:
 
 def interval_table(compared: Sequence[tuple[str, Result]], name: str = "intervals") -> Table | None:
     """List how many values lie in prediction intervals, and how wide these are; None for classification."""
-    levels = [level for level in INTERVAL_LEVELS if all(_has_intervals(item, level) for _, item in compared)]
+    levels = [level for level in INTERVAL_PERCENTS if all(_has_intervals(item, level) for _, item in compared)]
     if not compared or not levels:
         return None
     widths = digits_for(item.test[f"width_{level}"].mean for level in levels for _, item in compared)
@@ -248,9 +248,9 @@ def influence_table(influences: Sequence[Influence], name: str = "influence") ->
     caption = (
         f"Spearman's ρ for continuous settings and the F of an analysis of variance for N, K and W, over "
         f"{_trials_text(trials)}. Bold: p < {LEVEL} / {tests} (Bonferroni), so that a false alarm among all "
-        f"{tests} tests has a probability of at most {LEVEL}; without this correction about {LEVEL * tests:.0f} of "
-        f"them would have p < {LEVEL} by luck alone. 0.0000 means less than 0.00005. The search favours promising "
-        "settings, so settings depend on each other: correlation is not causation."
+        f"{tests} tests has a probability of at most {LEVEL}; without this correction about 1 in 20 would have "
+        f"p < {LEVEL} by luck alone. 0.0000 means less than 0.00005. The search favours promising settings, so "
+        "settings depend on each other: correlation is not causation."
     )
     columns = (Column("Setting"), Column("Statistic"), *pairs)
     return Table(name, "Influence of the settings", caption, columns, tuple(rows))

@@ -15,7 +15,7 @@ from sae.search.screening import check_reach, rungs
 from sae.search.space import Space, build_space
 from sae.training.shift import check_images
 
-SECTIONS = ("search", "confirm", "spaces")
+SEARCH_SECTIONS = ("search", "confirm", "spaces")
 """Sections of a search file that a run does not have."""
 
 
@@ -48,7 +48,7 @@ def resolve_search(layers: Sequence[Layer]) -> SearchPlan:
     own = given.get("spaces", {})
     if not isinstance(own, dict) or not all(isinstance(value, dict) for value in own.values()):
         raise ConfigError("spaces must hold a section of settings for each method, e.g. standard: {backbone: …}")
-    of_runs = {key: value for key, value in given.items() if key not in SECTIONS}
+    of_runs = {key: value for key, value in given.items() if key not in SEARCH_SECTIONS}
     settings = parse(SearchConfig, {**_named_method(of_runs), **_section(given, "search")})
     confirm = parse(ConfirmConfig, _section(given, "confirm"))
     study, spec = resolve_study(settings, suggestions(data_name(of_runs)), of_runs, own)

@@ -16,7 +16,7 @@ from sae.config.study import StudyConfig
 from sae.core.errors import ConfigError
 from sae.search.holes import DEPTH, Hole, Point, Value, fill_holes, find_holes, read_holes, write_holes
 
-GRID = ("method.inputs", "method.exits")
+GRID_PATHS = ("method.inputs", "method.exits")
 """The settings that the sampler `grid` enumerates: N and K."""
 MEMBERS = "method.members"
 
@@ -106,11 +106,11 @@ class Space:
         without N and K only the continuous holes are fixed.
         """
         holes, defaults = self.holes, dict(flatten(_defaults(self.template)))
-        has_grid = any(path in holes for path in GRID)
-        free = [path for path, hole in holes.items() if (path in GRID if has_grid else hole.points() is not None)]
+        has_grid = any(path in holes for path in GRID_PATHS)
+        free = [path for path, hole in holes.items() if (path in GRID_PATHS if has_grid else hole.points() is not None)]
         fixed = {path: _inside(hole, defaults[path]) for path, hole in holes.items() if path not in free}
-        if k_free and GRID[1] in holes:
-            fixed[GRID[1]] = max(holes[GRID[1]].values)
+        if k_free and GRID_PATHS[1] in holes:
+            fixed[GRID_PATHS[1]] = max(holes[GRID_PATHS[1]].values)
         return Space(self.method, _with_values(self.template, fixed))
 
 

@@ -29,7 +29,7 @@ DARK: Mapping[str, str] = {
 SIZES = {"continuousWidth": 280, "discreteWidth": 280, "continuousHeight": 260, "discreteHeight": {"step": 26}}
 """Default sizes of views."""
 
-NAMED = {"black": "#000000", "white": "#FFFFFF"}
+NAMED_COLOURS = {"black": "#000000", "white": "#FFFFFF"}
 COLOUR_KEYS = ("color", "fill", "stroke")
 KEPT_KEYS = ("data", "datasets", "condition")
 MARK_KEYS = ("mark", "scale", "value")
@@ -127,5 +127,5 @@ def _replace_colours(key: str, value: Any, parent: Mapping[str, Any], kept: tupl
 def _as_variable(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    colour = NAMED.get(value, value.upper())
+    colour = NAMED_COLOURS.get(value, value.upper())
     return f"var({_variable(colour)})" if colour in DARK else value

@@ -1,4 +1,4 @@
-"""Where jobs run: in processes of this machine, or on a Ray cluster."""
+"""Executors: places where jobs run, processes of this machine or a Ray cluster."""
 
 from typing import Protocol
 
