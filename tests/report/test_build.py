@@ -254,10 +254,8 @@ def test_a_study_whose_objective_was_never_recorded_says_so(tmp_path: Path) -> N
 @pytest.mark.usefixtures("undrawn")
 def test_where_nothing_keeps_the_limits_the_nearest_is_named(tmp_path: Path) -> None:
     report = checked(report_of([small_study(tmp_path / "s", max={"flops": 10}).record]))
-    assert "no configuration keeps flops ≤ 10; the nearest has flops 900" in report.lead.reasons[0]
-    assert "No Pareto front yet: nothing is within the limits: no configuration keeps flops ≤ 10" in notes(
-        report, "search"
-    )
+    assert "none keeps flops ≤ 10; the nearest has flops 900" in report.lead.reasons[0]
+    assert "No Pareto front yet: no candidate is within the limits: none keeps flops ≤ 10" in notes(report, "search")
 
 
 def limit_flops(record: StudyRecord, bound: float) -> None:
