@@ -85,7 +85,6 @@ from sae.cli import (  # noqa: E402
     bench,
     cost,
     data,
-    demo,
     evaluate,
     experiment,
     export,
@@ -111,4 +110,4 @@ app.command("pick")(study.pick)
 app.command("runs")(runs.runs)
 app.command("report")(report.report)
 app.command("experiment")(experiment.experiment)
-app.command("demo")(demo.demo)
+app.command("demo")(experiment.demo)
