@@ -18,7 +18,6 @@ from sae.search.plan import resolve_search
 from sae.search.run import Place
 from tests.studies import small_study
 
-
 SHIPPED = Receipt(
     identity=ReceiptIdentity(sha256="", compared={}),
     why="the only one",
