@@ -234,4 +234,4 @@ def _first_sentence(error: ValidationError) -> str:
         .replace("Field required", "is required", 1)
     )
     given = "" if first["type"] == "missing" else f", got {first['input']!r}"
-    return f"{path} {message}{given}"
+    return f"{path} {message}{given}".lstrip()  # a check of several settings has no path
