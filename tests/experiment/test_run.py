@@ -18,13 +18,13 @@ from sae.search.plan import resolve_search
 from sae.search.run import Place
 from tests.studies import small_study
 
-SHIPPED = Receipt(
+RECEIPT = Receipt(
     identity=ReceiptIdentity(sha256="", compared={}),
-    why="the only one",
+    why="it is the only one",
     task="classification",
     batch=64,
     noise=1.0,
-    predicted=ReceiptPrediction(samples=2, right=1),
+    predicted=ReceiptPrediction(samples=1, right=1),
     rows={},
     ratios={},
 )
@@ -40,7 +40,7 @@ class Shipping:
         self.forced.append(force)
         if self.errors:
             raise self.errors.pop(0)
-        return None, SHIPPED
+        return None, RECEIPT
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def record(tmp_path: Path) -> StudyRecord:
 def test_a_model_of_an_earlier_session_gives_way(record: StudyRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     shipping = Shipping(OtherModelError("another is there"))
     monkeypatch.setattr(sae.deploy.receipt, "ship_pick", shipping)
-    assert ship(record) is SHIPPED
+    assert ship(record) is RECEIPT
     assert shipping.forced == [False, True]
 
 
