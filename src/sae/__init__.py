@@ -5,7 +5,7 @@ without torch.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sae.core.version import __version__ as __version__
 
@@ -51,7 +51,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name from its home."""
     if name not in _HOMES:
         raise AttributeError(f"module 'sae' has no attribute {name!r}; public names: {', '.join(_HOMES)}")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-import sae.cli.demo
 import sae.cli.experiment
 from sae.search.plan import SearchPlan
 from sae.search.run import Place
@@ -32,7 +31,6 @@ class CarriedOut:
 def carried_out(monkeypatch: pytest.MonkeyPatch) -> CarriedOut:
     found = CarriedOut()
     monkeypatch.setattr(sae.cli.experiment, "carry_out", found)
-    monkeypatch.setattr(sae.cli.demo, "carry_out", found)
     return found
 
 

@@ -1,14 +1,16 @@
 """The `sae` command line. Commands import what they need when they run: `sae --help` loads no torch."""
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, NoReturn, ParamSpec, TypeGuard
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sae.core.errors import SaeError
 
-UsageError: Any = typer.BadParameter.__base__
-"""The error of the parser. Some versions of typer bring a parser of their own, others use click's."""
+Rest = ParamSpec("Rest")
 
 EXTRA_OF = {
     **dict.fromkeys(("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "altair"), "train"),
@@ -19,51 +21,73 @@ EXTRA_OF = {
 """The extra that installs each optional package."""
 
 
-class Commands(TyperGroup):
-    """The commands, with errors turned into one sentence and an exit code.
+@contextmanager
+def errors_in_one_sentence() -> Iterator[None]:
+    """Turn errors into one sentence and an exit code.
 
     Exit codes: 2 mistake of the user, 3 unusable result, 130 interrupted.
     """
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
-        try:
-            return super().invoke(ctx)
-        except SaeError as error:
-            _fail(str(error), error.exit_code)
-        except UsageError as error:
-            if type(error).__name__ == "NoArgsIsHelpError":
-                raise
-            _fail(error.format_message(), 2)
-        except ModuleNotFoundError as error:
-            package = (error.name or "").split(".")[0]
-            if package not in EXTRA_OF:
-                raise
-            extra = EXTRA_OF[package]
-            _fail(f"this command needs {package}, which is not installed: pip install 'saensemble[{extra}]'", 2)
-        except KeyboardInterrupt:
-            _fail("interrupted; the same command continues from here", 130)
+    try:
+        yield
+    except SaeError as error:
+        _fail(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in EXTRA_OF:
+            raise
+        extra = EXTRA_OF[package]
+        _fail(f"this command needs {package}, which is not installed: pip install 'saensemble[{extra}]'", 2)
+    except KeyboardInterrupt:
+        _fail("interrupted; the same command continues from here", 130)
+    except Exception as error:
+        if not _is_usage_error(error) or type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        _fail(error.format_message(), 2)
 
 
-class Command(TyperCommand):
-    """A command whose help lists the registered methods and backbones, which are looked up only then."""
+def _is_usage_error(error: Exception) -> TypeGuard[typer.BadParameter]:
+    """Return whether the parser refused the arguments.
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
-        from sae.cli.options import fill_help
-
-        for parameter in self.params:
-            text = getattr(parameter, "help", None)
-            if text:
-                parameter.help = fill_help(text)  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
+    Some versions of typer bring a parser of their own, others use click's; typer names only one of its errors.
+    """
+    return isinstance(error, typer.BadParameter.__base__ or ())
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     from sae.cli.output import print_message
 
     print_message(f"error: {message}" if code != 130 else message)
     raise typer.Exit(code)
+
+
+def filling_help(
+    format_help: Callable[Concatenate[TyperCommand, Rest], None],
+) -> Callable[Concatenate[TyperCommand, Rest], None]:
+    """Let a command's help list the registered methods and backbones, which are looked up only then."""
+
+    @wraps(format_help)
+    def fill_and_format(command: TyperCommand, /, *args: Rest.args, **kwargs: Rest.kwargs) -> None:
+        from sae.cli.options import fill_help
+
+        for parameter in command.params:
+            text = getattr(parameter, "help", None)
+            if text:
+                parameter.help = fill_help(text)  # type: ignore[attr-defined]
+        format_help(command, *args, **kwargs)
+
+    return fill_and_format
+
+
+class Commands(TyperGroup):
+    """The commands."""
+
+    invoke = errors_in_one_sentence()(TyperGroup.invoke)
+
+
+class Command(TyperCommand):
+    """A command whose help lists the registered methods and backbones."""
+
+    format_help = filling_help(TyperCommand.format_help)
 
 
 app = typer.Typer(
@@ -85,7 +109,6 @@ from sae.cli import (  # noqa: E402
     bench,
     cost,
     data,
-    demo,
     evaluate,
     experiment,
     export,
@@ -111,4 +134,4 @@ app.command("pick")(study.pick)
 app.command("runs")(runs.runs)
 app.command("report")(report.report)
 app.command("experiment")(experiment.experiment)
-app.command("demo")(demo.demo)
+app.command("demo")(experiment.demo)

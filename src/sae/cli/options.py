@@ -3,9 +3,12 @@
 import math
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from sae.config.settings import Values
 
 METHOD_HELP, BACKBONE_HELP = "{methods}", "{backbones}"
 """Replaced by the registered names when the help is printed; see `fill_help`."""
@@ -120,12 +123,12 @@ def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
     return found
 
 
-def section(**values: Any) -> dict[str, Any]:
+def section(**values: object) -> "Values":
     """Return a section of settings that holds only the given ones."""
     return {key: value for key, value in values.items() if value is not None and value != {}}
 
 
-def layers_over(flags: dict[str, Any], assignments: list[str]) -> list[dict[str, Any]]:
+def layers_over(flags: "Values", assignments: list[str]) -> "list[Values]":
     """Return the layers that override a config file or a preset, lowest first: flags, then each --set."""
     from sae.config.settings import from_assignments
 

@@ -24,9 +24,8 @@ def report(
     """Write one page about studies or runs: recommendation, receipt, figures and tables."""
     from sae.cli.output import print_json, print_line
     from sae.report.build import report_of
-    from sae.report.figure_files import write_figures
+    from sae.report.files import write_figures, write_tables
     from sae.report.page import write_page
-    from sae.report.table_files import write_tables
 
     studies, runs = open_folders(folders)
     check_page(out)

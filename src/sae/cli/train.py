@@ -1,7 +1,7 @@
 """`sae train`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,7 @@ from sae.cli import options
 
 if TYPE_CHECKING:
     from sae.config.run import RunConfig
+    from sae.config.settings import Values
 
 
 def train(
@@ -67,7 +68,7 @@ def train(
     print_message(f"the run is in {out}")
 
 
-def resolve_run(config: Path | None, flags: dict[str, Any], assignments: list[str]) -> "RunConfig":
+def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) -> "RunConfig":
     """Return the settings of a run, from layers, lowest first: YAML, flags, --set."""
     from sae.config.settings import from_assignments, read_yaml
     from sae.data.catalogue import resolve

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
@@ -113,7 +113,7 @@ class Receipt(_Part):
     rows: dict[str, ReceiptRow]
     ratios: dict[str, ReceiptRatios]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the JSON object of the file."""
         return self.model_dump(mode="json")
 

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sae.config.settings import Layer
+from sae.config.settings import Layer, Values
 from sae.core.errors import ConfigError
 
 KINDS = ("int", "float", "log", "choice")
@@ -30,16 +29,21 @@ class Hole:
     """
 
     kind: str
-    values: tuple[Any, ...]
+    values: tuple[object, ...]
 
     def distribution(self) -> BaseDistribution:
         """Return it as a distribution of Optuna; choices that are not plain values are named by their JSON."""
         if self.kind == "int":
-            return IntDistribution(*self.values)
+            low, high = map(int, self.bounds())
+            return IntDistribution(low, high)
         if self.kind == "choice":
             return CategoricalDistribution([_choice_name(value) for value in self.values])
-        low, high = self.values
-        return FloatDistribution(low, high, log=self.kind == "log")
+        return FloatDistribution(*self.bounds(), log=self.kind == "log")
+
+    def bounds(self) -> tuple[float, float]:
+        """Return both ends of a range of numbers."""
+        low, high = map(number, self.values)
+        return low, high
 
     def value(self, suggested: Value) -> object:
         """Return the setting that a suggestion of Optuna stands for."""
@@ -50,7 +54,8 @@ class Hole:
     def points(self) -> list[Value] | None:
         """Return all values that Optuna may suggest, or None if they are continuous."""
         if self.kind == "int":
-            return list(range(self.values[0], self.values[1] + 1))
+            low, high = map(int, self.bounds())
+            return list(range(low, high + 1))
         if self.kind == "choice":
             return [_choice_name(value) for value in self.values]
         return None
@@ -64,7 +69,13 @@ class Hole:
         return {self.kind: list(self.values)}
 
 
-def read_holes(values: Layer, path: str = "") -> dict[str, Any]:
+def number(value: object) -> float:
+    """Return a value of a range as a number."""
+    assert isinstance(value, int | float), f"a range holds numbers, got {value!r}"
+    return value
+
+
+def read_holes(values: Layer, path: str = "") -> Values:
     """Replace every `{int: [1, 4]}` and the like in settings by a `Hole`."""
     return {key: _read(value, f"{path}.{key}".lstrip(".")) for key, value in values.items()}
 

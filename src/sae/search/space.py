@@ -4,17 +4,16 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from optuna.distributions import BaseDistribution
 
 from sae.config.backbones import BACKBONES
 from sae.config.methods import DEFAULT_METHOD, METHODS
 from sae.config.run import RunConfig, parse_run, suit_method
-from sae.config.settings import Layer, flatten, merge, section_name
+from sae.config.settings import Layer, Values, flatten, merge, section_name
 from sae.config.study import StudyConfig
 from sae.core.errors import ConfigError
-from sae.search.holes import DEPTH, Hole, Point, Value, fill_holes, find_holes, read_holes, write_holes
+from sae.search.holes import DEPTH, Hole, Point, Value, fill_holes, find_holes, number, read_holes, write_holes
 
 GRID_PATHS = ("method.inputs", "method.exits")
 """The settings that the sampler `grid` enumerates: N and K."""
@@ -70,7 +69,9 @@ class Space:
 
     def structures(self) -> Iterator[Point]:
         """Yield all points of the finite holes, with continuous holes at their lower end."""
-        choices: dict[str, list[Value]] = {path: hole.points() or [hole.values[0]] for path, hole in self.holes.items()}
+        choices: dict[str, list[Value]] = {
+            path: hole.points() or [hole.bounds()[0]] for path, hole in self.holes.items()
+        }
         return (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
 
     def corners(self) -> Iterator[Point]:
@@ -110,7 +111,7 @@ class Space:
         free = [path for path, hole in holes.items() if (path in GRID_PATHS if has_grid else hole.points() is not None)]
         fixed = {path: _inside(hole, defaults[path]) for path, hole in holes.items() if path not in free}
         if k_free and GRID_PATHS[1] in holes:
-            fixed[GRID_PATHS[1]] = max(holes[GRID_PATHS[1]].values)
+            fixed[GRID_PATHS[1]] = max(holes[GRID_PATHS[1]].values, key=number)
         return Space(self.method, _with_values(self.template, fixed))
 
 
@@ -140,7 +141,7 @@ def read_space(method: str, template: Layer) -> Space:
     return Space(method, read_holes(template))
 
 
-def shipped(method: str, backbone: str) -> dict[str, Any]:
+def shipped(method: str, backbone: str) -> Values:
     """Return the space of a method on a backbone as a layer of settings with holes.
 
     A method that chooses among exits keeps the depth whole. An unknown backbone has no holes; its name is refused
@@ -152,7 +153,7 @@ def shipped(method: str, backbone: str) -> dict[str, Any]:
     return read_holes({"method": {"name": method, **entry.space}, "backbone": {"name": backbone, **varied}})
 
 
-def _for_method(given: Layer, method: str) -> dict[str, Any]:
+def _for_method(given: Layer, method: str) -> Values:
     """Return the layer without a `method` section of another method; one without a name is of the default method."""
     name = section_name(given.get("method"))
     if (name or DEFAULT_METHOD) == method:
@@ -169,7 +170,7 @@ def _check_names(given: Layer) -> None:
             )
 
 
-def _with_depth(template: dict[str, Any]) -> dict[str, Any]:
+def _with_depth(template: Values) -> Values:
     """Let ranges that end at the depth of the backbone end there."""
     backbone = template.get("backbone", {})
     name = backbone.get("name")
@@ -177,26 +178,27 @@ def _with_depth(template: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(depth, int | Hole):
         raise ConfigError(f"backbone.depth must be a whole number, or a hole of them, got {depth!r}")
     open_ends = {path: hole for path, hole in find_holes(template) if DEPTH in hole.values}
-    if open_ends and isinstance(depth, Hole):
+    if not open_ends:
+        return template
+    if isinstance(depth, Hole):
         raise ConfigError(
             f"{', '.join(open_ends)} ends at the depth of the backbone, which must then be one number, "
             f"got {depth.as_setting()}: fix backbone.depth, or give both ends"
         )
-
     for path, hole in open_ends.items():
-        if not hole.values[0] <= depth:
+        if not number(hole.values[0]) <= depth:
             raise ConfigError(
                 f"{path}: a range up to the depth of the backbone, {depth}, cannot start at {hole.values[0]}"
             )
     return _with_values(template, {path: Hole(hole.kind, (hole.values[0], depth)) for path, hole in open_ends.items()})
 
 
-def _inside(hole: Hole, default: Any) -> object:
+def _inside(hole: Hole, default: object) -> object:
     """Return the default if the hole allows it, else the hole's first value."""
     if hole.kind == "choice":
         return default if default in hole.values else hole.values[0]
-    low, high = hole.values
-    return default if low <= default <= high else low
+    low, high = hole.bounds()
+    return default if isinstance(default, int | float) and low <= default <= high else low
 
 
 def _defaults(template: Layer) -> Layer:
@@ -205,7 +207,7 @@ def _defaults(template: Layer) -> Layer:
     return parse_run(names).model_dump(mode="json")
 
 
-def _with_values(values: Layer, fixed: Mapping[str, object], prefix: str = "") -> dict[str, Any]:
+def _with_values(values: Layer, fixed: Mapping[str, object], prefix: str = "") -> Values:
     """Replace some holes of settings by values, given by their paths."""
     return {
         key: _with_values(value, fixed, f"{prefix}{key}.")
@@ -218,4 +220,4 @@ def _with_values(values: Layer, fixed: Mapping[str, object], prefix: str = "") -
 def _descending_members(path: str, hole: Hole) -> list[Value]:
     points = hole.points()
     assert points is not None, f"only a finite space can be enumerated, got {hole.kind} for {path}"
-    return sorted(points, reverse=True) if path == MEMBERS else points  # type: ignore[type-var]  # members are numbers
+    return sorted(points, key=number, reverse=True) if path == MEMBERS else points

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +19,7 @@ from sae.core.errors import SaeError
 from sae.data.catalogue import load
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
+from sae.records.folder import Arrays
 from sae.training.trainer import Trainer, keep_freed_memory, mean_of
 
 
@@ -109,7 +109,7 @@ def _noticing_its_end(process: BaseProcess) -> Iterator[None]:
         ) from None
 
 
-def stream_state(trainer: Trainer, stream: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def stream_state(trainer: Trainer, stream: int) -> tuple[Arrays, Arrays]:
     """Return the weights and the optimiser state of one stream, as arrays."""
     module, flat = trainer.method.stream_module(stream), trainer.group_of(stream).parameter
     states = (module.state_dict(), trainer.optimizer.state.get(flat, {}))
@@ -117,7 +117,7 @@ def stream_state(trainer: Trainer, stream: int) -> tuple[dict[str, Any], dict[st
     return weights, moments
 
 
-def load_stream(trainer: Trainer, stream: int, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def load_stream(trainer: Trainer, stream: int, state: tuple[Arrays, Arrays]) -> None:
     """Load the state of one stream from another trainer."""
     weights, moments = ({name: torch.from_numpy(array) for name, array in part.items()} for part in state)
     trainer.method.stream_module(stream).load_state_dict(weights)

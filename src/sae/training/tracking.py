@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from sae.core.errors import RecordError
 from sae.records.run import RunRecord
@@ -89,12 +89,12 @@ class TensorBoard:
                 pass
         return bool(history)
 
-    def _start(self) -> Any:
+    def _start(self) -> object:
         """Return the event that makes a running TensorBoard forget the previous file."""
         log = self._events.SessionLog(status=self._events.SessionLog.START)
         return self._events.Event(wall_time=time.time(), step=1, session_log=log)
 
-    def _event(self, row: Row) -> Any:
+    def _event(self, row: Row) -> object:
         values = [
             self._summaries.Summary.Value(tag=tag_of(name), simple_value=value)
             for name, value in row.items()

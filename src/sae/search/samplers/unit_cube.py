@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sae.search.holes import Point, Value
+from sae.search.holes import Point, Value, number
 
 Floats = NDArray[np.float64]
 
@@ -124,12 +124,6 @@ class CategoricalAxis:
 
     def _indices(self, coordinates: Floats) -> Floats:
         return np.asarray(np.clip(np.floor(coordinates * self.count), 0, self.count - 1))
-
-
-def number(value: Value) -> float:
-    """Return a value of a numeric parameter as a number."""
-    assert isinstance(value, int | float), f"a range holds numbers, got {value!r}"
-    return value
 
 
 def axis_of(distribution: BaseDistribution) -> Axis:
