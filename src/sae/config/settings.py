@@ -236,4 +236,4 @@ def _first_sentence(error: ValidationError) -> str:
     if not path:  # about the settings as a whole, in a sentence of its own
         return message
     given = "" if first["type"] == "missing" else f", got {first['input']!r}"
-    return f"{path} {message}{given}".lstrip()  # a check of several settings has no path
+    return f"{path} {message}{given}"
