@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +108,15 @@ def test_a_wrong_command_is_found_out(text: str) -> None:
 def test_every_block_says_what_it_is() -> None:
     for page in PAGES:
         fences = re.findall(r"^```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-        assert set(fences) <= {"", "bash", "python", "yaml"}, page
+        assert set(fences) <= {"", "bash", "python", "yaml", "toml"}, page
         assert len(fences) == 2 * len(read_blocks(page)), page
         for block in read_blocks(page):
             assert block.language or not re.search(r"^(sae|make|pip) ", block.text, re.MULTILINE), f"{block}: bash"
+
+
+@pytest.mark.parametrize("block", all_blocks("toml"), ids=str)
+def test_toml_can_be_read(block: Block) -> None:
+    assert tomllib.loads(block.text)
 
 
 def write_yaml(page: str, folder: Path) -> dict[str, Any]:
