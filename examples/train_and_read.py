@@ -18,7 +18,7 @@ def main(epochs: int = 5) -> None:
     with tempfile.TemporaryDirectory() as folder:
         train(config, Path(folder) / "run")
         evaluation = evaluate(Path(folder) / "run", split="test")
-    for reading in evaluation.evaluation.readings:
+    for reading in evaluation.readings:
         accuracy, nll = reading.metrics["accuracy"], reading.metrics["nll"]
         print(f"K′={reading.eval_exits}: accuracy {accuracy:.3f}, NLL {nll:.3f}, {reading.flops:,} FLOPs")
 

@@ -2,9 +2,10 @@
 
 import altair as alt
 
+from sae.config.methods import all_kinds
 from sae.core.table import Cell, Column, Table
 from sae.report.content import Chart, Command, Figure, Lead, Note, Report, Section, Term
-from sae.report.labels import all_kinds, shape_of
+from sae.report.labels import shape_of
 
 COMMAND = "sae train --data pneumonia --set method.inputs=3 --set method.exits=2 --out runs/a-folder-with-a-long-name"
 HOSTILE = "</script><script>document.title='broken'</script><b>&"

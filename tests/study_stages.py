@@ -17,6 +17,8 @@ from sae.records.evaluation import (
     ShiftReading,
     SplitCurves,
 )
+from sae.records.folder import Folder
+from sae.records.receipt import Receipt, ReceiptIdentity, ReceiptPrediction, ReceiptRatios, ReceiptRow
 from sae.records.run import RunRecord, read_run
 from sae.records.study import Confirmed
 from tests.studies import DEPTH, METHODS, StudyBuilder, point, sae, write_metrics, write_sets
@@ -115,26 +117,51 @@ def _confirm(run: RunRecord, item: Candidate, seed: int, shift: bool, step: floa
     run.end("finished", seconds=60.0)
 
 
-def ship(study: StudyBuilder) -> dict[str, Any]:
+def ship(study: StudyBuilder) -> Receipt:
     """The receipt of the pick: half a millisecond, and for every other a whole one; two and six kilobytes."""
     selection = select(study.record)
     pick = selection.pick()
     others = {method: selection.best_of(method, pick.candidate) for method in ("ensemble", "standard")}
-    compared = {"pick": pick.candidate, **{method: item for method, item in others.items() if item}}
-    rows = {
-        role: {
-            "trial": item.label,
-            "eval_exits": item.eval_exits,
-            "ms": 0.5 if role == "pick" else 1.0,
-            "bytes": 2000 if role == "pick" else 6000,
-        }
-        for role, item in compared.items()
-    }
-    receipt = {"why": pick.why, "batch": 64, "rows": rows}
+    compared = {method: item for method, item in others.items() if item}
+    own = _shipped(pick.candidate, ms=0.5, size=2000)
+    rows = {method: _shipped(item, ms=1.0, size=6000) for method, item in compared.items()}
+    receipt = Receipt(
+        identity=ReceiptIdentity(sha256="0" * 64, compared={method: item.label for method, item in compared.items()}),
+        why=pick.why,
+        task="regression" if study.record.config.task == "regression" else "classification",
+        batch=64,
+        noise=1.0,
+        predicted=ReceiptPrediction(samples=100, right=90),
+        rows={"pick": own, **rows},
+        ratios={method: _ratios(row, own) for method, row in rows.items()},
+    )
     folder = study.record.path / study.record.SHIPPED
     folder.mkdir()
-    RunRecord(folder).write_json(study.record.RECEIPT, receipt)
+    Folder(folder).write_json(study.record.RECEIPT, receipt.to_json())
     return receipt
+
+
+def _shipped(item: Candidate, ms: float, size: int) -> ReceiptRow:
+    assert item.run.evaluation is not None
+    reading = item.run.evaluation.test.at(item.eval_exits)
+    return ReceiptRow(
+        trial=item.label,
+        run=str(item.run.record.path),
+        kind=item.kind,
+        settings=item.config.summary,
+        eval_exits=item.eval_exits,
+        metrics=dict(reading.metrics),
+        params=reading.params,
+        flops=reading.flops,
+        shipped_params=reading.shipped_params,
+        shipped_flops=reading.shipped_flops,
+        bytes=size,
+        ms=ms,
+    )
+
+
+def _ratios(row: ReceiptRow, pick: ReceiptRow) -> ReceiptRatios:
+    return ReceiptRatios(**{name: getattr(row, name) / getattr(pick, name) for name in ReceiptRatios.model_fields})
 
 
 def measured(nll: float, cc_ece: float, flops: int) -> dict[str, float]:

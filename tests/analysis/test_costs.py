@@ -11,7 +11,7 @@ from sae.core.errors import ConfigError
 from sae.records.evaluation import Latency, LatencyReading
 from sae.records.run import RunRecord, read_run
 from tests.cli.test_cli import sae
-from tests.studies import SHIPPED, StudyBuilder, point, small_study
+from tests.studies import StudyBuilder, point, small_study
 from tests.studies import sae as sae_settings
 
 
@@ -39,7 +39,8 @@ def test_shipped_costs_are_values_to_compare_and_limit_by(tmp_path: Path) -> Non
     assert [item.eval_exits for item in select(study, maximum={"shipped_params": 300}).front] == [2]
     code, out, _ = sae("pareto", tmp_path / "s")
     assert code == 0
-    assert all(f" {name} " in out for name in ("flops", "params", *SHIPPED))
+    assert all(f" {name} ↓ " in out for name in ("MFLOPs", "M params", "MFLOPs as shipped", "M params as shipped"))
+    assert all(f" {number} " in out for number in ("0.000800", "0.000400", "0.000200"))
     assert "shipped FLOPs" in sae("pick", tmp_path / "s")[1]
 
 
@@ -50,7 +51,7 @@ def test_a_latency_that_was_not_measured_cannot_be_compared(tmp_path: Path) -> N
         select(study.record, names=["nll", "latency"])
     code, out, _ = sae("pareto", tmp_path / "s")
     assert code == 0
-    assert " latency " not in out
+    assert " ms for a batch of 64 ↓ " not in out
     assert sae("pick", tmp_path / "s")[0] == 0
 
 
@@ -63,9 +64,9 @@ def test_a_front_of_runs_with_and_without_latency_leaves_out_what_is_missing(tmp
     assert found == {"sae/0": True, "standard/0": False}
     code, out, _ = sae("pareto", tmp_path / "s")
     assert code == 0
-    assert " latency " in out
+    assert " ms for a batch of 64 ↓ " in out
     (line,) = (line for line in out.splitlines() if "standard/0" in line)
-    assert line.count("- │") == 2  # K′ and latency
+    assert line.count("– │") == 2  # K′ and latency
 
 
 def test_latency_is_read_where_it_was_measured(tmp_path: Path) -> None:

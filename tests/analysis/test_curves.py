@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sae.analysis.curves import GRID, reliability_curve, risk_curve
+from sae.analysis.curves import CURVE_POINTS, reliability_curve, risk_curve
 from sae.analysis.results import Result
 from sae.records.run import Run, RunRecord, read_run
 from tests.results import result, small_config, write_run
@@ -82,7 +82,7 @@ def test_risk_is_interpolated_where_coverage_differs(tmp_path: Path) -> None:
     curves = [drawn(0, points=4), drawn(1, points=7)]
     found = risk_curve(over(runs_with(tmp_path, curves)))
     assert found is not None
-    assert len(found.points) == GRID
+    assert len(found.points) == CURVE_POINTS
     assert (found.points[0].coverage, found.points[-1].coverage) == (0.25, 1.0)
     ends = [curve["risk_coverage"]["risk"][-1] for curve in curves]
     assert found.points[-1].risk == pytest.approx(np.mean(ends))

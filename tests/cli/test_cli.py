@@ -187,7 +187,7 @@ def test_evaluate_has_the_shape_of_the_specification(run: Path) -> None:
 def test_evaluating_nothing_is_a_mistake(tmp_path: Path) -> None:
     code, _, error = sae("evaluate", tmp_path)
     assert code == 2
-    assert "was it made by `sae train`?" in error
+    assert f"{tmp_path} is not a run folder: it has no config.yaml from `sae train`" in error
 
 
 def test_a_diverged_run_is_exit_code_three(tmp_path: Path) -> None:

@@ -55,9 +55,9 @@ def test_where_there_are_no_runs_it_says_so(tmp_path: Path, study: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["absent"], "absent is none"),
+        (["absent"], "absent does not exist"),
         ([".", "--sort", "nl"], "must be one of run, state, data"),
-        ([".", "--state", "done"], "a state must be one of finished"),
+        ([".", "--state", "done"], "state must be one of finished"),
     ],
 )
 def test_a_mistake_costs_one_sentence(

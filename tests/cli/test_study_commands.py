@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from sae.analysis.candidates import candidates
+from sae.cli import output as sae_output
 from tests.builders import run_config
 from tests.cli.test_cli import sae
 from tests.studies import StudyBuilder, point, small_study
@@ -31,17 +33,29 @@ def test_pareto_prints_the_front_by_the_first_objective(study: Path) -> None:
     code, out, error = sae("pareto", study)
     assert (code, error) == (0, "")
     rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
-    assert [[cell.strip() for cell in row][:4] for row in rows] == [
-        ["sae/2", "MIMMO", "N=3 K=3 W=1 D=3", "3"],
-        ["sae/0", "I/B", "N=2 K=2 W=1 D=3", "2"],
-        ["sae/0", "I/B", "N=2 K=2 W=1 D=3", "1*"],
-        ["standard/0", "standard", "W=1 D=3", "-"],
+    assert [[cell.strip() for cell in row][:8] for row in rows] == [
+        ["sae/2", "SAE: MIMMO", "N=3 K=3 W=1 D=3", "3", "0.200", "0.090", "0.004000", "0.002000"],
+        ["sae/0, the pick", "SAE: I/B", "N=2 K=2 W=1 D=3", "2", "0.300", "0.080", "0.002000", "0.001000"],
+        ["sae/0", "SAE: I/B", "N=2 K=2 W=1 D=3", "1", "0.500", "0.100", "0.001000", "0.000500"],
+        ["standard/0", "Standard", "W=1 D=3", "–", "0.600", "0.050", "0.000900", "0.000450"],
     ]
     assert "on validation" in out
-    assert "* evaluated at another K" in out
-    assert "front: 4 of 7 configurations" in out
+    assert "K′: exits per input that an SAE predicts from; it was trained with K" in out
+    assert "front: 4 of 7 candidates" in out
     assert "trials: sae 2 finished, 1 stopped, 1 failed, 1 unfinished; standard 1 finished" in out
     assert "after 5 trials" in out
+
+
+def test_a_narrow_terminal_shows_whole_numbers_and_names_the_columns_it_leaves_out(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sae_output, "result_console", lambda: Console(width=90))
+    code, out, error = sae("pareto", study)
+    assert code == 0
+    assert all(len(line) <= 90 for line in out.splitlines() if line.startswith("│"))
+    assert all(f" {number} " in out for number in ("0.300", "0.080", "0.002000"))
+    assert "columns left out because the terminal is too narrow: shipped_flops, shipped_params" in error
+    assert "shipped" not in out
 
 
 def test_the_json_of_pareto_has_front_history_and_counts(study: Path) -> None:
@@ -106,10 +120,10 @@ def test_the_front_is_drawn(name: str, study: Path, tmp_path: Path) -> None:
         ("--max flops=nan", "--max takes name=number"),
         ("--max =3", "--max takes name=number"),
         ("--min f1=0.1 --min f1=0.2", "--min takes each name once, got f1 twice"),
-        ("--min f1=80", "f1 is at most 1, got at least 80"),
+        ("--min f1=80", "a lower limit on f1 must be at most 1 (its largest value), got 80"),
         (
             "--method seae",
-            "a method must be one of this study's, sae, standard, ensemble; got 'seae', did you mean sae?",
+            "method must be one that this study searched (sae, standard, ensemble), got 'seae', did you mean sae?",
         ),
         ("--figure front.pdf", "--figure must name a .png or .svg file, got front.pdf"),
         ("--figure /absent/front.png", "--figure must name a file that can be written"),
@@ -127,7 +141,7 @@ def test_a_mistake_costs_one_sentence(arguments: str, message: str, study: Path)
 def test_a_folder_that_is_no_study_is_named(command: str, tmp_path: Path) -> None:
     code, _, error = sae(command, tmp_path)
     assert code == 2
-    assert "was it made by `sae search`?" in error
+    assert f"{tmp_path} is not a study folder: it has no study.yaml from `sae search`" in error
 
 
 @pytest.mark.parametrize("command", ["pareto", "pick"])
@@ -135,7 +149,7 @@ def test_a_study_in_which_nothing_finished_has_nothing_to_offer(command: str, tm
     study = StudyBuilder(tmp_path / "s")
     code, _, error = sae(command, tmp_path / "s")
     assert code == 3
-    assert "nothing finished yet" in error
+    assert f"no trial of {tmp_path / 's'} has finished yet" in error
     assert "no trial has begun" in error
     study.end(sae_settings(1, 1), "failed", error="nan")
     study.begin(sae_settings(1, 1))
@@ -147,8 +161,8 @@ def test_a_study_in_which_nothing_finished_has_nothing_to_offer(command: str, tm
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ("--max flops=10", "no configuration keeps flops ≤ 10; the nearest has flops 900 (standard/0 at 1 exit)"),
-        ("--min f1=0.95", "no configuration keeps f1 ≥ 0.95; the nearest has f1 0.9 (sae/2 at 3 exits)"),
+        ("--max flops=10", "none keeps flops ≤ 10; the nearest has flops 900 (standard/0 at 1 exit)"),
+        ("--min f1=0.95", "none keeps f1 ≥ 0.95; the nearest has f1 0.9 (sae/2 at 3 exits)"),
         ("--max flops=1000 --min f1=0.8", "keeps flops ≤ 1,000 and f1 ≥ 0.8 at once; the nearest has flops 1,000"),
     ],
 )
@@ -162,7 +176,7 @@ def test_where_nothing_is_within_the_limits_the_nearest_is_named(limits: str, me
 def test_a_method_without_finished_trials_has_nothing_to_offer(study: Path) -> None:
     code, _, error = sae("pick", study, "--method", "ensemble")
     assert code == 3
-    assert "nothing finished" in error
+    assert f"no trial of {study} has finished yet" in error
 
 
 def test_pick_prints_one_configuration_with_its_reason_and_what_to_do(study: Path) -> None:
@@ -170,7 +184,7 @@ def test_pick_prints_one_configuration_with_its_reason_and_what_to_do(study: Pat
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "sae/0: I/B, N=2 K=2 W=1 D=3, read at K′=2 (as trained), using exits 2, 3 of 3"
-    assert lines[1].startswith("why: nearest to the ideal of nll, cc_ece and flops among 4 configurations of the front")
+    assert lines[1].startswith("why: best compromise of nll, cc_ece and flops among the 4 Pareto-optimal candidates")
     assert "test (not used for choosing)" in out
     run = read("pick", study)["run"]
     assert f"run folder:     {run}" in lines
@@ -208,11 +222,11 @@ def test_a_network_read_at_another_k_is_told_with_the_trained_one(study: Path) -
 def test_the_test_split_changes_no_choice(tmp_path: Path) -> None:
     study = small_study(tmp_path / "s").record
     before = {command: read(command, study.path) for command in ("pareto", "pick")}
-    for trial in {item.trial.run.path: item.trial for item in candidates(study)}.values():
-        metrics = trial.run.read_json(trial.run.METRICS)
+    for run in {item.label: item.run.record for item in candidates(study.read_runs())}.values():
+        metrics = json.loads((run.path / run.METRICS).read_text())
         for item in metrics["test"]["by_exits"]:
             item["metrics"] = dict.fromkeys(item["metrics"], 5.0)
-        trial.run.write_json(trial.run.METRICS, metrics)
+        run.write_json(run.METRICS, metrics)
     assert read("pareto", study.path) == before["pareto"]
     assert {**read("pick", study.path), "test": None} == {**before["pick"], "test": None}
 
@@ -241,7 +255,7 @@ def test_the_commands_of_a_pick_work_and_give_its_numbers(tmp_path: Path, monkey
     study = StudyBuilder(Path("my study")).record
     for number, exits in enumerate((1, 3)):
         config = run_config(method=sae_settings(2, exits), backbone={"name": "fc", "depth": 3})
-        train(config, study.trial("sae", number, config).run.path)
+        train(config, study.trial("sae", number, config).path)
     report = read("pick", "my study", "--prefer", "flops")
     evaluated = read(*shlex.split(report["commands"]["evaluate"])[1:])
     assert evaluated["metrics"] == report["test"]

@@ -63,7 +63,7 @@ def test_python_and_the_command_line_make_the_same_run(tmp_path: Path) -> None:
 
 
 def test_settings_without_data_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"data\.name must be set"):
+    with pytest.raises(ConfigError, match=r"data\.name must be set: give --data NAME, or data\.name"):
         resolve({"method": "standard"})
 
 

@@ -11,11 +11,23 @@ import sae.search.plan
 from sae.core.errors import ModelError, OtherModelError, ParityError, RecordError
 from sae.experiment.run import run_experiment, ship
 from sae.experiment.settings import experiment_layers
+from sae.records.receipt import Receipt, ReceiptIdentity, ReceiptPrediction
 from sae.records.study import StudyRecord
 from sae.search.executors.local import LocalExecutor
 from sae.search.plan import resolve_search
 from sae.search.run import Place
 from tests.studies import small_study
+
+RECEIPT = Receipt(
+    identity=ReceiptIdentity(sha256="", compared={}),
+    why="it is the only one",
+    task="classification",
+    batch=64,
+    noise=1.0,
+    predicted=ReceiptPrediction(samples=1, right=1),
+    rows={},
+    ratios={},
+)
 
 
 class Shipping:
@@ -24,11 +36,11 @@ class Shipping:
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.forced = list(errors), list[bool]()
 
-    def __call__(self, _selection: Any, _model: Path, *, force: bool = False) -> tuple[None, dict[str, Any]]:
+    def __call__(self, _selection: Any, _model: Path, *, force: bool = False) -> tuple[None, Receipt]:
         self.forced.append(force)
         if self.errors:
             raise self.errors.pop(0)
-        return None, {"shipped": True}
+        return None, RECEIPT
 
 
 @pytest.fixture
@@ -39,7 +51,7 @@ def record(tmp_path: Path) -> StudyRecord:
 def test_a_model_of_an_earlier_session_gives_way(record: StudyRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     shipping = Shipping(OtherModelError("another is there"))
     monkeypatch.setattr(sae.deploy.receipt, "ship_pick", shipping)
-    assert ship(record) == {"shipped": True}
+    assert ship(record) is RECEIPT
     assert shipping.forced == [False, True]
 
 

@@ -204,5 +204,5 @@ def test_what_the_user_says_goes_over_what_is_shipped() -> None:
 
 @pytest.mark.parametrize("text", ["train: {epochs: 1}\n", "data: 3\n"])
 def test_an_experiment_without_data_is_refused(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the data must be named"):
+    with pytest.raises(ConfigError, match=r"data\.name must be set"):
         resolve(write(tmp_path / "own.yaml", text))

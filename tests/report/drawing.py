@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import altair as alt
 import vl_convert
 
+from sae.config.methods import all_kinds
 from sae.report.content import Chart, Figure
-from sae.report.labels import all_kinds
 
 LIGHT: dict[str, Any] = {"background": "#ffffff"}
 DARK: dict[str, Any] = {

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sae.analysis.candidates import SHIFTED_TEST
 from sae.analysis.selection import select
 from sae.core.table import Table
 from sae.records.run import RunRecord
@@ -34,6 +33,7 @@ from tests.study_stages import (
     write_history,
 )
 
+SHIFTED_TEST = RunRecord.SHIFT["test"]
 FILE_NAME = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 SECTION_NAMES = [
     *("search", "other-seeds", "under-shift", "calibration"),
@@ -75,7 +75,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def record(whole: Path, tmp_path: Path) -> StudyRecord:
     """The same, to be changed."""
-    return StudyRecord(shutil.copytree(whole, tmp_path / "study"))
+    return StudyRecord.open(shutil.copytree(whole, tmp_path / "study"))
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_search_without_confirmation_recommends_on_one_seed_and_says_what_is_m
 
 
 def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
-    report = checked(report_of([StudyRecord(whole)], title="My page"))
+    report = checked(report_of([StudyRecord.open(whole)], title="My page"))
     assert report.title == "My page"
     assert notes(report, "search") == "Failed: sae/5: the loss was nan"
     assert [name for name in SECTION_NAMES[1:] if notes(report, name)] == []
@@ -150,7 +150,7 @@ def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
 
 
 def pick_run(record: StudyRecord) -> RunRecord:
-    return select(record).pick()[0].trial.run
+    return select(record).pick().candidate.run.record
 
 
 def seed_run(record: StudyRecord) -> RunRecord:
@@ -200,14 +200,14 @@ def test_what_every_seed_of_the_pick_has_lost_is_told(
     assert message in notes(report_of([record]), section)
 
 
-@pytest.mark.parametrize("name", [RunRecord.METRICS, RunRecord.STATUS, RunRecord.CONFIG, "shift-test.json"])
+@pytest.mark.parametrize("name", [RunRecord.METRICS, RunRecord.STATUS, RunRecord.CONFIG, SHIFTED_TEST])
 @pytest.mark.parametrize("content", ["{", "{}", '{"test": {"by_exits": 1}}'])
 @pytest.mark.usefixtures("undrawn")
 def test_a_damaged_run_on_another_seed_leaves_the_other_seeds(name: str, content: str, record: StudyRecord) -> None:
     (seed_run(record).path / name).write_text(content)
     pick = find(record).shown["pick"]
     if name == SHIFTED_TEST:
-        assert (len(pick.runs), pick.shift_runs) == (4, 3)
+        assert (len(pick.runs), len(pick.shifted)) == (4, 3)
         caption = table(report_of([record]), "confirmed").caption
         assert f"Measured under shift on fewer seeds: {pick.label} (3)" in caption
     else:
@@ -254,10 +254,8 @@ def test_a_study_whose_objective_was_never_recorded_says_so(tmp_path: Path) -> N
 @pytest.mark.usefixtures("undrawn")
 def test_where_nothing_keeps_the_limits_the_nearest_is_named(tmp_path: Path) -> None:
     report = checked(report_of([small_study(tmp_path / "s", max={"flops": 10}).record]))
-    assert "no configuration keeps flops ≤ 10; the nearest has flops 900" in report.lead.reasons[0]
-    assert "No Pareto front yet: nothing is within the limits: no configuration keeps flops ≤ 10" in notes(
-        report, "search"
-    )
+    assert "none keeps flops ≤ 10; the nearest has flops 900" in report.lead.reasons[0]
+    assert "No Pareto front yet: no candidate is within the limits: none keeps flops ≤ 10" in notes(report, "search")
 
 
 def limit_flops(record: StudyRecord, bound: float) -> None:
@@ -271,11 +269,11 @@ def limit_flops(record: StudyRecord, bound: float) -> None:
 def test_limits_out_of_reach_hide_nothing_that_was_tried_or_confirmed(record: StudyRecord) -> None:
     before = find(record)
     limit_flops(record, 1.0)
-    record = StudyRecord(record.path)
+    record = StudyRecord.open(record.path)
     found = find(record)
     assert (found.selection, found.pick, found.shown) == (None, None, {})
     assert [item.label for item in found.results] == [item.label for item in before.results]
-    assert [item.trial.name for item in found.candidates] == [item.trial.name for item in before.candidates]
+    assert [item.label for item in found.candidates] == [item.label for item in before.candidates]
     report = checked(report_of([record]))
     assert {"search", "confirmed-quality", "shifted-quality", "grid-test", "grid-shift", "depth"} <= figure_names(
         report
@@ -306,7 +304,7 @@ def test_own_data_are_called_by_the_name_of_their_file(tmp_path: Path) -> None:
     report = report_of([StudyBuilder(tmp_path / "s", data="/home/me/data/patients.csv").record])
     assert report.title == "Which network to ship: patients.csv"
     assert report.facts[0] == "patients.csv on fc"
-    found = find(StudyRecord(tmp_path / "s"))
+    found = find(StudyRecord.open(tmp_path / "s"))
     assert found.data_name == "/home/me/data/patients.csv"
 
 
@@ -377,11 +375,11 @@ def test_names_of_studies_are_usable_and_never_taken_twice(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("undrawn")
 def test_studies_and_runs_stand_on_one_page(whole: Path, tmp_path: Path) -> None:
-    study, run = StudyRecord(whole), dressed_run(tmp_path / "x")
+    study, run = StudyRecord.open(whole), dressed_run(tmp_path / "x")
     report = checked(report_of([study], [run]))
     assert [section.name for section in report.sections] == [*SECTION_NAMES, "runs-the-runs"]
     assert "1 run" in report.facts
-    copied = StudyRecord(shutil.copytree(whole, tmp_path / "runs"))
+    copied = StudyRecord.open(shutil.copytree(whole, tmp_path / "runs"))
     checked(report_of([study, copied], [run]))
 
 
@@ -465,7 +463,7 @@ def test_a_study_of_baselines_alone_has_a_recommendation_and_no_sae(tmp_path: Pa
 
 def spoil(run: RunRecord, value: float, *splits: str) -> None:
     """Numbers that our own writer refuses, but an editor or an older version may have left."""
-    metrics = run.read_json(run.METRICS)
+    metrics = json.loads((run.path / run.METRICS).read_text())
     for split in splits:
         for item in (metrics[split], *metrics[split]["by_exits"]):
             item["metrics"] = dict.fromkeys(item["metrics"], value)
@@ -474,8 +472,8 @@ def spoil(run: RunRecord, value: float, *splits: str) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
 def test_numbers_that_are_not_finite_are_never_chosen_and_break_nothing(value: float, record: StudyRecord) -> None:
-    spoilt = next(trial for trial in record.trials() if trial.name == "sae/4")
-    spoil(spoilt.run, value, "val", "test")
+    spoilt = next(trial for trial in record.trials() if trial.label == "sae/4")
+    spoil(spoilt, value, "val", "test")
     report = checked(report_of([record]))
     assert "sae/4" not in report.lead.sentence
     assert "sae/4" not in {str(row[0].value) for row in table(report, "front").rows}

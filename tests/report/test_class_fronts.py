@@ -4,8 +4,8 @@ import pytest
 
 from sae.analysis.candidates import Candidate
 from sae.analysis.selection import Selection, select
+from sae.config.methods import all_kinds
 from sae.core.table import Cell
-from sae.report.labels import all_kinds
 from sae.report.tables import class_fronts_table
 from tests.studies import StudyBuilder, point, sae, small_study
 

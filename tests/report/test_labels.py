@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from sae.report.labels import has_exits, metric_column, shown_exits
+from sae.report.labels import metric_column, shown_exits
 from tests.builders import run_config
 
 
@@ -14,7 +14,7 @@ from tests.builders import run_config
 def test_only_an_sae_has_a_number_of_exits_to_show(method: str, eval_exits: int | None) -> None:
     config = run_config(method={"name": method})
     assert shown_exits(config, 2) == eval_exits
-    assert has_exits(config) == (eval_exits is not None)
+    assert config.method.has_exits == (eval_exits is not None)
 
 
 def test_the_column_of_an_objective_under_shift_is_named_for_people() -> None:

@@ -1,17 +1,17 @@
+import json
 import statistics
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sae.analysis.results import Spread
 from sae.analysis.selection import select
+from sae.analysis.statistics import Spread
 from sae.core.table import Table
-from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.findings import Findings, find
 from sae.report.lead import caveats, describe, receipt_table, study_lead, verdicts
-from tests.results import result
+from tests.results import result, run_of, small_config
 from tests.studies import StudyBuilder, point, sae
 from tests.study_stages import SHIFT, STEP, searched_study, ship, whole_study
 
@@ -21,7 +21,7 @@ SEEDS = [0.0, 0.01, 0.02, 0.03]
 
 
 def test_verdicts_say_each_word_once() -> None:
-    runs = [RunRecord(Path(str(seed))) for seed in range(4)]
+    runs = [run_of(small_config(seed), {}) for seed in range(4)]
     spread = statistics.stdev(SEEDS)
     values = {"f1": Spread(0.9, spread), "cc_ece": Spread(0.9, spread), "nll": Spread(0.5, spread)}
     pick = result("sae/0", values, runs=runs, flops=1e6)
@@ -93,7 +93,8 @@ def test_a_confirmed_ensemble_that_validation_did_not_prefer_is_named_where_it_i
 
 def test_the_receipt_holds_means_over_seeds_and_multiples_of_the_pick(whole: Findings) -> None:
     table = receipt_table(whole)
-    pick, why = select(whole.record).pick()
+    picked = select(whole.record).pick()
+    pick = picked.candidate
     seeds = [pick.values["nll"] + STEP * seed for seed in (1, 2, 3, 4)]
     shown = f"{statistics.mean(seeds):.3f} ± {statistics.stdev(seeds):.3f}"
     assert cells(table, "NLL ↓")[0] == shown
@@ -103,7 +104,7 @@ def test_the_receipt_holds_means_over_seeds_and_multiples_of_the_pick(whole: Fin
     assert cells(table, "ms for 64 samples ↓") == ["0.500", "1.000 (2 ×)", "1.000 (2 ×)"]
     assert cells(table, "file, kB ↓") == ["2", "6 (3 ×)", "6 (3 ×)"]
     assert [column.title for column in table.columns[1:]] == ["the pick", "best deep ensemble", "best standard network"]
-    assert any(why in reason for reason in study_lead(whole).reasons)
+    assert any(picked.why in reason for reason in study_lead(whole).reasons)
 
 
 def test_commands_name_the_folder_as_a_shell_takes_it(whole: Findings) -> None:
@@ -113,10 +114,10 @@ def test_commands_name_the_folder_as_a_shell_takes_it(whole: Findings) -> None:
 
 
 def change_receipt(record: StudyRecord, role: str, **changes: object) -> None:
-    folder = RunRecord(record.path / record.SHIPPED)
-    receipt = folder.read_json(record.RECEIPT)
+    path = record.path / record.SHIPPED / record.RECEIPT
+    receipt = json.loads(path.read_text())
     receipt["rows"][role].update(changes)
-    folder.write_json(record.RECEIPT, receipt)
+    path.write_text(json.dumps(receipt))
 
 
 @pytest.mark.parametrize("role", ["pick", "ensemble"])
@@ -139,7 +140,7 @@ def test_a_receipt_with_something_else_than_numbers_is_told(tmp_path: Path) -> N
     change_receipt(study.record, "pick", ms="fast")
     found = find(study.record)
     assert found.receipt is None
-    assert "receipt.json does not hold what it should" in caveats(found)[1]
+    assert "receipt.json is damaged (rows.pick.ms: " in caveats(found)[1]
     assert "delete it, and the command that made it makes it again" in caveats(found)[1]
 
 

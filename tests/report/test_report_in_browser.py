@@ -107,12 +107,12 @@ def points(panel: Locator) -> Locator:
 
 @pytest.mark.parametrize("figure", ["search", "confirmed-quality"])
 def test_hovering_the_ringed_pick_shows_its_command(page: Page, folder: Path, figure: str) -> None:
-    found = find(StudyRecord(folder / "study"))
+    found = find(StudyRecord.open(folder / "study"))
     assert found.pick is not None
     config = found.pick.config if figure == "search" else found.shown["pick"].config
     for panel in page.locator(f"#figure-{figure} .panel").all():
         text = tooltip_at(page, points(panel).last)  # the pick is drawn last
-        assert found.pick.trial.name in text
+        assert found.pick.label in text
         assert train_command(config) in text
         page.mouse.move(0, 0)
 

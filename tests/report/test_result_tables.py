@@ -1,13 +1,14 @@
-from pathlib import Path
+from dataclasses import replace
 
-from sae.analysis.ranking import MeanRank
-
-from sae.analysis.results import Result, Spread
-from sae.core.objectives import COSTS, MEASURED_COSTS, METRICS
+from sae.analysis.comparison import MeanRank
+from sae.analysis.results import Result
+from sae.analysis.statistics import Spread
+from sae.config.methods import all_kinds
+from sae.core.objectives import ALL_COSTS, METRICS
 from sae.core.table import Cell, Table, show
-from sae.report.labels import METRIC_LABELS, all_kinds
+from sae.report.labels import metric_label
 from sae.report.tables import best_table, confirmed_table, interval_table, rank_table, spread_cell
-from tests.results import result, small_config, write_run
+from tests.results import result, run_of, small_config
 
 TASK = "classification"
 EE = {"name": "sae", "inputs": 1, "exits": 2}
@@ -47,8 +48,8 @@ def test_a_row_for_every_configuration_with_its_deviation_and_cost() -> None:
     assert shown(table, "MFLOPs") == ["2.000", "0.500", "3.000"]
 
 
-def test_shift_and_failures_have_columns_where_there_are_any(tmp_path: Path) -> None:
-    runs = [write_run(tmp_path / str(seed), small_config(seed), [{"nll": 1.0}] * 3) for seed in (0, 1)]
+def test_shift_and_failures_have_columns_where_there_are_any() -> None:
+    runs = [run_of(small_config(seed), {"nll": 1.0}) for seed in (0, 1)]
     shifted = result("a", {"nll": 1.0}, shift={"nll": 2.0}, runs=runs[:1], failed=1)
     table = confirmed_table([shifted, *results()], ["nll"], TASK)
     assert is_whole(table)
@@ -57,12 +58,12 @@ def test_shift_and_failures_have_columns_where_there_are_any(tmp_path: Path) -> 
     assert not any(item.title == "MFLOPs (shift)" for item in table.columns)
 
 
-def test_what_a_mean_does_not_tell_is_in_the_caption(tmp_path: Path) -> None:
-    runs = [write_run(tmp_path / str(seed), small_config(seed), [{"nll": 1.0}] * 3) for seed in (0, 1)]
+def test_what_a_mean_does_not_tell_is_in_the_caption() -> None:
+    runs = [run_of(small_config(seed), {"nll": 1.0}) for seed in (0, 1)]
     whole = result("a", {"nll": 1.0}, shift={"nll": 2.0}, runs=runs)
     assert "fewer seeds" not in confirmed_table([whole], ["nll"], TASK).caption
-    values = {**vars(whole), "shift_runs": 1, "test": {"nll": Spread(1.0, None, 1)}}
-    caption = confirmed_table([Result(**values)], ["nll"], TASK).caption
+    partial = replace(whole, shifted=whole.shifted[:1], test={"nll": Spread(1.0, None, 1)})
+    caption = confirmed_table([partial], ["nll"], TASK).caption
     assert "Measured under shift on fewer seeds: a (1)." in caption
     assert "Left out because not finite: 1 number." in caption
 
@@ -127,7 +128,13 @@ def test_intervals_are_told_where_both_their_coverage_and_their_width_are_known(
 
 
 def test_everything_that_is_measured_has_a_name() -> None:
-    assert set(METRIC_LABELS) == {*METRICS["classification"], *METRICS["regression"], *COSTS, *MEASURED_COSTS}
+    labels = {key: metric_label(key) for key in (*(entry.key for entry in METRICS), *ALL_COSTS)}
+    assert labels == {
+        **{entry.key: entry.label for entry in METRICS},
+        **{key: ALL_COSTS[key].label for key in ALL_COSTS},
+    }
+    assert len(set(labels.values())) == len(labels)  # no two are called the same
+    assert not any("_" in label for label in labels.values())
 
 
 def test_every_class_of_methods_can_be_placed() -> None:

@@ -1,9 +1,8 @@
 from pathlib import Path
 
-from sae.analysis.trial_values import read_trials
-
 from sae.analysis.selection import select
-from sae.report.tables import Influence, front_table, influence_table, trials_table
+from sae.analysis.trials import Influence
+from sae.report.tables import front_table, influence_table, trials_table
 from tests.report.test_result_tables import TASK, column, is_whole, shown
 from tests.studies import small_study
 
@@ -11,10 +10,10 @@ from tests.studies import small_study
 def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:
     table = influence_table(
         [
-            Influence("T start", "nll", "rho", value=0.6, p=0.02, trials=20),
-            Influence("T end", "nll", "rho", value=None, p=None, trials=20),
-            Influence("N", "nll", "F", value=30.0, p=0.001, trials=20),
-            Influence("K", "nll", "F", value=1.0, p=0.5, trials=20),
+            Influence("sae", "T start", "nll", "rho", value=0.6, p=0.02, trials=20),
+            Influence("sae", "T end", "nll", "rho", value=None, p=None, trials=20),
+            Influence("sae", "N", "nll", "F", value=30.0, p=0.001, trials=20),
+            Influence("sae", "K", "nll", "F", value=1.0, p=0.5, trials=20),
         ]
     )
     assert is_whole(table)
@@ -26,8 +25,8 @@ def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:
 
 
 def test_all_trials_are_listed_whatever_became_of_them(tmp_path: Path) -> None:
-    trials = read_trials(small_study(tmp_path / "s").record.trials())
-    table = trials_table(trials, ["f1", "nll"], TASK)
+    runs = small_study(tmp_path / "s").runs()
+    table = trials_table(runs, ["f1", "nll"], TASK)
     assert is_whole(table)
     assert len(table.rows) == 6
     assert shown(table, "State")[:3] == ["finished", "failed", "finished"]

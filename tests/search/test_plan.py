@@ -35,7 +35,7 @@ def test_a_method_that_is_named_is_the_one_to_search() -> None:
         ({"backbone": {"name": ["fc"]}}, "backbone.name must be one of"),
         ({"backbone": {"depth": "deep"}}, "backbone.depth must be a whole number, or a hole of them, got 'deep'"),
         ({"search": {"trialz": 3}}, "unknown setting trialz, did you mean trials?"),
-        ({"data": 3}, "the data must be named"),
+        ({"data": 3}, "data.name must be set"),
         ({"method": 3}, "methods.0 must be a valid string"),
     ],
 )

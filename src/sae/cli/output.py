@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import rich.table
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.text import Text
@@ -21,6 +22,8 @@ METRIC_ROWS = (
     *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
 )
 """Metrics that tables show; JSON has all."""
+MOST_COLUMNS = 10_000
+"""Wider than any table."""
 SHORT_NAMES = {"diversity_disagreement": "diversity"}
 COST_ROWS = {"FLOPs": "flops", "parameters": "params"}
 SHIPPED_COST_ROWS = {"shipped FLOPs": "shipped_flops", "shipped params": "shipped_params"}
@@ -41,15 +44,27 @@ def print_json(values: Mapping[str, object]) -> None:
 
 def print_table(table: Table) -> None:
     """Print a table on standard output; it is never cut if that is a file or a pipe, and numbers go to the right."""
-    shown = rich.table.Table()
-    for index, column in enumerate(table.columns):
-        justify: Literal["left", "right"] = "right" if index > 0 and _holds_numbers(table, index) else "left"
-        shown.add_column(column.heading, justify=justify, no_wrap=index == 0)
-    for row in table.rows:
-        shown.add_row(*(Text(show(*pair), style="bold" if pair[0].strong else "") for pair in table.cells(row)))
     console = result_console()
     console.print(table.title, style="bold", markup=False, highlight=False)
-    console.print(shown)
+    console.print(_rich_table(table))
+
+
+def fits(table: Table) -> bool:
+    """Return whether the terminal is wide enough for every word and number of a table."""
+    return Console(width=MOST_COLUMNS).measure(_rich_table(table)).minimum <= result_console().width
+
+
+def _rich_table(table: Table) -> rich.table.Table:
+    """Return a table for the terminal, in which texts may be broken into lines, but numbers may not."""
+    shown = rich.table.Table()
+    for index, column in enumerate(table.columns):
+        is_number = index > 0 and _holds_numbers(table, index)
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        widest = max((cell_len(show(row[index], column)) for row in table.rows), default=0) if is_number else None
+        shown.add_column(column.heading, justify=justify, no_wrap=index == 0, min_width=widest)
+    for row in table.rows:
+        shown.add_row(*(Text(show(*pair), style="bold" if pair[0].strong else "") for pair in table.cells(row)))
+    return shown
 
 
 def _holds_numbers(table: Table, index: int) -> bool:

@@ -12,6 +12,7 @@ from sae.cli import options
 if TYPE_CHECKING:
     from sae.analysis.candidates import Candidate
     from sae.analysis.selection import Pick, Selection
+    from sae.core.table import Table
     from sae.records.evaluation import Json
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -93,22 +94,40 @@ def print_front(study: Path, selection: "Selection", task: str) -> None:
 
     from sae.analysis.candidates import damages
     from sae.analysis.progress import trial_counts
-    from sae.cli.output import print_line, print_table
-    from sae.core.objectives import COSTS
-    from sae.report.tables import front_table
+    from sae.cli.output import print_line, print_message, print_table
 
     within = f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
     title = f"{study}: front of {', '.join(item.name for item in selection.objectives)} on validation{within}"
-    print_table(replace(front_table(selection, task, costs=tuple(COSTS)), title=title))
+    table, dropped = fitting_table(selection, task)
+    print_table(replace(table, title=title))
     if any(item.eval_exits != item.exits for item in selection.front):
-        print_line(
-            "where K′ differs from K, a network is read at another K than it was trained for; nothing is retrained"
-        )
-    print_line(f"front: {len(selection.front)} of {len(selection.candidates)} configurations")
+        print_line("K′: exits per input that an SAE predicts from; it was trained with K, and K′ needs no new training")
+    print_line(f"front: {len(selection.front)} of {len(selection.candidates)} candidates")
     print_line(f"trials: {count_line(trial_counts(selection.runs))}")
     for name, reason in damages(selection.runs).items():
         print_line(f"left out because it is damaged: {name}: {reason}")
     print_line(f"hypervolume: {history_line([item.hypervolume for item in selection.history()])}")
+    if dropped:
+        print_message(
+            f"columns left out because the terminal is too narrow: {', '.join(dropped)}; --json has everything"
+        )
+
+
+def fitting_table(selection: "Selection", task: str) -> tuple["Table", list[str]]:
+    """Return the table of the front with all costs that fit the terminal, and the names of the others."""
+    from sae.cli.output import fits
+    from sae.core.objectives import ALL_COSTS
+    from sae.report.tables import front_table
+
+    costs = [name for name in ALL_COSTS if any(name in item.values for item in selection.front)]
+    compared = {item.name for item in selection.objectives}
+    dropped: list[str] = []
+    while True:
+        table = front_table(selection, task, costs=[name for name in costs if name not in dropped])
+        left = [name for name in costs if name not in compared and name not in dropped]
+        if not left or fits(table):
+            return table, dropped
+        dropped.insert(0, left[-1])
 
 
 def count_line(counts: Mapping[str, Mapping[str, int]]) -> str:

@@ -131,7 +131,7 @@ def data_name(given: Layer) -> str:
     """Return the name of the data in a run's settings."""
     name = section_name(given.get("data"))
     if not isinstance(name, str):
-        raise ConfigError("the data must be named: --data NAME, or data.name in the config file")
+        raise ConfigError("data.name must be set: give --data NAME, or data.name in the settings")
     return name
 
 

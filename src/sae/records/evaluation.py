@@ -363,6 +363,15 @@ class SplitEvaluation(Part):
         """The metrics at `exits`."""
         return self.evaluation.metrics
 
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """The network at every K′."""
+        return self.evaluation.readings
+
+    def at(self, eval_exits: int) -> Reading:
+        """Return the reading at K′ exits."""
+        return self.evaluation.at(eval_exits)
+
     def to_json(self) -> Json:
         """Return what `sae evaluate --json` prints."""
         chosen = self.evaluation.chosen

@@ -10,7 +10,7 @@ from sae.analysis.depth import depth_preference, read_preferences
 from sae.analysis.results import Result, headline
 from sae.core.errors import RecordError
 from sae.core.wording import count
-from sae.records.run import Run, RunRecord
+from sae.records.run import Run, RunRecord, read_run
 from sae.report.confirmed_sections import calibration_figures, corruption_figure
 from sae.report.content import Figure, Lead, Note, Section, prefixed, section
 from sae.report.figures.curves import Epoch, TrainingCurve, training_figure
@@ -26,7 +26,7 @@ def run_lead(runs: Sequence[RunRecord], results: Sequence[Result]) -> Lead:
     sentence = f"{count(len(results), 'configuration')} from {count(len(runs), 'run')}."
     if not results:
         sentence = "No run has finished yet."
-    unfinished = len(runs) - sum(len(item.runs) for item in results)
+    unfinished = sum(read_run(run).evaluation is None for run in runs)  # results drop copies of a run, too
     reasons = (
         "No recommendation: a network chosen by its test numbers would look better than it is. Use `sae search`, which "
         "chooses on validation.",

@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
+from sae.config.methods import all_kinds
 from sae.core.objectives import objective
 from sae.report.figures.scatter import Details, Point, confirmed_scatter, under_shift, usual_pairs
-from sae.report.labels import all_kinds
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
 TASK = "classification"

@@ -1,7 +1,7 @@
 from typing import Any
 
+from sae.config.methods import ORANGE, all_kinds
 from sae.report.figures.curves import curve_looks
-from sae.report.labels import ORANGE, all_kinds
 
 KINDS = {"sae/1": "EE", "sae/2": "MIMO", "ensemble/0": "ensemble"}
 

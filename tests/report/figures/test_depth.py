@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from sae.report.figures.depth import DepthPoint, depth_figure, exit_colour
+from sae.analysis.depth import DepthPoint
+from sae.report.figures.depth import depth_figure, exit_colour
 from tests.report.drawing import DARK, LIGHT, draw, draw_all, marks, rows_of, texts
 
 DEPTH = 4
@@ -12,7 +13,7 @@ DEPTH = 4
 
 def rows(groups: tuple[str, ...] = ("all", "N=2"), epochs: int = 5, std: float | None = 0.3) -> list[DepthPoint]:
     return [
-        DepthPoint(group, epoch, number, mean=number / 10, std=std, runs=3)
+        DepthPoint(group, epoch, epoch / epochs, number, mean=number / 10, std=std, runs=3, left_out=0)
         for group in groups
         for epoch in range(1, epochs + 1)
         for number in range(1, DEPTH + 1)

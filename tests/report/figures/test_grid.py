@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from sae.analysis.candidates import kind_of
+from sae.analysis.trials import CellMean
+from sae.config.methods import ORANGE
 from sae.core.objectives import objective
 from sae.report.content import Figure
-from sae.report.figures.heat import CellMean, grid_figure, special_cases
-from sae.report.labels import ORANGE
+from sae.report.figures.heat import grid_figure, special_cases
 from tests.builders import run_config
 from tests.report.drawing import draw, draw_all, marks, texts
 
@@ -18,7 +18,7 @@ DEPTH, INPUTS = 5, 4
 
 def cells() -> list[CellMean]:
     sampled = {(1, 1): 0.9, (1, 5): 0.95, (2, 3): 0.8, (4, 5): 0.85}
-    return [CellMean(n, k, trials=n + k, value=value) for (n, k), value in sampled.items()]
+    return [CellMean(n, k, trials=n + k, value=value, left_out=0) for (n, k), value in sampled.items()]
 
 
 def with_trials(*counts: int) -> list[CellMean]:
@@ -45,7 +45,7 @@ def test_a_sampled_cell_is_filled_and_shows_its_mean_and_number_of_trials() -> N
 def test_an_empty_cell_has_a_border_and_no_fill() -> None:
     empty = [mark for mark in rects(drawn(cells())) if "fill" not in mark and mark["stroke"] != ORANGE]
     assert len(empty) == DEPTH * INPUTS - 4
-    unknown = [*cells(), CellMean(2, 2, trials=1, value=None)]
+    unknown = [*cells(), CellMean(2, 2, trials=0, value=None, left_out=1)]
     assert len(rects(drawn(unknown))) == len(rects(drawn(cells())))
 
 
@@ -63,7 +63,7 @@ def test_outlines_cover_the_cells_of_their_class_and_no_others(depth: int, input
             config = run_config(
                 method={"name": "sae", "inputs": n, "exits": k}, backbone={"name": "fc", "depth": depth}
             )
-            assert outlined.get((n, k), "I/B") == kind_of(config)
+            assert outlined.get((n, k), "I/B") == config.kind
 
 
 def test_outlines_are_drawn_and_named() -> None:

@@ -1,24 +1,25 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
 
-from sae.core.objectives import Objective, objective, objectives
+from sae.analysis.selection import Selection, select
+from sae.config.methods import all_kinds
+from sae.core.objectives import objectives
 from sae.report.figures.search import panel_axes, pareto_figure
-from sae.report.labels import all_kinds
-from tests.report.figures.test_search import points
+from tests.studies import StudyBuilder, sae
+from tests.study_stages import measured, searched_study
 
 TASK = "classification"
-NLL, ECE, FLOPS = objectives(["nll", "cc_ece", "flops"], TASK)
 
 
-def rows() -> list[dict[str, Any]]:
-    """Candidates as the command line passes them."""
-    return [
-        {"kind": one.kind, "label": one.label, "front": one.is_strong, "pick": one.is_pick, **one.values}
-        for one in points()
-    ]
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> StudyBuilder:
+    return searched_study(tmp_path_factory.mktemp("searched") / "study")
+
+
+def chosen_by(study: StudyBuilder, *names: str) -> Selection:
+    return select(study.record, names=names)
 
 
 def test_every_kind_has_its_own_look() -> None:
@@ -44,10 +45,9 @@ def test_panels_show_the_first_objective_against_a_metric_and_a_cost(
     assert [(x.name, y.name) for x, y in panel_axes(objectives(names, TASK))] == expected
 
 
-@pytest.mark.parametrize("chosen", [(NLL, ECE, FLOPS), (FLOPS,), (objective("nll", TASK),)])
-def test_the_figure_is_saved_without_a_browser(chosen: tuple[Objective, ...], tmp_path: Path) -> None:
-    history = [{"trials": index, "hypervolume": 0.1 * index} for index in range(1, 6)]
-    pareto_figure(rows(), chosen, history, title="digits").save(tmp_path / "figure.png")
+@pytest.mark.parametrize("names", [("nll", "cc_ece", "flops"), ("flops",), ("nll",)])
+def test_the_figure_is_saved_without_a_browser(names: tuple[str, ...], study: StudyBuilder, tmp_path: Path) -> None:
+    pareto_figure(chosen_by(study, *names), title="digits").save(tmp_path / "figure.png")
     with Image.open(tmp_path / "figure.png") as image:
         assert image.width > 400
         colours = {colour for _, colour in image.convert("RGB").getcolors(10_000_000) or []}
@@ -56,11 +56,12 @@ def test_the_figure_is_saved_without_a_browser(chosen: tuple[Objective, ...], tm
 
 
 def test_one_trial_alone_can_be_drawn(tmp_path: Path) -> None:
-    only = [{**rows()[0], "front": True, "pick": True}]
-    pareto_figure(only, (NLL, ECE), [{"trials": 1, "hypervolume": 1.0}], title="digits").save(tmp_path / "figure.svg")
+    alone = StudyBuilder(tmp_path / "study")
+    alone.finish(sae(1, 1), [measured(0.5, 0.1, 1000)])
+    pareto_figure(chosen_by(alone, "nll", "cc_ece"), title="digits").save(tmp_path / "figure.svg")
     assert (tmp_path / "figure.svg").stat().st_size > 1000
 
 
-def test_points_without_details_have_no_command(tmp_path: Path) -> None:
-    pareto_figure(rows(), (NLL, ECE), [{"trials": 1, "hypervolume": 1.0}], title="digits").save(tmp_path / "figure.svg")
+def test_points_without_details_have_no_command(study: StudyBuilder, tmp_path: Path) -> None:
+    pareto_figure(chosen_by(study, "nll", "cc_ece"), title="digits").save(tmp_path / "figure.svg")
     assert "train it" not in (tmp_path / "figure.svg").read_text()

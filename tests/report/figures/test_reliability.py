@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from sae.report.figures.curves import Reliability, ReliabilityBin, filled_bins, reliability_figure
-from sae.report.labels import all_kinds
+from sae.analysis.curves import ReliabilityBin
+from sae.config.methods import all_kinds
+from sae.report.figures.curves import Reliability, filled_bins, reliability_figure
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
 BINS = (

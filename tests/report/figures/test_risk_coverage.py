@@ -3,8 +3,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from sae.report.figures.curves import LEAST_COVERAGE, RiskCurve, RiskPoint, risk_coverage_figure
-from sae.report.labels import ORANGE, all_kinds
+from sae.analysis.curves import RiskPoint
+from sae.config.methods import ORANGE, all_kinds
+from sae.report.figures.curves import LEAST_COVERAGE, RiskCurve, risk_coverage_figure
 from tests.report.drawing import curve_colours, draw, draw_all, marks, rows_of, texts
 
 KINDS = {"sae/1": "EE", "sae/2": "MIMO", "ensemble/0": "ensemble"}
@@ -12,7 +13,7 @@ KINDS = {"sae/1": "EE", "sae/2": "MIMO", "ensemble/0": "ensemble"}
 
 def curves(
     coverage: Sequence[float] = (0.2, 0.4, 0.6, 0.8, 1.0),
-    risk: Sequence[float | None] = (0.0, 0.02, 0.04, 0.06, 0.08),
+    risk: Sequence[float] = (0.0, 0.02, 0.04, 0.06, 0.08),
     std: float | None = None,
 ) -> list[RiskCurve]:
     points = [RiskPoint(x, y, std) for x, y in zip(coverage, risk, strict=True)]
@@ -63,8 +64,8 @@ def test_one_seed_has_no_band() -> None:
     assert "standard deviation" not in figure.caption
 
 
-@pytest.mark.parametrize("value", [None, math.nan])
-def test_points_of_a_curve_that_are_not_known_are_left_out(value: float | None) -> None:
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_points_of_a_curve_that_are_not_known_are_left_out(value: float) -> None:
     figure = risk_coverage_figure(curves(risk=[value, 0.02, 0.04, 0.06, 0.08]), name="risk-coverage", title="t")
     draw_all(figure)
     assert figure
@@ -74,4 +75,6 @@ def test_points_of_a_curve_that_are_not_known_are_left_out(value: float | None) 
 
 
 def test_one_sample_that_is_right_can_be_drawn() -> None:
-    draw_all(risk_coverage_figure([RiskCurve("sae/1", "EE", [RiskPoint(1.0, 0.0)])], name="risk-coverage", title="t"))
+    draw_all(
+        risk_coverage_figure([RiskCurve("sae/1", "EE", [RiskPoint(1.0, 0.0, None)])], name="risk-coverage", title="t")
+    )

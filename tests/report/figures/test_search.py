@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 import vl_convert
 
+from sae.analysis.progress import Milestone
+from sae.config.methods import all_kinds
 from sae.core.objectives import objectives
 from sae.report.figures.axes import GREY
 from sae.report.figures.scatter import Details, Point, usual_pairs
-from sae.report.figures.search import Milestone, hypervolume_figure, search_scatter, within_view
-from sae.report.labels import all_kinds, shape_of
+from sae.report.figures.search import hypervolume_figure, search_scatter, within_view
+from sae.report.labels import shape_of
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
 TASK = "classification"
@@ -192,7 +194,7 @@ def test_the_same_rows_give_the_same_specification() -> None:
 
 
 def test_the_hypervolume_ends_at_its_last_number() -> None:
-    history = [Milestone(index, 0.1 * index, f"sae/{index}") for index in range(1, 6)]
+    history = [Milestone(f"sae/{index}", 60.0 * index, index, 0.1 * index) for index in range(1, 6)]
     for svg in draw_all(hypervolume_figure(history, name="hypervolume", title="t")):
         assert "0.500" in texts(svg)
         assert len(marks(svg, "line mark")) == 1

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from sae.analysis.results import SetMeans
 from sae.core.objectives import objective
-from sae.data.corruptions import CORRUPTIONS, SEVERITIES
+from sae.data.corruptions import CORRUPTIONS, FAMILIES, SEVERITIES
+from sae.records.evaluation import ShiftedSet
 from sae.report.figures.heat import (
-    FAMILIES,
     ON_DARK,
     PALE_TO_DARK,
     WORSE_TO_BETTER,
-    SetMeans,
     ShiftMap,
     shift_figure,
     shift_heatmap,
@@ -97,7 +97,8 @@ def test_equal_configurations_differ_nowhere() -> None:
 
 
 def test_sets_without_a_value_are_left_out() -> None:
-    holes = [replace(one, metrics={"f1": value}) for one, value in zip(sets(), [None, math.nan], strict=False)]
+    lacking: list[dict[str, float]] = [{}, {"f1": math.nan}]
+    holes = [replace(one, metrics=metrics) for one, metrics in zip(sets(), lacking, strict=False)]
     figure = shift_figure([ShiftMap("sae/1", [*holes, *sets()[2:]])], F1, name="shift", title="t")
     for svg in draw_all(figure):
         assert len(marks(svg, "rect mark")) == 93
@@ -112,8 +113,8 @@ def test_one_set_alone_and_a_corruption_of_ones_own_can_be_drawn() -> None:
 
 
 def test_a_heat_map_of_one_run_is_saved_without_a_browser(tmp_path: Path) -> None:
-    rows = [vars(one) for one in sets()]
-    chart = shift_heatmap(rows, "f1", maximise=True, title="f1")
+    measured = [ShiftedSet(**vars(one)) for one in sets()]
+    chart = shift_heatmap(measured, "f1", maximise=True, title="f1")
     assert len(rows_of(chart)) == 95
     chart.save(tmp_path / "map.png")
     with Image.open(tmp_path / "map.png") as image:

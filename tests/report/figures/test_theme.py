@@ -1,8 +1,9 @@
 import altair as alt
 import pytest
 
+from sae.config.methods import all_kinds
 from sae.report.figures.theme import DARK, ON_PAGE, ON_PAPER, chart_config, on_page, palette_css
-from sae.report.labels import all_kinds, shape_of
+from sae.report.labels import shape_of
 from tests.reports import cells, scatter
 
 
