@@ -3,6 +3,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import pytest
@@ -95,10 +96,10 @@ def test_panels_stretch_and_their_legends_are_below() -> None:
     chart = (
         line().properties(width=280).encode(color=alt.Color("trials:N", legend=alt.Legend(orient="right", title="t")))
     )
-    spec = page_spec(chart)
+    spec: dict[str, Any] = page_spec(chart)
     assert spec["width"] == "container"
     assert spec["encoding"]["color"]["legend"] == {"title": "t"}
-    hidden = page_spec(line().encode(color=alt.Color("trials:N", legend=None)))
+    hidden: dict[str, Any] = page_spec(line().encode(color=alt.Color("trials:N", legend=None)))
     assert hidden["encoding"]["color"]["legend"] is None
 
 

@@ -4,6 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sae.report.figures.theme import Spec
 from sae.report.page_charts import Texts, pack_rows, pack_spec
 
 CELLS = st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.sampled_from(["", "a", "</b>"])
@@ -34,8 +35,8 @@ def test_rows_come_back_as_they_went_in(rows: list[dict[str, Any]]) -> None:
 
 def test_a_text_is_kept_once_for_all_charts() -> None:
     texts, command = Texts(), "sae train --data digits"
-    rows = [{"x": x, "command": command} for x in range(3)]
-    specs = [{"data": {"values": rows}, "layer": [{"mark": "point"}, {"data": {"values": rows}}]}] * 2
+    rows: list[Spec] = [{"x": x, "command": command} for x in range(3)]
+    specs: list[Spec] = [{"data": {"values": rows}, "layer": [{"mark": "point"}, {"data": {"values": rows}}]}] * 2
     packed = [pack_spec(spec, texts) for spec in specs]
     assert texts.listed() == [command]
     assert command not in json.dumps(packed)

@@ -3,12 +3,11 @@
 import json
 import math
 import shlex
-from typing import Any
 
 import yaml
 
 from sae.config.run import RunConfig
-from sae.config.settings import flatten, from_assignments
+from sae.config.settings import Layer, Values, flatten, from_assignments
 from sae.core.errors import ConfigError, DataError
 from sae.data.catalogue import resolve
 
@@ -56,11 +55,11 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
     return shlex.join(["sae", "train", *words, *_flag("--out", out)])
 
 
-def _flat(config: RunConfig) -> dict[str, Any]:
+def _flat(config: RunConfig) -> Values:
     return dict(flatten(config.model_dump(mode="json")))
 
 
-def _defaults(config: RunConfig) -> dict[str, Any]:
+def _defaults(config: RunConfig) -> Values:
     """Return the settings that `sae train` uses for this data, method and backbone by default.
 
     Without the names of method and backbone where these are not the default; empty if the data cannot be read.
@@ -79,20 +78,20 @@ def _defaults(config: RunConfig) -> dict[str, Any]:
     return {key: value for key, value in base.items() if key.removesuffix(".name") not in other}
 
 
-def _settings_to_name(values: dict[str, Any], defaults: dict[str, Any]) -> list[str]:
+def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:
     """Return the data and the settings that differ from the defaults; a schedule is named with both its ends."""
     differ = {key for key in values if key == "data.name" or key not in defaults or values[key] != defaults[key]}
     schedules = {key.rpartition(".")[0] for key in differ if key.count(".") > 1}
     return [key for key in values if key in differ or key.rpartition(".")[0] in schedules]
 
 
-def _flag(flag: str, value: Any) -> list[str]:
+def _flag(flag: str, value: object) -> list[str]:
     """Return a flag and its value, joined by `=` if the value looks like a flag."""
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)  # str of a float is exact
     return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
 
 
-def _assignment(key: str, value: Any) -> str:
+def _assignment(key: str, value: object) -> str:
     """Return `key=value`, quoted if needed to be read as exactly this value."""
     if not isinstance(value, str):
         return f"{key}={json.dumps(value)}"

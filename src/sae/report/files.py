@@ -7,10 +7,10 @@ import csv
 import io
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import altair as alt
 from PIL import Image
@@ -19,7 +19,7 @@ from sae.core.errors import RecordError
 from sae.core.table import Cell, Column, Table, show
 from sae.records.folder import write_whole
 from sae.report.content import Figure
-from sae.report.figures.theme import ON_PAPER, chart_config
+from sae.report.figures.theme import ON_PAPER, Spec, chart_config, layers_of, part_of
 
 PANELS_PER_ROW = 3
 FIGURE_FORMATS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
@@ -98,18 +98,18 @@ def whole_figure(figure: Figure) -> alt.ConcatChart:
 def _resolve(figure: Figure, channel: str) -> Literal["shared", "independent"]:
     """Share a scale if all panels name the same values in it, with the same domain and range."""
     encodings = [item for panel in figure.panels for item in _encodings(panel.to_dict(), channel)]
-    scales = [item.get("scale") or {} for item in encodings]
+    scales = [part_of(item, "scale") for item in encodings]
     named = all(item["type"] == "nominal" for item in encodings) and all("domain" in scale for scale in scales)
     same = all(scale == scales[0] for scale in scales)
     return "shared" if scales and named and same else "independent"
 
 
-def _encodings(spec: Mapping[str, Any], channel: str) -> Iterator[Mapping[str, Any]]:
+def _encodings(spec: Spec, channel: str) -> Iterator[Spec]:
     """Yield the encodings of a channel in a view and its layers."""
-    item = spec.get("encoding", {}).get(channel, {})
+    item = part_of(part_of(spec, "encoding"), channel)
     if "field" in item:
         yield item
-    for layer in spec.get("layer", ()):
+    for layer in layers_of(spec):
         yield from _encodings(layer, channel)
 
 

@@ -6,17 +6,16 @@ are written once per chart and texts once per page; page.js unpacks them.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeGuard
 
 from sae.report.content import Chart, Figure
-from sae.report.figures.axes import DrawnRow
-from sae.report.figures.theme import ON_PAGE, chart_config, on_page
+from sae.report.figures.theme import ON_PAGE, Spec, SpecValue, chart_config, layers_of, on_page, part_of
 
 
 def figure_data(figures: Iterable[Figure]) -> str:
     """Return all charts and their theme as JSON that is safe inside a script element."""
-    config = {**chart_config(ON_PAGE), "padding": {"left": 0, "right": 4, "top": 4, "bottom": 6}}
-    config["legend"] |= {"orient": "bottom", "direction": "horizontal"}
+    below = chart_config(ON_PAGE, legend={"orient": "bottom", "direction": "horizontal"})
+    config = {**below, "padding": {"left": 0, "right": 4, "top": 4, "bottom": 6}}
     texts = Texts()
     charts = {figure.name: [pack_spec(page_spec(panel), texts) for panel in figure.panels] for figure in figures}
     data = {"config": config, "texts": texts.listed(), "figures": charts}
@@ -24,25 +23,27 @@ def figure_data(figures: Iterable[Figure]) -> str:
     return text.replace("<", "\\u003c")
 
 
-def page_spec(panel: Chart) -> dict[str, Any]:
+def page_spec(panel: Chart) -> dict[str, SpecValue]:
     """Return the specification of a panel in the colours of the page, as wide as its place."""
     spec = panel.to_dict()
     for unneeded in ("$schema", "config", "usermeta"):
         spec.pop(unneeded, None)
-    placed: dict[str, Any] = _without_legend_places(spec)
-    return on_page({**placed, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}})
+    width: Spec = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    return on_page({**_without_legend_places(spec), **width})
 
 
-def _without_legend_places(node: Any) -> Any:
+def _without_legend_places(spec: Spec) -> Spec:
     """Remove the places of legends: a page puts them below the plots, where they take no width."""
-    if isinstance(node, list):
-        return [_without_legend_places(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    kept = {key: item if key in ("data", "datasets") else _without_legend_places(item) for key, item in node.items()}
-    if isinstance(kept.get("legend"), dict):
-        kept["legend"].pop("orient", None)
-    return kept
+    return {key: item if key in ("data", "datasets") else _without_place(key, item) for key, item in spec.items()}
+
+
+def _without_place(key: str, value: SpecValue) -> SpecValue:
+    if isinstance(value, list):
+        return [_without_place("", item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    kept = _without_legend_places(value)
+    return {inner: item for inner, item in kept.items() if inner != "orient"} if key == "legend" else kept
 
 
 class Texts:
@@ -66,18 +67,18 @@ class Texts:
         return list(self._numbers)
 
 
-def pack_spec(spec: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+def pack_spec(spec: Spec, texts: Texts) -> dict[str, SpecValue]:
     """Pack the rows of a chart's specification and of its layers."""
     packed = dict(spec)
-    values = spec.get("data", {}).get("values")
-    if isinstance(values, list) and values and _is_flat(values):
+    values = part_of(spec, "data").get("values")
+    if values and _are_flat_rows(values):
         packed["data"] = {"packed": pack_rows(values, texts)}
     if "layer" in spec:
-        packed["layer"] = [pack_spec(layer, texts) for layer in spec["layer"]]
+        packed["layer"] = [pack_spec(layer, texts) for layer in layers_of(spec)]
     return packed
 
 
-def pack_rows(rows: Sequence[DrawnRow], texts: Texts) -> dict[str, Any]:
+def pack_rows(rows: Sequence[Spec], texts: Texts) -> dict[str, SpecValue]:
     """Pack rows as lists of cells: a text becomes a list with its number, a missing field an empty list.
 
     Example:
@@ -88,13 +89,15 @@ def pack_rows(rows: Sequence[DrawnRow], texts: Texts) -> dict[str, Any]:
     return {"fields": fields, "rows": [[_cell(row, field, texts) for field in fields] for row in rows]}
 
 
-def _cell(row: DrawnRow, field: str, texts: Texts) -> Any:
+def _cell(row: Spec, field: str, texts: Texts) -> SpecValue:
     if field not in row:
         return []
     value = row[field]
     return [texts.number(value)] if isinstance(value, str) else value
 
 
-def _is_flat(rows: Sequence[Any]) -> bool:
-    """Return whether rows hold numbers and texts only, no lists or mappings."""
-    return all(isinstance(row, dict) and not any(isinstance(v, list | dict) for v in row.values()) for row in rows)
+def _are_flat_rows(values: SpecValue) -> TypeGuard[list[Spec]]:
+    """Return whether values are rows of numbers and texts only, without lists or mappings."""
+    return isinstance(values, list) and all(
+        isinstance(row, dict) and not any(isinstance(cell, list | dict) for cell in row.values()) for row in values
+    )

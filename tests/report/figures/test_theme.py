@@ -1,3 +1,5 @@
+from typing import Any
+
 import altair as alt
 import pytest
 
@@ -24,7 +26,7 @@ def test_every_class_of_methods_has_a_colour_in_the_dark() -> None:
 
 
 def test_a_scale_of_names_and_marks_take_variables_of_the_page() -> None:
-    spec = on_page(scatter().to_dict())
+    spec: dict[str, Any] = on_page(scatter().to_dict())
     marks, ring = spec["layer"]
     assert set(marks["encoding"]["color"]["scale"]["range"]) == {
         f"var(--c-{kind.colour[1:].lower()})" for kind in all_kinds().values()
@@ -39,7 +41,7 @@ def test_every_variable_that_is_named_is_defined() -> None:
 
 
 def test_cells_and_what_is_on_them_keep_their_colours() -> None:
-    spec = on_page(cells().to_dict())
+    spec: dict[str, Any] = on_page(cells().to_dict())
     assert spec["layer"][1]["mark"]["color"] == "black"
     assert spec["config"]["text"]["color"] == ON_PAPER.text
 
@@ -53,7 +55,8 @@ def test_data_and_conditions_are_left_alone() -> None:
 
 def test_values_for_all_marks_are_exchanged() -> None:
     chart = alt.Chart(alt.Data(values=[])).mark_point().encode(stroke=alt.value("black"))
-    assert on_page(chart.to_dict())["encoding"]["stroke"]["value"] == "var(--c-000000)"
+    spec: dict[str, Any] = on_page(chart.to_dict())
+    assert spec["encoding"]["stroke"]["value"] == "var(--c-000000)"
 
 
 def test_a_page_and_a_file_differ_in_nothing_but_inks() -> None:

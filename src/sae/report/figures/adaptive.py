@@ -1,7 +1,6 @@
 """Figure of adaptive exits: quality over mean FLOPs and over measured time."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import altair as alt
 
@@ -16,7 +15,7 @@ ADAPTIVE_COSTS = (
     ("ms_batch1", "ms for a single sample"),
 )
 
-Row = Mapping[str, Any]
+Row = Mapping[str, str | float]
 
 
 def adaptive_figure(rows: Sequence[Row], *, title: str) -> alt.VConcatChart:
@@ -27,7 +26,9 @@ def adaptive_figure(rows: Sequence[Row], *, title: str) -> alt.VConcatChart:
         title: Title of the picture.
     """
     chosen = next(row for row in rows if row["kind"] == "calibrated")
-    level = f"at confidence {chosen['threshold']:.3f}" if chosen["threshold"] <= 1 else "at the last exit only"
+    threshold = chosen["threshold"]
+    can_leave = not isinstance(threshold, str) and threshold <= 1
+    level = f"at confidence {threshold:.3f}" if can_leave else "at the last exit only"
     subtitle = [
         f"Orange: confidence thresholds. Ringed: the calibrated one, which stops {level}.",
         "Grey squares: the plain graph, timed twice; the difference between the two is noise. Test split.",

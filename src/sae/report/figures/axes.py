@@ -6,8 +6,8 @@ colour of the background.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypedDict, TypeGuard, TypeVar
 
 import altair as alt
 
@@ -23,8 +23,18 @@ EDGE = "#D0D0D0"
 SPACE = 0.07
 """Margin at both ends of an axis, as a share of its range."""
 
-DrawnRow = dict[str, Any]
+DrawnRow = Mapping[str, object]
 """A row of a chart's data: numbers and texts by the names of fields."""
+Look = alt.Color | alt.Shape | alt.StrokeDash
+"""What tells one mark from another, besides its place."""
+AxisChannel = TypeVar("AxisChannel", alt.X, alt.Y)
+
+
+class Axes(TypedDict):
+    """Both axes of a panel."""
+
+    x: alt.X
+    y: alt.Y
 
 
 def value_text(item: Objective, value: float | None, std: float | None = None) -> str:
@@ -120,7 +130,7 @@ def axis_domain(item: Objective, values: Sequence[float]) -> tuple[float, float]
     return (log_domain_of if item.is_cost else domain_of)(values)
 
 
-def value_axis(channel: Any, field: str, item: Objective, values: Sequence[float]) -> Any:
+def value_axis(channel: type[AxisChannel], field: str, item: Objective, values: Sequence[float]) -> AxisChannel:
     """Make the axis of an objective; costs have a logarithmic one."""
     low, high = axis_domain(item, values)
     if item.is_cost:
@@ -132,7 +142,7 @@ def value_axis(channel: Any, field: str, item: Objective, values: Sequence[float
     return channel(f"{field}:Q", title=objective_title(item), scale=scale, axis=axis)
 
 
-def same_axis(axis: Any, field: str) -> Any:
+def same_axis(axis: AxisChannel, field: str) -> AxisChannel:
     """Copy an axis for another field of the rows."""
     other = axis.copy()
     other.shorthand = f"{field}:Q"
@@ -169,7 +179,7 @@ def heading(text: str, subtitle: str = "") -> alt.TitleParams:
     return alt.TitleParams(text, subtitle=subtitle or "\u00a0", anchor="start", fontSize=12, subtitleFontSize=11)
 
 
-def outline() -> Any:
+def outline() -> alt.ExprRef:
     """Return the background colour for the outline of texts on marks: that of Vega, or that of the page."""
     return alt.ExprRef("background || 'var(--paper, transparent)'")
 

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TypedDict
 
 import altair as alt
 
@@ -14,7 +15,8 @@ from sae.report.content import Figure
 from sae.report.figures.axes import (
     EDGE,
     GREY,
-    DrawnRow,
+    Axes,
+    Look,
     domain_of,
     heading,
     is_known,
@@ -36,6 +38,21 @@ LEAST_COVERAGE = 0.05
 """Coverage at which curves begin: the risk of fewer samples depends on a handful, and would stretch the axis."""
 TRAINING_PANELS = (("loss", "Training loss", "loss ↓"), ("val_nll", "Validation NLL", "NLL ↓"))
 """Field, title and axis."""
+
+
+class CurveRow(TypedDict):
+    """A point of a curve."""
+
+    label: str
+    x: float
+    y: float
+
+
+class RiskRow(CurveRow, total=False):
+    """A point of a risk–coverage curve, with the ends of its band if the risk is a mean."""
+
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -77,16 +94,11 @@ class RiskCurve:
 
 def training_figure(curves: Sequence[TrainingCurve], *, name: str, title: str) -> Figure | None:
     """Draw training loss and validation NLL over the epochs; None before the first epoch."""
-    rows: list[DrawnRow] = [
-        {"label": curve.label, "epoch": item.epoch, "loss": item.loss, "val_nll": item.val_nll}
-        for curve in curves
-        for item in curve.epochs
-    ]
     kinds = {curve.label: curve.kind for curve in curves}
     panels = [
-        _training_panel(known, kinds, *panel)
-        for panel in TRAINING_PANELS
-        if (known := [row for row in rows if is_known(row[panel[0]])])
+        _training_panel(rows, kinds, text, axis)
+        for key, text, axis in TRAINING_PANELS
+        if (rows := [row for curve in curves for row in _training_rows(curve, key)])
     ]
     if not panels:
         return None
@@ -97,16 +109,18 @@ def training_figure(curves: Sequence[TrainingCurve], *, name: str, title: str) -
     return Figure(name, title, caption, tuple(panels))
 
 
-def _training_panel(
-    rows: Sequence[DrawnRow], kinds: Mapping[str, str], key: str, text: str, axis: str
-) -> alt.LayerChart:
-    drawn = [{"label": row["label"], "x": row["epoch"], "y": rounded(row[key])} for row in rows]
+def _training_rows(curve: TrainingCurve, key: str) -> list[CurveRow]:
+    values = ((item.epoch, getattr(item, key)) for item in curve.epochs)
+    return [{"label": curve.label, "x": epoch, "y": rounded(value)} for epoch, value in values if is_known(value)]
+
+
+def _training_panel(drawn: Sequence[CurveRow], kinds: Mapping[str, str], text: str, axis: str) -> alt.LayerChart:
     shown = {label: kind for label, kind in kinds.items() if any(row["label"] == label for row in drawn)}
     first, last = min(row["x"] for row in drawn), max(row["x"] for row in drawn)
     low, high = domain_of(row["y"] for row in drawn)
     room = label_space(list(shown))
     behind = last + (last - first or 1.0) * room / (1 - room)
-    axes: dict[str, Any] = {
+    axes: Axes = {
         "x": alt.X(
             "x:Q",
             title="epoch",
@@ -146,7 +160,7 @@ def reliability_figure(compared: Sequence[Reliability], *, name: str, title: str
     return Figure(name, title, caption, tuple(_reliability_panel(item, bins, start) for item, bins in known))
 
 
-def filled_bins(bins: Sequence[ReliabilityBin]) -> list[DrawnRow]:
+def filled_bins(bins: Sequence[ReliabilityBin]) -> list[dict[str, float]]:
     """Return the rows of the bins that have samples, each with its share of all samples."""
     total = sum(item.count for item in bins)
     return [
@@ -164,7 +178,7 @@ def filled_bins(bins: Sequence[ReliabilityBin]) -> list[DrawnRow]:
     ]
 
 
-def _reliability_panel(item: Reliability, bins: Sequence[DrawnRow], start: float) -> alt.LayerChart:
+def _reliability_panel(item: Reliability, bins: Sequence[Mapping[str, float]], start: float) -> alt.LayerChart:
     """Draw one diagram; both axes go from `start` to 1."""
     colour = all_kinds()[item.kind].colour
     scale = alt.Scale(domain=[start - 0.02, 1.02], nice=False, zero=False)
@@ -219,21 +233,21 @@ def risk_coverage_figure(
     return Figure(name, title, caption, (_risk_panel(rows, kinds, risk),))
 
 
-def _risk_rows(curve: RiskCurve) -> list[DrawnRow]:
+def _risk_rows(curve: RiskCurve) -> list[RiskRow]:
     """Return the points of a curve with the ends of their bands; no risk is below zero."""
     rows = []
     for point in curve.points:
         if is_known(point.coverage) and is_known(point.risk) and point.coverage >= LEAST_COVERAGE:
-            row: DrawnRow = {"label": curve.label, "x": rounded(point.coverage), "y": rounded(point.risk)}
+            row: RiskRow = {"label": curve.label, "x": rounded(point.coverage), "y": rounded(point.risk)}
             if is_known(point.std):
                 row |= {"low": rounded(max(0.0, point.risk - point.std)), "high": rounded(point.risk + point.std)}
             rows.append(row)
     return rows
 
 
-def _risk_panel(rows: Sequence[DrawnRow], kinds: Mapping[str, str], risk: str) -> alt.LayerChart:
-    top: float = 1.05 * max(row["high"] if "high" in row else row["y"] for row in rows) or 1.0
-    axes: dict[str, Any] = {
+def _risk_panel(rows: Sequence[RiskRow], kinds: Mapping[str, str], risk: str) -> alt.LayerChart:
+    top = 1.05 * max(row.get("high", row["y"]) for row in rows) or 1.0
+    axes: Axes = {
         "x": alt.X(
             "x:Q",
             title="coverage",
@@ -258,7 +272,7 @@ def _risk_panel(rows: Sequence[DrawnRow], kinds: Mapping[str, str], risk: str) -
     return layered(rows, layers, heading("Risk over coverage", f"{risk} among answered samples"))
 
 
-def _bands(rows: Sequence[DrawnRow], base: alt.Chart, axes: Mapping[str, Any], colour: alt.Color) -> list[alt.Chart]:
+def _bands(rows: Sequence[RiskRow], base: alt.Chart, axes: Axes, colour: alt.Color) -> list[alt.Chart]:
     """Draw one standard deviation to each side, if some curve has any."""
     if not any("low" in row for row in rows):
         return []
@@ -291,7 +305,7 @@ def label_space(labels: Sequence[str]) -> float:
     return min(0.45, 0.09 + LETTER_SHARE * max(len(label) for label in labels))
 
 
-def curve_layers(base: alt.Chart, looks: Sequence[Any], tooltip: Sequence[alt.Tooltip]) -> list[alt.Chart]:
+def curve_layers(base: alt.Chart, looks: Sequence[Look], tooltip: Sequence[alt.Tooltip]) -> list[alt.Chart]:
     """Draw curves with a pale edge, which makes dark ones visible on dark pages, and invisible points with tooltips."""
     edge = base.mark_line(stroke=EDGE, strokeWidth=3.2, opacity=0.45, strokeJoin="round")
     points = base.mark_point(filled=True, size=70, opacity=0).encode(looks[0], tooltip=list(tooltip))
@@ -303,7 +317,7 @@ def curve_layers(base: alt.Chart, looks: Sequence[Any], tooltip: Sequence[alt.To
 
 
 def end_labels(
-    ends: Sequence[DrawnRow], axes: Mapping[str, Any], looks: Sequence[Any], domain: tuple[float, float]
+    ends: Sequence[CurveRow], axes: Axes, looks: Sequence[Look], domain: tuple[float, float]
 ) -> list[alt.Chart]:
     """Draw a dot at the end of each curve, and behind it a piece of the curve with its label.
 
@@ -320,11 +334,10 @@ def end_labels(
     base = alt.Chart(alt.Data(values=rows)).encode(x=axes["x"], y=same_axis(axes["y"], "place"))
     dots = alt.Chart(alt.Data(values=list(ends))).mark_point(filled=True, size=26, opacity=1)
     piece = base.encode(x2="x:Q").mark_rule(xOffset=5, x2Offset=19, strokeWidth=2.5).encode(*looks)
-    place: dict[str, Any] = {"align": "left", "dx": 23, "fontSize": 10.5}
-    text = base.encode(text="label:N")
+    write = partial(base.encode(text="label:N").mark_text, align="left", dx=23, fontSize=10.5)
     return [
         dots.encode(looks[0], **axes),
         piece,
-        text.mark_text(**place, stroke=outline(), strokeWidth=3),
-        text.mark_text(**place),
+        write(stroke=outline(), strokeWidth=3),
+        write(),
     ]

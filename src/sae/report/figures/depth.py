@@ -1,7 +1,7 @@
 """Figure of depth preference: the probability of each exit over training."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import altair as alt
 import numpy as np
@@ -10,12 +10,30 @@ from sae.analysis.depth import DepthPoint
 from sae.core.table import MISSING
 from sae.core.wording import count
 from sae.report.content import Figure
-from sae.report.figures.axes import GREY, DrawnRow, heading, is_known, layered, round_ticks, rounded, same_axis
+from sae.report.figures.axes import GREY, Axes, heading, is_known, layered, round_ticks, rounded, same_axis
 from sae.report.figures.curves import end_labels, label_space
 
 SHALLOW_TO_DEEP = ("#5D57B5", "#3A75A8", "#21918C", "#3BA968", "#7FB62F")
 """The part of viridis that is visible on light and on dark pages."""
 DEPTH_HEIGHT = 210
+
+
+class DepthRow(TypedDict):
+    """The probability of an exit after an epoch, with the ends of its band."""
+
+    x: float
+    y: float
+    exit: int
+    runs: int
+    low: float
+    high: float
+    std: str
+
+
+class LabelledRow(DepthRow):
+    """The last epoch of an exit."""
+
+    label: str
 
 
 def depth_figure(points: Sequence[DepthPoint], *, depth: int, name: str, title: str) -> Figure | None:
@@ -58,7 +76,9 @@ def _depth_panel(points: Sequence[DepthPoint], group: str, *, depth: int, top: f
     scale = alt.Scale(domain=exits, range=[exit_colour(number, depth) for number in exits])
     colour = alt.Color("exit:O", scale=scale, legend=None)
     base = alt.Chart().encode(colour, **axes)
-    ends = [{**row, "label": f"exit {row['exit']}", "y": round(row["y"], 2)} for row in drawn if row["x"] == last]
+    ends: list[LabelledRow] = [
+        {**row, "label": f"exit {row['exit']}", "y": round(row["y"], 2)} for row in drawn if row["x"] == last
+    ]
     tooltip = [
         alt.Tooltip("exit:O"),
         alt.Tooltip("x:Q", title="epoch"),
@@ -91,14 +111,21 @@ def exit_colour(number: int, depth: int) -> str:
     return f"#{''.join(f'{round(value):02x}' for value in mixed)}"
 
 
-def _row(point: DepthPoint) -> DrawnRow:
+def _row(point: DepthPoint) -> DepthRow:
     low, high = map(rounded, band_of(point))
     spread = f"{point.std:.3f}" if is_known(point.std) else MISSING
-    place = {"x": point.epoch, "y": rounded(point.mean or 0.0)}
-    return {**place, "exit": point.exit, "runs": point.runs, "low": low, "high": high, "std": spread}
+    return {
+        "x": point.epoch,
+        "y": rounded(point.mean or 0.0),
+        "exit": point.exit,
+        "runs": point.runs,
+        "low": low,
+        "high": high,
+        "std": spread,
+    }
 
 
-def _axes(first: float, last: float, top: float) -> dict[str, Any]:
+def _axes(first: float, last: float, top: float) -> Axes:
     """Return axes with room for labels behind the last epoch."""
     span = last - first or 1.0
     across = alt.Scale(domain=[first, first + span / (1 - label_space(["exit 1"]))], nice=False, zero=False)

@@ -5,7 +5,8 @@ Colours can be ordered with any colour vision, and numbers can be read on all of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TypedDict
 
 import altair as alt
 
@@ -17,7 +18,7 @@ from sae.core.wording import count
 from sae.data.corruptions import FAMILIES
 from sae.records.evaluation import ShiftedSet
 from sae.report.content import Figure
-from sae.report.figures.axes import GREY, DrawnRow, domain_of, heading, is_known, layered, rounded, same_axis
+from sae.report.figures.axes import GREY, Axes, domain_of, heading, is_known, layered, rounded, same_axis
 from sae.report.labels import MARKERS, metric_label, objective_label
 
 PALE_TO_DARK = ("#E1ECF7", "#A9CBE8", "#5E9CD0", "#2A6CAD", "#164A80")
@@ -35,6 +36,35 @@ ROW_HEIGHT = 17
 OTHER_FAMILY = "Others"
 FAMILY_ENDINGS = ("_noise", "_blur", "_transform", "_compression")
 """Endings that a name does not need below its family."""
+Ink = Mapping[str, object]
+"""A colour that depends on the cell behind it."""
+
+
+class Square(TypedDict):
+    """A place in a map of N × K: its middle and its sides."""
+
+    inputs: int
+    exits: int
+    x: float
+    x2: float
+    y: float
+    y2: float
+
+
+class GridCell(Square):
+    """The mean of the trials with N inputs and K exits."""
+
+    trials: int
+    value: float
+    count: str
+
+
+class ShiftCell(TypedDict):
+    """A metric on one corrupted test set."""
+
+    corruption: str
+    severity: int
+    value: float
 
 
 @dataclass(frozen=True)
@@ -89,7 +119,8 @@ def _grid_panel(means: Sequence[CellMean], item: Objective, *, depth: int, max_i
     values = [cell["value"] for cell in cells]
     scale = heat_scale(values, item)
     base = alt.Chart().encode(**axes)
-    centre = {"x": same_axis(axes["x"], "exits"), "y": same_axis(axes["y"], "inputs"), "color": ink_on(scale, "value")}
+    ink = ink_on(scale, "value")
+    texts = base.encode(x=same_axis(axes["x"], "exits"), y=same_axis(axes["y"], "inputs"), color=ink)
     tooltip = [
         alt.Tooltip("inputs:Q", title="inputs N"),
         alt.Tooltip("exits:Q", title="exits K"),
@@ -100,9 +131,9 @@ def _grid_panel(means: Sequence[CellMean], item: Objective, *, depth: int, max_i
     layers = [
         *([_empty_cells(empty, axes, sides)] if empty else []),
         base.mark_rect(stroke=GREY, strokeOpacity=0.35, strokeWidth=0.6).encode(colour, tooltip=tooltip, **sides),
-        base.mark_text(fontSize=12, dy=-3).encode(text=alt.Text("value:Q", format=number_format(values)), **centre),
-        base.mark_text(fontSize=9.5, dy=11).encode(text=alt.Text("count:N"), **centre),
-        _star_layer(best, axes, centre["color"]),
+        texts.mark_text(fontSize=12, dy=-3).encode(text=alt.Text("value:Q", format=number_format(values))),
+        texts.mark_text(fontSize=9.5, dy=11).encode(text=alt.Text("count:N")),
+        _star_layer(best, axes, ink),
         *_outlines(depth, max_inputs, axes, sides),
     ]
     subtitle = f"best: N={best['inputs']} K={best['exits']}, {best['value']:.4g} over {best['count']}"
@@ -126,7 +157,7 @@ def special_cases(depth: int, max_inputs: int) -> list[SpecialCase]:
     return [case for case in cases if all(first <= last for first, last in (case.inputs, case.exits))]
 
 
-def _grid_row(mean: CellMean, value: float) -> DrawnRow:
+def _grid_row(mean: CellMean, value: float) -> GridCell:
     return {
         **_square(mean.inputs, mean.exits),
         "trials": mean.trials,
@@ -135,36 +166,36 @@ def _grid_row(mean: CellMean, value: float) -> DrawnRow:
     }
 
 
-def _square(inputs: int, exits: int) -> DrawnRow:
-    sides = {"x": exits - 0.5, "x2": exits + 0.5, "y": inputs - 0.5, "y2": inputs + 0.5}
-    return {"inputs": inputs, "exits": exits, **sides}
+def _square(inputs: int, exits: int) -> Square:
+    across, up = exits - 0.5, inputs - 0.5
+    return {"inputs": inputs, "exits": exits, "x": across, "x2": across + 1, "y": up, "y2": up + 1}
 
 
-def _grid_axes(depth: int, max_inputs: int) -> dict[str, Any]:
+def _grid_axes(depth: int, max_inputs: int) -> Axes:
     """Return axes on which cells are squares of side 1 around whole numbers, so that outlines can span several."""
-    flat: dict[str, Any] = {"grid": False, "ticks": False, "domain": False, "format": "d", "labelOverlap": False}
+    axis = partial(alt.Axis, grid=False, ticks=False, domain=False, format="d", labelOverlap=False)
     across = alt.Scale(domain=[0.5, depth + 0.5], nice=False, zero=False)
     up = alt.Scale(domain=[0.5 - STRIP, max_inputs + 0.5 + STRIP], nice=False, zero=False)
     exits, inputs = list(range(1, depth + 1)), list(range(1, max_inputs + 1))
     return {
-        "x": alt.X("x:Q", scale=across, title="exits K", axis=alt.Axis(values=exits, **flat)),
-        "y": alt.Y("y:Q", scale=up, title="inputs N", axis=alt.Axis(values=inputs, **flat)),
+        "x": alt.X("x:Q", scale=across, title="exits K", axis=axis(values=exits)),
+        "y": alt.Y("y:Q", scale=up, title="inputs N", axis=axis(values=inputs)),
     }
 
 
-def _empty_cells(squares: Sequence[DrawnRow], axes: Mapping[str, Any], sides: Mapping[str, str]) -> alt.Chart:
+def _empty_cells(squares: Sequence[Square], axes: Axes, sides: Mapping[str, str]) -> alt.Chart:
     chart = alt.Chart(alt.Data(values=list(squares))).encode(**axes, **sides)
     drawn: alt.Chart = chart.mark_rect(filled=False, stroke=GREY, strokeOpacity=0.35, strokeWidth=0.6)
     return drawn
 
 
-def _best_cell(cells: Sequence[DrawnRow], item: Objective) -> DrawnRow:
+def _best_cell(cells: Sequence[GridCell], item: Objective) -> GridCell:
     """Return the best cell among those with enough trials, or among all if none has enough."""
     known_well = [cell for cell in cells if cell["trials"] >= ENOUGH_TRIALS]
     return min(known_well or cells, key=lambda cell: item.loss(cell["value"]))
 
 
-def _star_layer(cell: DrawnRow, axes: Mapping[str, Any], colour: Any) -> alt.Chart:
+def _star_layer(cell: GridCell, axes: Axes, colour: Ink) -> alt.Chart:
     """Draw a star in the upper right corner of a cell, hollow if the cell has few trials."""
     place = {**cell, "right": cell["x2"] - 0.14, "above": cell["y2"] - 0.2}
     chart = alt.Chart(alt.Data(values=[place])).encode(x=same_axis(axes["x"], "right"), y=same_axis(axes["y"], "above"))
@@ -174,7 +205,7 @@ def _star_layer(cell: DrawnRow, axes: Mapping[str, Any], colour: Any) -> alt.Cha
     return drawn
 
 
-def _outlines(depth: int, max_inputs: int, axes: Mapping[str, Any], sides: Mapping[str, str]) -> list[alt.Chart]:
+def _outlines(depth: int, max_inputs: int, axes: Axes, sides: Mapping[str, str]) -> list[alt.Chart]:
     """Draw outlines around the special cases, with their names above or below."""
     rows = [
         {
@@ -234,7 +265,7 @@ def shift_heatmap(sets: Sequence[SetMeans | ShiftedSet], metric: str, *, maximis
     return _shift_panel(cells, title, scale, f"{metric_label(metric)}, darker is better")
 
 
-def _shift_cells(sets: Sequence[SetMeans | ShiftedSet], metric: str) -> list[DrawnRow]:
+def _shift_cells(sets: Sequence[SetMeans | ShiftedSet], metric: str) -> list[ShiftCell]:
     return [
         {"corruption": one.corruption, "severity": one.severity, "value": rounded(value)}
         for one in sets
@@ -243,18 +274,20 @@ def _shift_cells(sets: Sequence[SetMeans | ShiftedSet], metric: str) -> list[Dra
 
 
 def _difference_panel(
-    cells: Sequence[DrawnRow], others: Sequence[DrawnRow], title: str, item: Objective
+    cells: Sequence[ShiftCell], others: Sequence[ShiftCell], title: str, item: Objective
 ) -> alt.LayerChart:
     """Draw the difference of two maps, on the sets that both have."""
     second = {(cell["corruption"], cell["severity"]): cell["value"] for cell in others}
     both = [cell for cell in cells if (cell["corruption"], cell["severity"]) in second]
-    apart = [{**cell, "value": rounded(cell["value"] - second[cell["corruption"], cell["severity"]])} for cell in both]
+    apart: list[ShiftCell] = [
+        {**cell, "value": rounded(cell["value"] - second[cell["corruption"], cell["severity"]])} for cell in both
+    ]
     scale = difference_scale([cell["value"] for cell in apart], item)
     return _shift_panel(apart, title, scale, f"{objective_label(item)}: blue is better, orange worse", sign="+")
 
 
 def _shift_panel(
-    cells: Sequence[DrawnRow], title: str, scale: alt.Scale, meaning: str, sign: str = ""
+    cells: Sequence[ShiftCell], title: str, scale: alt.Scale, meaning: str, sign: str = ""
 ) -> alt.LayerChart:
     """Draw one map, with the corruptions by family.
 
@@ -344,7 +377,7 @@ def heat_colour(field: str, scale: alt.Scale, title: str) -> alt.Color:
     return alt.Color(f"{field}:Q", scale=scale, legend=legend)
 
 
-def ink_on(scale: alt.Scale, field: str) -> Any:
+def ink_on(scale: alt.Scale, field: str) -> Ink:
     """Return the colour of a number on a cell: light on dark cells."""
     domain, dark = scale.domain, (PALE_TO_DARK[3], PALE_TO_DARK[4], WORSE_TO_BETTER[0], WORSE_TO_BETTER[4])
     ends = [domain[index] for index, colour in enumerate(scale.range) if colour in dark]

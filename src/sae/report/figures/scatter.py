@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import altair as alt
 
@@ -16,7 +16,9 @@ from sae.report.figures.axes import (
     EDGE,
     GREY,
     HEIGHT,
+    Axes,
     DrawnRow,
+    Look,
     axis_domain,
     heading,
     is_known,
@@ -161,15 +163,16 @@ def scatter_panel(
     x, y = pair
     legend = pair is pairs[0]
     shown = _shown_values(points, pairs)
-    rows = [_row(point, pair, shown) for point in sorted(drawn, key=lambda point: (point.is_pick, point.is_strong))]
-    across, up = (x, _reach(rows, "x", x)), (y, _reach(rows, "y", y))
-    axes = {"x": value_axis(alt.X, "x", *across), "y": value_axis(alt.Y, "y", *up)}
+    ordered = sorted(drawn, key=lambda point: (point.is_pick, point.is_strong))
+    rows = [_row(point, pair, shown) for point in ordered]
+    across, up = (x, _reach(ordered, x)), (y, _reach(ordered, y))
+    axes: Axes = {"x": value_axis(alt.X, "x", *across), "y": value_axis(alt.Y, "y", *up)}
     base = alt.Chart().encode(**axes)
     colour, shape = kind_looks(points, legend=legend)
     layers = [
         *_bars(rows, base, axes, colour),
         _point_layer(base, (colour, shape), _tooltips(rows, shown), panel=panel_key(x, y), legend=legend),
-        *_pick_layers(rows, base, across, up),
+        *_pick_layers(ordered, base, across, up),
     ]
     return layered(rows, layers, heading(_pair_name(x, y), subtitle))
 
@@ -233,24 +236,27 @@ def _place(point: Point, axis: str, item: Objective) -> dict[str, float]:
     return {axis: rounded(mean), f"{axis}_low": rounded(low), f"{axis}_high": rounded(mean + std)}
 
 
-def _reach(rows: Sequence[DrawnRow], axis: str, item: Objective) -> list[float]:
+def _reach(points: Sequence[Point], item: Objective) -> list[float]:
     """Return what an axis has to show: all points and bars; bars of costs that reach zero are cut off."""
-    keys = (axis, f"{axis}_high") if item.is_cost else (axis, f"{axis}_low", f"{axis}_high")
-    return [row[key] for row in rows for key in keys if key in row]
+    shown = ("at", "at_high") if item.is_cost else ("at", "at_low", "at_high")
+    return [value for point in points for key, value in _place(point, "at", item).items() if key in shown]
 
 
-def _bars(rows: Sequence[DrawnRow], base: alt.Chart, axes: Mapping[str, Any], colour: alt.Color) -> list[alt.Chart]:
+def _bars(rows: Sequence[DrawnRow], base: alt.Chart, axes: Axes, colour: alt.Color) -> list[alt.Chart]:
     """Draw a bar in each direction in which some point has a standard deviation."""
-    bars = []
-    for axis in (axis for axis in ("x", "y") if any(f"{axis}_low" in row for row in rows)):
-        ends = {axis: same_axis(axes[axis], f"{axis}_low"), f"{axis}2": f"{axis}_high:Q"}
-        known = base.transform_filter(f"isValid(datum.{axis}_low)")
-        bars.append(known.mark_rule(strokeWidth=1.4, opacity=0.75, clip=True).encode(colour, **ends))
-    return bars
+    across = _bar_marks(base, "x").encode(colour, x=same_axis(axes["x"], "x_low"), x2="x_high:Q")
+    up = _bar_marks(base, "y").encode(colour, y=same_axis(axes["y"], "y_low"), y2="y_high:Q")
+    return [bars for end, bars in (("x_low", across), ("y_low", up)) if any(end in row for row in rows)]
+
+
+def _bar_marks(base: alt.Chart, axis: str) -> alt.Chart:
+    known = base.transform_filter(f"isValid(datum.{axis}_low)")
+    marks: alt.Chart = known.mark_rule(strokeWidth=1.4, opacity=0.75, clip=True)
+    return marks
 
 
 def _point_layer(
-    base: alt.Chart, looks: Sequence[Any], tooltip: Sequence[alt.Tooltip], *, panel: str, legend: bool
+    base: alt.Chart, looks: Sequence[Look], tooltip: Sequence[alt.Tooltip], *, panel: str, legend: bool
 ) -> alt.Chart:
     """Draw strong points large and solid, others faint; the one under the pointer grows.
 
@@ -267,7 +273,7 @@ def _point_layer(
         name=f"hovered_{panel}", fields=["id"], on="pointerover", clear="pointerout", empty=False
     )
     chosen = alt.selection_point(name=f"chosen_{panel}", fields=["method"], bind="legend")
-    strong: Any = alt.datum.strong
+    strong = alt.datum.strong
     if legend:
         alone = alt.when(chosen & strong).then(alt.value(STRONG)).when(chosen).then(alt.value(FAINT))
         opacity = alone.otherwise(alt.value(HIDDEN))
@@ -279,25 +285,30 @@ def _point_layer(
     return drawn.add_params(hovered, *([chosen] if legend else []))
 
 
-def _pick_layers(rows: Sequence[DrawnRow], base: alt.Chart, across: Axis, up: Axis) -> list[alt.Chart]:
+def _pick_layers(points: Sequence[Point], base: alt.Chart, across: Axis, up: Axis) -> list[alt.Chart]:
     """Draw a ring around the pick, and its label where it covers the least."""
-    picked = next((row for row in rows if row["pick"]), None)
+    picked = next((index for index, point in enumerate(points) if point.is_pick), None)
     if picked is None:
         return []
-    places = [(share_of(row["x"], *across), share_of(row["y"], *up), 5 if row["strong"] else 1) for row in rows]
-    right, above = label_side(places, rows.index(picked), picked["label"])
+    places = [(_share(point, across), _share(point, up), 5 if point.is_strong else 1) for point in points]
+    right, above = label_side(places, picked, points[picked].label)
     only = base.transform_filter(alt.datum.pick)
     ring = only.mark_point(filled=False, size=420, stroke=GREY, strokeWidth=2)
-    place: dict[str, Any] = {
-        "align": "left" if right else "right",
-        "dx": BESIDE if right else -BESIDE,
-        "dy": -BEYOND if above else BEYOND,
-        "baseline": "middle",
-        "fontSize": 11,
-        "fontWeight": "bold",
-    }
-    label = only.encode(text="label:N")
-    return [ring, label.mark_text(**place, stroke=outline(), strokeWidth=4), label.mark_text(**place)]
+    write = partial(
+        only.encode(text="label:N").mark_text,
+        align="left" if right else "right",
+        dx=BESIDE if right else -BESIDE,
+        dy=-BEYOND if above else BEYOND,
+        baseline="middle",
+        fontSize=11,
+        fontWeight="bold",
+    )
+    return [ring, write(stroke=outline(), strokeWidth=4), write()]
+
+
+def _share(point: Point, axis: Axis) -> float:
+    item, values = axis
+    return share_of(rounded(point.value(item)), item, values)
 
 
 def label_side(places: Sequence[PlacedPoint], index: int, label: str) -> tuple[bool, bool]:

@@ -4,9 +4,13 @@ A figure leaves fonts, axes, grid, legends and the colour of text to the theme. 
 replaced, except in heat maps, whose cells keep their colours.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
+
+SpecValue: TypeAlias = bool | float | str | Sequence["SpecValue"] | Mapping[str, "SpecValue"] | None
+Spec = Mapping[str, SpecValue]
+"""A specification of Vega-Lite, or a part of one, as JSON holds it."""
 
 DARK: Mapping[str, str] = {
     "#000000": "#E6E7E9",
@@ -26,7 +30,7 @@ DARK: Mapping[str, str] = {
 }
 """Replacements on a dark page, by the colour on white paper."""
 
-SIZES = {"continuousWidth": 280, "discreteWidth": 280, "continuousHeight": 260, "discreteHeight": {"step": 26}}
+SIZES: Spec = {"continuousWidth": 280, "discreteWidth": 280, "continuousHeight": 260, "discreteHeight": {"step": 26}}
 """Default sizes of views."""
 
 NAMED_COLOURS = {"black": "#000000", "white": "#FFFFFF"}
@@ -57,8 +61,13 @@ ON_PAGE = Inks("var(--ink)", "var(--muted)", "var(--faint)", None)
 """Variables of the page's style sheet: charts follow the theme of the page without being drawn again."""
 
 
-def chart_config(inks: Inks) -> dict[str, Any]:
-    """Return a configuration of Vega-Lite."""
+def chart_config(inks: Inks, legend: Spec | None = None) -> Spec:
+    """Return a configuration of Vega-Lite.
+
+    Args:
+        inks: Colours.
+        legend: More settings of legends.
+    """
     labels = {"labelColor": inks.quiet, "titleColor": inks.quiet, "titleFontWeight": "normal"}
     return {
         "background": inks.paper,
@@ -70,7 +79,7 @@ def chart_config(inks: Inks) -> dict[str, Any]:
             "gridColor": inks.faint,
             "titlePadding": 8,
         },
-        "legend": {**labels, "symbolOpacity": 1},
+        "legend": {**labels, "symbolOpacity": 1, **(legend or {})},
         "header": labels,
         "title": {"color": inks.text, "subtitleColor": inks.quiet, "anchor": "start", "fontSize": 13},
         "text": {"color": inks.text},
@@ -78,7 +87,7 @@ def chart_config(inks: Inks) -> dict[str, Any]:
     }
 
 
-def on_page(spec: Mapping[str, Any]) -> dict[str, Any]:
+def on_page(spec: Spec) -> dict[str, SpecValue]:
     """Replace the colours in `DARK` in a chart's specification with variables of the page.
 
     Conditional values stay as they are, and so do the marks of heat maps.
@@ -93,6 +102,18 @@ def on_page(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**around, "config": {"text": {"color": ON_PAPER.text}}}
 
 
+def part_of(spec: Spec, key: str) -> Spec:
+    """Return a part of a specification that is a mapping itself, empty if it is missing."""
+    part = spec.get(key)
+    return part if isinstance(part, Mapping) else {}
+
+
+def layers_of(spec: Spec) -> list[Spec]:
+    """Return the specifications of the layers of a view."""
+    layers = spec.get("layer")
+    return [layer for layer in layers if isinstance(layer, Mapping)] if isinstance(layers, list) else []
+
+
 def palette_css() -> str:
     """Return the variables that `on_page` uses: their light values, and their dark ones for screens."""
     light = "".join(f"{_variable(colour)}:{colour};" for colour in DARK)
@@ -104,19 +125,19 @@ def _variable(colour: str) -> str:
     return f"--c-{colour[1:].lower()}"
 
 
-def _has_cells(spec: Mapping[str, Any]) -> bool:
-    mark = spec.get("mark")
-    kind = mark.get("type") if isinstance(mark, dict) else mark
-    return kind == "rect" or any(_has_cells(layer) for layer in spec.get("layer", ()))
+def _has_cells(spec: Spec) -> bool:
+    kind = part_of(spec, "mark").get("type", spec.get("mark"))
+    return kind == "rect" or any(map(_has_cells, layers_of(spec)))
 
 
-def _replace_colours(key: str, value: Any, parent: Mapping[str, Any], kept: tuple[str, ...]) -> Any:
+def _replace_colours(key: str, value: SpecValue, parent: Spec, kept: tuple[str, ...]) -> SpecValue:
     """Replace the colours in the value at `key` of `parent`, except below the kept keys."""
     if key in kept:
         return value
-    if isinstance(value, dict):
-        if key == "scale" and parent.get("type") in ("nominal", "ordinal") and "range" in value:
-            return {**value, "range": [_as_variable(colour) for colour in value["range"]]}
+    if isinstance(value, Mapping):
+        colours = value.get("range")
+        if key == "scale" and parent.get("type") in ("nominal", "ordinal") and isinstance(colours, list):
+            return {**value, "range": [_as_variable(colour) for colour in colours]}
         return {inner: _replace_colours(inner, item, value, kept) for inner, item in value.items()}
     if isinstance(value, list):
         return [_replace_colours(key, item, parent, kept) for item in value]
@@ -124,7 +145,7 @@ def _replace_colours(key: str, value: Any, parent: Mapping[str, Any], kept: tupl
     return _as_variable(value) if is_colour else value
 
 
-def _as_variable(value: Any) -> Any:
+def _as_variable(value: SpecValue) -> SpecValue:
     if not isinstance(value, str):
         return value
     colour = NAMED_COLOURS.get(value, value.upper())
