@@ -231,9 +231,11 @@ def influence_table(influences: Sequence[Influence], name: str = "influence") ->
     """List the effect of each setting on each metric, with p-values; bold where p is small for that many tests."""
     metrics = list(dict.fromkeys(item.metric for item in influences))
     tests = sum(item.p is not None for item in influences)
+    several = len({item.method for item in influences}) > 1
     lines: dict[tuple[str, str], dict[str, Influence]] = {}
     for item in influences:
-        lines.setdefault((item.setting, item.statistic), {})[item.metric] = item
+        setting = f"{item.method}: {item.setting}" if several else item.setting
+        lines.setdefault((setting, item.statistic), {})[item.metric] = item
     titles = [metric_label(metric) for metric in metrics]
     pairs = [column for title in titles for column in (Column(title, digits=2), Column(f"{title} p", digits=4))]
     rows = [
