@@ -20,7 +20,6 @@ CI_SLOW := \
 	tests/deploy/test_graph.py::test_a_graph_predicts_what_the_run_predicts_and_holds_what_it_costs \
 	tests/deploy/test_predict.py::test_the_base_install_predicts \
 	tests/end_to_end/test_experiment.py \
-	tests/end_to_end/test_kill.py::test_a_search_survives_twenty_kills \
 	tests/training/test_parallel.py::test_members_trained_in_two_processes_are_the_same_to_the_byte
 
 test-ci-slow: $(READY)  ## the slow tests that every change must pass: kills, export parity, a whole experiment

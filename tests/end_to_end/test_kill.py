@@ -13,10 +13,11 @@ from tests.search.studies import finish_search
 
 FLAGS = (
     *("--method", "sae,ensemble,standard", "--sampler", "random", "--workers", "2", "--epochs", "3"),
-    *("--trials", "12", "--set", "spaces.ensemble.method.name=ensemble"),
+    *("--trials", "24", "--set", "spaces.ensemble.method.name=ensemble"),
     *("--set", "spaces.ensemble.method.members={int: [1, 3]}"),
 )
-NUM_TRIALS = {"sae": 12, "ensemble": 3, "standard": 1}
+NUM_TRIALS = {"sae": 24, "ensemble": 3, "standard": 1}
+"""Enough for twenty kills, also where a busy machine lets a search write much between two looks at it."""
 ONLY_UNFINISHED = (RunRecord.CHECKPOINT, RunRecord.INTERIM)
 
 
