@@ -62,7 +62,7 @@ def test_cost_of_several_members_is_more_than_so_many_times_a_standard_networks(
 
 
 def test_batch_ensemble_is_trained_with_batches_that_members_share_evenly() -> None:
-    from sae.cli.train import resolve_run
+    from sae.cli.training import resolve_run
 
     flags = {"data": {"name": "bloodmnist"}, "method": {"name": "batch_ensemble", "members": 3}}
     assert resolve_run(None, flags, []).train.batch_size == 144

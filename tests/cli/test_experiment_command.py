@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import sae.cli.experiment
+import sae.cli.search
 from sae.search.plan import SearchPlan
 from sae.search.run import Place
 from tests.cli.test_cli import sae as run_sae
@@ -30,7 +30,7 @@ class CarriedOut:
 @pytest.fixture
 def carried_out(monkeypatch: pytest.MonkeyPatch) -> CarriedOut:
     found = CarriedOut()
-    monkeypatch.setattr(sae.cli.experiment, "carry_out", found)
+    monkeypatch.setattr(sae.cli.search, "carry_out", found)
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pooch
 import pytest
 
-from sae.cli.train import resolve_run
+from sae.cli.training import resolve_run
 from sae.config.methods import SaeConfig, StandardConfig
 from sae.config.run import parse_run
 from sae.core.errors import ConfigError, DataError

@@ -12,7 +12,7 @@ from PIL import Image
 
 from sae.config.settings import read_yaml
 from sae.data.catalogue import resolve
-from sae.experiment.settings import experiment_layers
+from sae.experiment import experiment_layers
 from sae.search.plan import resolve_search
 from tests.docs.pages import PAGES, ROOT, Block, all_blocks, parse_command, read_blocks, run_block
 

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 import sae.deploy.receipt
-import sae.experiment.run
+import sae.experiment
 import sae.search.plan
 from sae.core.errors import ModelError, OtherModelError, ParityError, RecordError
-from sae.experiment.run import run_experiment, ship
-from sae.experiment.settings import experiment_layers
+from sae.experiment import experiment_layers, run_experiment, ship
 from sae.records.receipt import Receipt, ReceiptIdentity, ReceiptPrediction
 from sae.records.study import StudyRecord
 from sae.search.executors.local import LocalExecutor
@@ -82,9 +81,9 @@ def run_with(record: StudyRecord, monkeypatch: pytest.MonkeyPatch, *, ships: boo
             raise RecordError("no report")
         said.append("reported")
 
-    monkeypatch.setattr(sae.experiment.run, "run_study", lambda *_, **__: record)
-    monkeypatch.setattr(sae.experiment.run, "report_of", report)
-    monkeypatch.setattr(sae.experiment.run, "write_page", lambda *_: None)
+    monkeypatch.setattr(sae.experiment, "run_study", lambda *_, **__: record)
+    monkeypatch.setattr(sae.experiment, "report_of", report)
+    monkeypatch.setattr(sae.experiment, "write_page", lambda *_: None)
     monkeypatch.setattr(sae.deploy.receipt, "ship_pick", Shipping(*([] if ships else [ParityError("unlike")])))
     try:
         run_experiment(

@@ -12,7 +12,7 @@ import sae.search.plan
 from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, DataSpec, Regression
 from sae.data import catalogue
-from sae.experiment.settings import BUDGETS, experiment_layers, presets, read_preset
+from sae.experiment import BUDGETS, experiment_layers, presets, read_preset
 from sae.methods.costing import cost_bounds
 from sae.search.plan import SearchPlan, resolve_search
 from sae.search.space import read_space

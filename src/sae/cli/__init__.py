@@ -104,34 +104,20 @@ def main() -> None:
     app()
 
 
-from sae.cli import (  # noqa: E402
-    adaptive,
-    bench,
-    cost,
-    data,
-    evaluate,
-    experiment,
-    export,
-    predict,
-    report,
-    runs,
-    search,
-    study,
-    train,
-)
+from sae.cli import data, report, runs, search, shipping, study, training  # noqa: E402
 
-app.command("train", cls=Command)(train.train)
-app.command("evaluate")(evaluate.evaluate)
+app.command("train", cls=Command)(training.train)
+app.command("evaluate")(training.evaluate)
 app.command("search", cls=Command)(search.search)
-app.command("cost", cls=Command)(cost.cost)
-app.command("export")(export.export)
-app.command("predict")(predict.predict)
-app.command("bench")(bench.bench)
-app.command("adaptive")(adaptive.adaptive)
+app.command("cost", cls=Command)(training.cost)
+app.command("export")(shipping.export)
+app.command("predict")(shipping.predict)
+app.command("bench")(shipping.bench)
+app.command("adaptive")(shipping.adaptive)
 app.add_typer(data.app, name="data")
 app.command("pareto")(study.pareto)
 app.command("pick")(study.pick)
 app.command("runs")(runs.runs)
 app.command("report")(report.report)
-app.command("experiment")(experiment.experiment)
-app.command("demo")(experiment.demo)
+app.command("experiment")(search.experiment)
+app.command("demo")(search.demo)

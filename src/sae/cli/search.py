@@ -1,13 +1,98 @@
-"""The command `sae search`."""
+"""The commands that make a study: `sae search`, `sae experiment` and `sae demo`."""
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sae.cli import options
-from sae.cli.results import print_results
-from sae.cli.study_options import DataOptions, StudyOptions, spread_groups
+from sae.cli.study import print_results
+
+if TYPE_CHECKING:
+    from sae.config.settings import Layer
+    from sae.search.executors import Executor
+    from sae.search.plan import SearchPlan
+    from sae.search.run import Place
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where the data are, and how to read data of one's own."""
+
+    task: options.Task = None
+    target: options.Target = None
+    size: options.Size = None
+    data_root: options.DataRoot = None
+
+    def layer(self, name: str | None = None) -> "Layer":
+        """Return the `data` section of settings, and look for files in the data root from now on."""
+        from sae.data.locations import choose_data_root
+
+        choose_data_root(self.data_root)
+        return options.section(name=name, task=self.task, target=self.target, size=self.size)
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Where trials run, where they are stored, and how results are printed."""
+
+    workers: options.Workers = None
+    executor: options.Executor = "local"
+    address: options.Address = None
+    cpus_per_trial: options.CpusPerTrial = 1.0
+    gpus_per_trial: options.GpusPerTrial = 0.0
+    storage: options.Storage = None
+    force: options.StudyForce = False
+    json: options.Json = False
+
+    def place(self, out: Path) -> "Place":
+        """Return where the study is done; starts or joins a Ray cluster if that was asked for."""
+        from sae.search.run import Place
+
+        return Place(out, make_executor(self), self.storage, self.force)
+
+
+def make_executor(given: StudyOptions) -> "Executor":
+    """Return the executor that was asked for; refuse options that would have no effect on it."""
+    from sae.core.errors import ConfigError
+
+    if given.address is not None and given.executor != "ray":
+        raise ConfigError("--address needs --executor ray: it is the address of a Ray cluster")
+    if given.executor == "ray":
+        from sae.search.executors.ray import RayExecutor
+
+        return RayExecutor(given.address, given.workers, given.cpus_per_trial, given.gpus_per_trial)
+    from sae.search.executors.local import LocalExecutor
+
+    return LocalExecutor(given.workers or options.num_cores())
+
+
+def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn every parameter of a command that is a dataclass into one option for each of its fields.
+
+    Typer reads options from the signature; a group stands there as if its fields were written out in its place.
+    """
+    parameters = inspect.signature(command).parameters
+    kinds = {name: each.annotation for name, each in parameters.items()}
+    groups = {name: kind for name, kind in kinds.items() if isinstance(kind, type) and is_dataclass(kind)}
+    spread: list[inspect.Parameter] = []
+    for name, each in parameters.items():
+        spread += inspect.signature(groups[name]).parameters.values() if name in groups else [each]
+
+    @functools.wraps(command)
+    def run(**given: object) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    options_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in spread]
+    run.__signature__ = inspect.Signature(options_only)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in options_only}
+    return run
 
 
 @spread_groups
@@ -85,3 +170,71 @@ def search(
     plan = resolve_search([*below, *options.layers_over(flags, set_ or [])])
     run_study(study.place(out), plan, print_message)
     print_results(out, json=study.json)
+
+
+@spread_groups
+def experiment(
+    what: Annotated[str, typer.Argument(help="a data set's name, the path of your own data, or a YAML file")],
+    *,
+    budget: Annotated[
+        str, typer.Option(help="small: about an hour on two cores; paper: the paper's settings")
+    ] = "small",
+    out: Annotated[Path | None, typer.Option(help="folder for the study; default: experiments/NAME-BUDGET")] = None,
+    source: DataOptions,
+    epochs: options.Epochs = None,
+    trials: options.Trials = None,
+    hours: options.Hours = None,
+    seed: options.SearchSeed = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="any setting, e.g. confirm.seeds=2")] = None,
+    study: StudyOptions,
+) -> None:
+    """Search, confirm on other seeds, test clean and shifted, ship and report; the same command again continues."""
+    from sae.experiment import experiment_layers
+    from sae.search.plan import resolve_search
+
+    flags = options.section(
+        data=source.layer(),
+        train=options.section(epochs=epochs),
+        seed=seed,
+        search=options.section(trials=trials, hours=hours),
+    )
+    plan = resolve_search(experiment_layers(what, budget, options.layers_over(flags, set_ or [])))
+    folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
+    carry_out(study.place(folder), plan, json=study.json)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="folder for the study")] = Path("runs/demo"),
+    force: options.StudyForce = False,
+    epochs: options.Epochs = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="trials of SAE")] = None,
+    workers: options.Workers = None,
+    json: options.Json = False,
+) -> None:
+    """Run a small experiment on digits: search SAE and the baselines, confirm, pick, ship and report."""
+    from sae.experiment import read_preset
+    from sae.search.executors.local import LocalExecutor
+    from sae.search.plan import resolve_search
+    from sae.search.run import Place
+
+    flags = options.section(train=options.section(epochs=epochs), search=options.section(trials=trials))
+    plan = resolve_search([read_preset("demo"), flags])
+    executor = LocalExecutor(workers or options.num_cores())
+    carry_out(Place(out, executor, force=force), plan, json=json)
+
+
+def carry_out(place: "Place", plan: "SearchPlan", *, json: bool) -> None:
+    """Run an experiment and print its results."""
+    from sae.cli.output import print_line, print_message
+    from sae.cli.study import print_receipt
+    from sae.experiment import run_experiment
+    from sae.records.study import StudyRecord
+
+    receipt = run_experiment(place, plan, print_message)
+    model = str(place.out / StudyRecord.SHIPPED / StudyRecord.MODEL)
+    report = str(place.out / StudyRecord.REPORT)
+    print_results(place.out, json=json, more={"receipt": receipt.to_json(), "model": model, "report": report})
+    if not json:
+        print_receipt(model, receipt)
+        print_line(f"model:          {model}")
+        print_line(f"report:         {report}")

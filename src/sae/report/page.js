@@ -119,7 +119,7 @@
     return title && { ...title, text: lines(title.text), subtitle: lines(title.subtitle), limit: width };
   };
 
-  // Unpacks the rows of page_charts.py: a list with a number stands for a text, an empty list for a missing field.
+  // Unpacks the rows of page.py: a list with a number stands for a text, an empty list for a missing field.
   const unpackRow = (fields, cells) => {
     const known = cells.map((cell, index) => [fields[index], cell]).filter(([, cell]) => cell?.length !== 0);
     return Object.fromEntries(known.map(([field, cell]) => [field, Array.isArray(cell) ? texts[cell[0]] : cell]));

@@ -1,0 +1,324 @@
+"""The commands that ship a network: `sae export`, `sae adaptive`, `sae predict` and `sae bench`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.deploy.bench import Bench, BenchModel, BenchTimes
+    from sae.deploy.manifest import AdaptivePart, Manifest
+    from sae.deploy.tradeoff import CurvePoint
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="folder of a finished run, or of a study to ship its pick")],
+    out: Annotated[Path, typer.Option(help="the .onnx file; its folder holds this one model")],
+    eval_exits: options.EvalExits = None,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="also write segments, so that samples can leave at confident exits")
+    ] = False,
+    keep_accuracy: Annotated[
+        float | None,
+        typer.Option(help="share of the validation accuracy that adaptive exits keep; 0.995 by default"),
+    ] = None,
+    mean_flops: Annotated[
+        float | None, typer.Option(help="instead: largest share of the FLOPs on validation samples")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace another model in the folder")] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="quantise to about a quarter of the size, and show the loss in quality")
+    ] = False,
+    data_root: options.DataRoot = None,
+    json: options.Json = False,
+) -> None:
+    """Write a run's network as ONNX, pruned and folded, with a manifest.json beside it."""
+    from sae.cli.output import print_json, print_message
+    from sae.core.errors import ConfigError
+    from sae.data.locations import choose_data_root
+    from sae.deploy.adaptive import choose_target
+    from sae.deploy.export import export as export_run
+    from sae.records.study import StudyRecord
+
+    if not adaptive and (keep_accuracy is not None or mean_flops is not None):
+        raise ConfigError("--keep-accuracy and --mean-flops are targets of --adaptive: add --adaptive")
+    target = choose_target(keep_accuracy, mean_flops) if adaptive else None
+
+    choose_data_root(data_root)
+    if adaptive and int8:
+        raise ConfigError("--adaptive and --int8 cannot be combined (segments are in float32): leave one of them out")
+    if (run / StudyRecord.CONFIG).exists():
+        if adaptive:
+            raise ConfigError(f"--adaptive is for run folders, but {run} is a study: export the run of its pick")
+        export_pick(run, out, eval_exits, force=force, int8=int8, json=json)
+        return
+    manifest = export_run(run, out, eval_exits, adaptive=target, force=force, int8=int8)
+    print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
+    if adaptive and manifest.adaptive is not None:
+        print_message(manifest.adaptive.verdict)
+    print_message(
+        f"the model is in {out}, with its manifest beside it; predict with: sae predict {out} DATA --out FILE.csv"
+    )
+
+
+def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, int8: bool, json: bool) -> None:
+    """Ship the pick of a study, and print its receipt."""
+    from sae.analysis.selection import select
+    from sae.cli.output import print_json, print_message
+    from sae.cli.study import print_receipt
+    from sae.core.errors import ConfigError
+    from sae.deploy.receipt import ship_pick
+    from sae.records.study import StudyRecord
+
+    if eval_exits is not None:
+        raise ConfigError(
+            f"--eval-exits is for run folders, but {study} is a study: its pick has its own number of exits"
+        )
+    manifest, receipt = ship_pick(select(StudyRecord.open(study)), out, force=force, int8=int8)
+    if json:
+        print_json({**manifest.model_dump(mode="json"), "receipt": receipt.to_json()})
+        return
+    print_manifest(out, manifest)
+    print_receipt(str(out), receipt)
+    print_message(f"the model is in {out}, with its manifest and {StudyRecord.RECEIPT} beside it")
+
+
+def print_manifest(out: Path, manifest: "Manifest") -> None:
+    """Print the shipped model as a table."""
+    from sae.cli.output import print_table
+    from sae.core.table import text_table
+
+    network, cost, conformal = manifest.network, manifest.cost, manifest.conformal
+    what = "classes in a set" if manifest.task == "classification" else "width of an interval"
+    keys = ("accuracy", "f1", "nll", "ece", "mse")
+    rows = [
+        ["file", f"{manifest.graph.bytes:,} bytes"],
+        ["takes", f"{manifest.input.dtype}, {'×'.join(map(str, manifest.input.shape))}"],
+        ["inputs at exit", " ".join(map(str, network.active))],
+        ["FLOPs, shipped", f"{cost.flops:,}, {cost.shipped_flops:,}"],
+        ["parameters, shipped", f"{cost.params:,}, {cost.shipped_params:,}"],
+        *(
+            [f"{key} on test", f"{manifest.metrics['test'][key]:.4f}"]
+            for key in keys
+            if key in manifest.metrics["test"]
+        ),
+        [f"{conformal.tried:.0%} sets on test", f"{conformal.test_coverage:.1%} contain the truth"],
+        [f"mean {what}", f"{conformal.test_size:.3g}"],
+        [
+            "difference from the run" + (" in float32" if manifest.quantisation else ""),
+            f"{manifest.parity.largest_difference:.1e} over {manifest.parity.samples} samples",
+        ],
+    ]
+    if manifest.quantisation is not None:
+        before = manifest.quantisation
+        rows += [
+            ["int8, size", f"{before.size_ratio:.2f} × float32"],
+            [f"int8, time at batch {before.batch}", f"{before.time_ratio:.2f} × float32"],
+            *(
+                [f"{key} on test in float32", f"{before.float32.metrics['test'][key]:.4f}"]
+                for key in keys
+                if key in manifest.metrics["test"]
+            ),
+        ]
+    if manifest.adaptive is not None:
+        rows += adaptive_rows(manifest.adaptive)
+    title = f"{out}: {network.method} on {network.backbone}, {network.eval_exits} exits per input"
+    print_table(text_table(title, ["", "value"], rows))
+
+
+def adaptive_rows(part: "AdaptivePart") -> list[list[str]]:
+    """Return the rows of a table about adaptive exits."""
+    leaves = ", ".join(
+        f"{fraction:.1%} at {segment.exit}"
+        for fraction, segment in zip(part.fractions["test"], part.stages, strict=True)
+    )
+    return [
+        ["adaptive: leave from", f"confidence {part.threshold:.4f}" if part.threshold <= 1 else "the last exit only"],
+        ["adaptive: exits on test", leaves],
+        [
+            "adaptive: accuracy on test",
+            f"{part.metrics['test']['accuracy']:.4f} ({part.accuracy_kept['test']:.2%} kept)",
+        ],
+        ["adaptive: mean FLOPs on test", f"{part.mean_flops['test']:.1%} of the plain graph's"],
+        [f"adaptive: time, batch {part.timing.batch}", f"{part.time_ratio:.2f} × the plain graph's"],
+    ]
+
+
+CSV, FIGURE = "adaptive.csv", "adaptive.png"
+
+
+def adaptive(
+    run: options.Run,
+    out: Annotated[Path, typer.Option(help=f"folder for {CSV} and {FIGURE}")],
+    eval_exits: options.EvalExits = None,
+    keep_accuracy: Annotated[
+        float | None, typer.Option(help="share of the validation accuracy to keep; 0.995 by default")
+    ] = None,
+    mean_flops: Annotated[float | None, typer.Option(help="instead: largest share of the FLOPs")] = None,
+    data_root: options.DataRoot = None,
+    json: options.Json = False,
+) -> None:
+    """Measure the trade-off of adaptive exits on the test split: quality against mean FLOPs and time."""
+    from sae.cli.output import print_json, print_message
+    from sae.data.locations import choose_data_root
+    from sae.deploy.adaptive import choose_target
+
+    target = choose_target(keep_accuracy, mean_flops)
+    choose_data_root(data_root)
+    from sae.core.errors import ConfigError
+    from sae.deploy.tradeoff import adaptive_curve
+    from sae.records.folder import Folder
+    from sae.report.figures.depth import adaptive_figure
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--out must be a writable folder, got {out}: {error.strerror}") from None
+    points = adaptive_curve(run, target, eval_exits)
+    rows = [point.to_row() for point in points]
+    Folder(out).write_rows(CSV, rows)
+    adaptive_figure(rows, title=f"Adaptive exits of {run.resolve().name}").save(out / FIGURE, ppi=144)
+    print_json({"run": str(run), "target": target.model_dump(), "rows": rows}) if json else print_curve(run, points)
+    print_message(f"the curve is in {out / CSV} and {out / FIGURE}")
+
+
+def print_curve(run: Path, points: "Sequence[CurvePoint]") -> None:
+    """Print a row for each threshold."""
+    from sae.cli.output import print_table
+    from sae.core.table import text_table
+
+    titles = ["threshold", "accuracy", "nll", "ece", "mean FLOPs", "ms, batch 64", "ms, batch 1"]
+    keys = ("accuracy", "nll", "ece", "mean_flops", "ms_batch64", "ms_batch1")
+    rows = [[_name(point), *(f"{getattr(point, key):.4f}" for key in keys)] for point in points]
+    print_table(text_table(f"{run}: adaptive exits on the test split", titles, rows))
+
+
+def _name(point: "CurvePoint") -> str:
+    if point.threshold is None:
+        return "plain graph" if point.kind == "plain" else "the same again"
+    mark = " (chosen)" if point.kind == "calibrated" else ""
+    return (f"{point.threshold:.4f}" if point.threshold <= 1 else "never") + mark
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="an .onnx file of `sae export`, with its manifest.json beside it")],
+    data: Annotated[list[Path], typer.Argument(help="an .npz file, a table, or images and folders of them")],
+    out: Annotated[Path, typer.Option(help="CSV file for the predictions")],
+    abstain: Annotated[
+        float | None, typer.Option(help="mark samples for a human if their top probability is below this")
+    ] = None,
+    coverage: Annotated[
+        float | None, typer.Option(help="add sets or intervals that contain the truth with this probability")
+    ] = None,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="let each sample leave at the first confident exit")
+    ] = False,
+    split: Annotated[Literal["train", "val", "test"], typer.Option(help="the split of an .npz file")] = "test",
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads of onnxruntime")] = 1,
+    json: options.Json = False,
+) -> None:
+    """Predict with an exported model. Needs no torch."""
+    from sae.cli.output import print_json, print_message
+    from sae.core.errors import ConfigError
+    from sae.deploy.answers import predict_to_file
+    from sae.deploy.runtime import load, load_adaptive
+    from sae.deploy.sources import read_chunks
+
+    if out.resolve() in {path.resolve() for path in (model, *data)}:
+        raise ConfigError(f"--out must not be an input file, got {out}")
+    loaded = load_adaptive(model, threads) if adaptive else load(model, threads)
+    summary = predict_to_file(loaded, read_chunks(data, loaded.manifest, split), out, abstain, coverage)
+    report: dict[str, str | float | None] = {
+        "model": str(model),
+        "out": str(out),
+        "abstain": abstain,
+        "asked_coverage": coverage,
+        **summary,
+    }
+    print_json(report) if json else print_summary(report)
+    print_message(f"the predictions are in {out}")
+
+
+def print_summary(values: Mapping[str, str | float | None]) -> None:
+    """Print a row for each known number."""
+    from sae.cli.output import print_table
+    from sae.core.table import text_table
+
+    left_out = ("model", "out", "abstain", "asked_coverage")
+    titles = {
+        "abstained": f"for a human (top probability below {values['abstain']})",
+        "accuracy_kept": "accuracy of the rest",
+        "coverage": f"truths in sets that promise {values['asked_coverage']}",
+        "mean_set_size": "mean classes in a set",
+        "mean_width": "mean width of an interval",
+        "mean_flops": "mean FLOPs, as a share of the plain graph's",
+    }
+    rows = [
+        [titles.get(key, key), f"{value:,}" if isinstance(value, int) else f"{value:.4f}"]
+        for key, value in values.items()
+        if key not in left_out
+    ]
+    print_table(text_table(f"{values['model']}", ["", "value"], rows))
+
+
+def bench(
+    models: Annotated[list[Path], typer.Argument(help="run folders and exported models; ratios relate to the first")],
+    batch: Annotated[str, typer.Option(help="batch sizes, e.g. 1,64")] = "1,64",
+    repeats: Annotated[int, typer.Option(min=1, help="repeats of every model in every session")] = 20,
+    sessions: Annotated[int, typer.Option(min=1, help="how often every model is loaded afresh")] = 3,
+    threads: Annotated[int, typer.Option(min=1, help="threads that one operation may use")] = 1,
+    eval_exits: options.EvalExits = None,
+    seed: Annotated[int, typer.Option(help="seed of the order in which models take turns")] = 0,
+    data_root: options.DataRoot = None,
+    json: options.Json = False,
+) -> None:
+    """Measure time, throughput, memory and size of models side by side."""
+    from sae.cli.output import print_json
+    from sae.data.locations import choose_data_root
+    from sae.deploy.bench import bench as measure
+    from sae.deploy.latency import Effort
+
+    choose_data_root(data_root)
+    batches = options.integers("--batch", batch) or []
+    effort = Effort(repeats, sessions, seed)
+    found = measure(models, batches, effort=effort, threads=threads, eval_exits=eval_exits)
+    print_json(found.to_json()) if json else print_bench(found)
+
+
+def print_bench(found: "Bench") -> None:
+    """Print a table for each batch size. Its last row is the first model again."""
+    from sae.cli.output import print_line, print_table
+    from sae.core.table import text_table
+
+    models = {model.label: model for model in found.models}
+    columns = ["model", "runtime", "ms", "ms a sample", "samples/s", "ratio", "peak MB", "file kB"]
+    for result in found.batches:
+        rows = [
+            [*_cells(row.label, row.times, models[row.label]), f"{row.peak_bytes / 1e6:.1f}", _size(models[row.label])]
+            for row in result.rows
+        ]
+        again = [*_cells(f"{found.first}, again", result.control, models[found.first]), "-", "-"]
+        print_table(text_table(f"batches of {result.batch}", columns, [*rows, again]))
+        print_line(f"noise: the first model differs from itself by {abs(result.noise - 1):.1%}")
+    print_line(
+        f"medians of {found.effort.sessions} × {found.effort.repeats} interleaved repeats, threads: {found.threads}; "
+        f"peak: memory that loading and one batch add to a process with its runtime started"
+    )
+
+
+def _cells(label: str, times: "BenchTimes", model: "BenchModel") -> list[str]:
+    return [
+        label,
+        model.runtime,
+        f"{times.ms:.3f}",
+        f"{times.ms_per_sample:.4f}",
+        f"{times.samples_per_second:,.0f}",
+        f"{times.ratio:.2f}",
+    ]
+
+
+def _size(model: "BenchModel") -> str:
+    return "-" if model.bytes is None else f"{model.bytes / 1e3:,.0f}"

@@ -1,0 +1,178 @@
+"""The commands on one network: `sae train`, `sae evaluate` and `sae cost`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.config.run import RunConfig
+    from sae.config.settings import Values
+    from sae.measure.cost import Cost
+    from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
+
+
+def train(
+    out: Annotated[Path, typer.Option(help="folder for the run; the same command again continues it")],
+    data: Annotated[str | None, typer.Option(help="name from `sae data list`, or path of your own data")] = None,
+    task: options.Task = None,
+    target: options.Target = None,
+    size: options.Size = None,
+    data_root: options.DataRoot = None,
+    method: options.Method = None,
+    backbone: options.Backbone = None,
+    inputs: options.Inputs = None,
+    exits: options.Exits = None,
+    members: options.Members = None,
+    samples: options.Samples = None,
+    rate: options.Rate = None,
+    width: options.Width = None,
+    depth: options.Depth = None,
+    blocks: options.Blocks = None,
+    epochs: options.Epochs = None,
+    seed: Annotated[int | None, typer.Option(help="seed of weights, batches and sampling")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags override it")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="any setting, e.g. train.lr=1e-3; overrides flags")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="delete an earlier run in the folder and start over")] = False,
+    processes: options.Processes = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="also write event files for TensorBoard after every epoch")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Train a network, evaluate it at every number of exits, and leave a run folder."""
+    from sae.data.locations import choose_data_root
+
+    flags = options.section(
+        data=options.section(name=data, task=task, target=target, size=size),
+        method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
+        backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
+        train=options.section(epochs=epochs),
+        seed=seed,
+    )
+    choose_data_root(data_root)
+    run = resolve_run(config, flags, set_ or [])
+    from sae.cli.output import print_evaluation, print_json, print_message
+    from sae.records.evaluation import SplitEvaluation
+    from sae.training.progress import Bar
+    from sae.training.run import train as train_run
+    from sae.training.tracking import UNTRACKED, TensorBoard
+
+    tracker = TensorBoard() if tensorboard else UNTRACKED
+    cores = processes or options.num_cores()
+    record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker)
+    found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
+    print_json(found.to_json()) if json else print_evaluation(found)
+    print_message(f"the run is in {out}")
+
+
+def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) -> "RunConfig":
+    """Return the settings of a run, from layers, lowest first: YAML, flags, --set."""
+    from sae.config.settings import from_assignments, read_yaml
+    from sae.data.catalogue import resolve
+
+    return resolve(read_yaml(config) if config else {}, flags, from_assignments(assignments))
+
+
+def evaluate(
+    run: options.Run,
+    split: Annotated[Literal["val", "test"], typer.Option(help="samples to evaluate on")] = "test",
+    eval_exits: options.EvalExits = None,
+    shift: Annotated[
+        bool, typer.Option("--shift", help="evaluate also on the 95 corrupted versions of the images")
+    ] = False,
+    ood: Annotated[str | None, typer.Option(help="another data set: how well does uncertainty detect it?")] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="evaluate also after temperature scaling on the validation split")
+    ] = False,
+    data_root: options.DataRoot = None,
+    device: options.Device = None,
+    json: options.Json = False,
+) -> None:
+    """Evaluate a finished run from its weights, at every number of exits."""
+    from sae.cli.output import print_evaluation, print_json
+    from sae.data.locations import choose_data_root
+    from sae.training.progress import Bar
+    from sae.training.run import evaluate as evaluate_run
+
+    choose_data_root(data_root)
+    found = evaluate_run(
+        run, split, eval_exits, shift=shift, ood=ood, calibrate=calibrate, device=device, display=Bar()
+    )
+    print_json(found.to_json()) if json else print_evaluation(found)
+    if found.shift is not None:
+        write_shift(run, found, found.shift)
+
+
+def write_shift(run: Path, found: "SplitEvaluation", shift: "ShiftEvaluation") -> None:
+    """Write the corrupted sets into the run folder, as rows of a table and cells of a heat map."""
+    from sae.cli.output import print_message
+    from sae.records.run import RunRecord
+    from sae.report.figures.heat import shift_heatmap
+
+    record, sets = RunRecord(run), shift.at(found.exits).sets
+    table, picture = record.shift_files(found.split, found.exits)
+    rows = [{"corruption": item.corruption, "severity": item.severity, **item.metrics} for item in sets]
+    record.write_rows(table.name, rows)
+    metric, maximise = ("f1", True) if "f1" in found.metrics else ("mse", False)
+    chart = shift_heatmap(sets, metric, maximise=maximise, title=f"{metric} of {run.name} under shift")
+    chart.save(picture, ppi=144)
+    print_message(f"every corrupted set is in {table} and {picture}")
+
+
+def cost(
+    backbone: Annotated[str, typer.Option(help=options.BACKBONE_HELP)],
+    input_shape: Annotated[str, typer.Option(help="shape of one sample: channel,height,width or features")],
+    outputs: Annotated[int, typer.Option(min=1, help="number of classes; 2 for regression")],
+    method: Annotated[str, typer.Option(help=options.METHOD_HELP)] = "sae",
+    inputs: options.Inputs = None,
+    exits: options.Exits = None,
+    members: options.Members = None,
+    samples: options.Samples = None,
+    rate: options.Rate = None,
+    active: Annotated[str | None, typer.Option(help="inputs that use each exit, e.g. 0,2,2,2")] = None,
+    width: options.Width = None,
+    depth: options.Depth = None,
+    blocks: options.Blocks = None,
+    json: options.Json = False,
+) -> None:
+    """Count parameters and FLOPs per sample of a network, pruned and as shipped, without training it."""
+    from sae.cli.output import print_json
+    from sae.config.run import NetworkConfig
+    from sae.config.settings import parse
+    from sae.core.errors import ConfigError
+    from sae.methods.costing import cost_of, shipped_cost_of
+
+    shape = options.integers("--input-shape", input_shape) or []
+    if min(shape) < 1:
+        raise ConfigError(f"--input-shape must hold sizes of at least 1, got {input_shape}")
+    if active is not None and exits is not None:
+        raise ConfigError(
+            "--active and --exits must not be given together, because both choose the exits: give one of them"
+        )
+    method_flags = options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate)
+    backbone_flags = options.section(
+        name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)
+    )
+    network = parse(NetworkConfig, {"method": method_flags, "backbone": backbone_flags})
+    asked = network.method, network.backbone, tuple(shape), outputs, options.integers("--active", active)
+    total, shipped = cost_of(*asked), shipped_cost_of(*asked)
+    if json:
+        print_json({**asdict(total), "shipped_params": shipped.params, "shipped_flops": shipped.flops})
+    else:
+        print_cost(f"{method} on {backbone}, {input_shape} → {outputs}", total, shipped)
+
+
+def print_cost(title: str, total: "Cost", shipped: "Cost") -> None:
+    """Print a row for each part of the pruned network, one for their sum, and one for the exported network."""
+    from sae.cli.output import COST_ROWS, print_table
+    from sae.core.table import text_table
+
+    parts = [*total.by_part.items(), ("all", total), ("as shipped", shipped)]
+    rows = [[name, f"{part.flops:,}", f"{part.params:,}"] for name, part in parts]
+    print_table(text_table(title, ["part", *COST_ROWS], rows))

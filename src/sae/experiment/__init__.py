@@ -1,1 +1,0 @@
-"""A whole experiment in one resumable command: search, confirm, ship, report."""
