@@ -8,7 +8,7 @@ import torch
 
 from sae.backbones.fc import FcBlock
 from sae.config.methods import METHODS
-from sae.core.errors import ConfigError, CostError, DivergedError, RecordError
+from sae.core.errors import ConfigError, CostError, DataWarning, DivergedError, RecordError
 from sae.core.task import Classification
 from sae.data.batches import Preparation, evaluation_batches
 from sae.methods import build_method
@@ -23,7 +23,7 @@ from sae.training.trainer import Progress, Trainer
 from tests.builders import SMALL_METHODS, blobs, run_config, small_method
 
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 3})
-RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL)
+RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL, RunRecord.DATA)
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +261,7 @@ def test_whatever_a_run_needs_is_tried_before_the_first_epoch(
 
 
 def test_a_missing_device_is_refused_before_data_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("sae.training.run.load")
+    monkeypatch.delattr("sae.training.run.load_bound")
     with pytest.raises(ConfigError, match=r"train\.device must be a device that torch can use here"):
         train(run_config(train={"device": "abacus"}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -340,7 +340,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "run"
 
 def test_the_names_of_stored_tensors_do_not_follow_those_of_attributes() -> None:
     stored, _ = RunRecord(GOLDEN).read_arrays(RunRecord.MODEL)
-    method, _ = restore(RunRecord(GOLDEN))
+    with pytest.warns(DataWarning, match="before runs recorded their data"):
+        method, _ = restore(RunRecord(GOLDEN))
     assert isinstance(method, Sae)
     assert set(method.state_dict()) == set(stored)
     assert torch.equal(method.exit_distribution.logits.detach(), torch.from_numpy(stored["exits.logits"]))

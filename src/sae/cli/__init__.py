@@ -1,5 +1,6 @@
 """The `sae` command line. Commands import what they need when they run: `sae --help` loads no torch."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -8,7 +9,7 @@ from typing import Concatenate, NoReturn, ParamSpec, TypeGuard
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sae.core.errors import SaeError
+from sae.core.errors import DataWarning, SaeError
 
 Rest = ParamSpec("Rest")
 
@@ -23,12 +24,15 @@ EXTRA_OF = {
 
 @contextmanager
 def errors_in_one_sentence() -> Iterator[None]:
-    """Turn errors into one sentence and an exit code.
+    """Turn errors into one sentence and an exit code, and warnings about data into one line.
 
     Exit codes: 2 mistake of the user, 3 unusable result, 130 interrupted.
     """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", DataWarning)
+            warnings.showwarning = _showing_data_warnings(warnings.showwarning)
+            yield
     except SaeError as error:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
@@ -51,6 +55,20 @@ def _is_usage_error(error: Exception) -> TypeGuard[typer.BadParameter]:
     Some versions of typer bring a parser of their own, others use click's; typer names only one of its errors.
     """
     return isinstance(error, typer.BadParameter.__base__ or ())
+
+
+def _showing_data_warnings(show: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that prints warnings about data for users, and leaves others to `show`."""
+
+    def show_warning(message: Warning | str, category: type[Warning], *rest: object) -> None:
+        from sae.cli.output import print_message
+
+        if issubclass(category, DataWarning):
+            print_message(f"warning: {message}")
+        else:
+            show(message, category, *rest)
+
+    return show_warning
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -27,6 +27,12 @@ DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by de
 Task = Annotated[str | None, typer.Option(help="classification or regression (for your own .npz file or table)")]
 Target = Annotated[str | None, typer.Option(help="column to predict (for your own table)")]
 Size = Annotated[int | None, typer.Option(help="image size of a MedMNIST set: 28, 64, 128 or 224")]
+DataNow = Annotated[
+    Path | None, typer.Option("--data", help="where your own data file or folder is now; by default where it was")
+]
+AllowOtherData = Annotated[
+    bool, typer.Option("--allow-other-data", help="go on, and record it, if the data are not those of the run")
+]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default where the run was trained")]
 Processes = Annotated[
     int | None, typer.Option(min=1, help="processes that train the members of an ensemble; by default one per core")

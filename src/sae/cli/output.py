@@ -108,7 +108,8 @@ def print_evaluation(found: "SplitEvaluation") -> None:
         name: [f"{reading.costs[key]:,}" for reading in evaluation.readings]
         for name, key in (COST_ROWS | SHIPPED_COST_ROWS).items()
     }
-    print_table(by_exits_table(f"{found.run} on {found.split}", metrics, found.exits, first=active, last=costs))
+    data = f"other data, {found.split}" if found.other_data else found.split
+    print_table(by_exits_table(f"{found.run} on {data}", metrics, found.exits, first=active, last=costs))
     scaled = {
         reading.eval_exits: {"temperature": reading.temperature, **reading.calibrated}
         for reading in evaluation.readings

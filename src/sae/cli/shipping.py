@@ -9,6 +9,7 @@ import typer
 from sae.cli import options
 
 if TYPE_CHECKING:
+    from sae.data.binding import Whereabouts
     from sae.deploy.bench import Bench, BenchModel, BenchTimes
     from sae.deploy.manifest import AdaptivePart, Manifest
     from sae.deploy.tradeoff import CurvePoint
@@ -32,12 +33,15 @@ def export(
     int8: Annotated[
         bool, typer.Option("--int8", help="quantise to about a quarter of the size, and show the loss in quality")
     ] = False,
+    data: options.DataNow = None,
+    allow_other_data: options.AllowOtherData = False,
     data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
     """Write a run's network as ONNX, pruned and folded, with a manifest.json beside it."""
     from sae.cli.output import print_json, print_message
     from sae.core.errors import ConfigError
+    from sae.data.binding import Whereabouts
     from sae.data.locations import choose_data_root
     from sae.deploy.adaptive import choose_target
     from sae.deploy.export import export as export_run
@@ -48,14 +52,15 @@ def export(
     target = choose_target(keep_accuracy, mean_flops) if adaptive else None
 
     choose_data_root(data_root)
+    where = Whereabouts(data, allow_other_data)
     if adaptive and int8:
         raise ConfigError("--adaptive and --int8 cannot be combined (segments are in float32): leave one of them out")
     if (run / StudyRecord.CONFIG).exists():
         if adaptive:
             raise ConfigError(f"--adaptive is for run folders, but {run} is a study: export the run of its pick")
-        export_pick(run, out, eval_exits, force=force, int8=int8, json=json)
+        export_pick(run, out, eval_exits, where, force=force, int8=int8, json=json)
         return
-    manifest = export_run(run, out, eval_exits, adaptive=target, force=force, int8=int8)
+    manifest = export_run(run, out, eval_exits, adaptive=target, force=force, int8=int8, where=where)
     print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
     if adaptive and manifest.adaptive is not None:
         print_message(manifest.adaptive.verdict)
@@ -64,7 +69,9 @@ def export(
     )
 
 
-def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, int8: bool, json: bool) -> None:
+def export_pick(
+    study: Path, out: Path, eval_exits: int | None, where: "Whereabouts", *, force: bool, int8: bool, json: bool
+) -> None:
     """Ship the pick of a study, and print its receipt."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json, print_message
@@ -77,7 +84,7 @@ def export_pick(study: Path, out: Path, eval_exits: int | None, *, force: bool, 
         raise ConfigError(
             f"--eval-exits is for run folders, but {study} is a study: its pick has its own number of exits"
         )
-    manifest, receipt = ship_pick(select(StudyRecord.open(study)), out, force=force, int8=int8)
+    manifest, receipt = ship_pick(select(StudyRecord.open(study)), out, force=force, int8=int8, where=where)
     if json:
         print_json({**manifest.model_dump(mode="json"), "receipt": receipt.to_json()})
         return
@@ -158,6 +165,8 @@ def adaptive(
         float | None, typer.Option(help="share of the validation accuracy to keep; 0.995 by default")
     ] = None,
     mean_flops: Annotated[float | None, typer.Option(help="instead: largest share of the FLOPs")] = None,
+    data: options.DataNow = None,
+    allow_other_data: options.AllowOtherData = False,
     data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
@@ -169,6 +178,7 @@ def adaptive(
     target = choose_target(keep_accuracy, mean_flops)
     choose_data_root(data_root)
     from sae.core.errors import ConfigError
+    from sae.data.binding import Whereabouts
     from sae.deploy.tradeoff import adaptive_curve
     from sae.records.folder import Folder
     from sae.report.figures.depth import adaptive_figure
@@ -177,7 +187,7 @@ def adaptive(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--out must be a writable folder, got {out}: {error.strerror}") from None
-    points = adaptive_curve(run, target, eval_exits)
+    points = adaptive_curve(run, target, eval_exits, Whereabouts(data, allow_other_data))
     rows = [point.to_row() for point in points]
     Folder(out).write_rows(CSV, rows)
     adaptive_figure(rows, title=f"Adaptive exits of {run.resolve().name}").save(out / FIGURE, ppi=144)

@@ -90,19 +90,23 @@ def evaluate(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="evaluate also after temperature scaling on the validation split")
     ] = False,
+    data: options.DataNow = None,
+    allow_other_data: options.AllowOtherData = False,
     data_root: options.DataRoot = None,
     device: options.Device = None,
     json: options.Json = False,
 ) -> None:
     """Evaluate a finished run from its weights, at every number of exits."""
     from sae.cli.output import print_evaluation, print_json
+    from sae.data.binding import Whereabouts
     from sae.data.locations import choose_data_root
     from sae.training.progress import Bar
     from sae.training.run import evaluate as evaluate_run
 
     choose_data_root(data_root)
+    where = Whereabouts(data, allow_other_data)
     found = evaluate_run(
-        run, split, eval_exits, shift=shift, ood=ood, calibrate=calibrate, device=device, display=Bar()
+        run, split, eval_exits, shift=shift, ood=ood, calibrate=calibrate, device=device, where=where, display=Bar()
     )
     print_json(found.to_json()) if json else print_evaluation(found)
     if found.shift is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sae.core.errors import ConfigError, did_you_mean
 
@@ -53,6 +53,18 @@ class Settings(BaseModel):
 
 
 Model = TypeVar("Model", bound=Settings)
+
+
+def later(default: Any, **facts: Any) -> Any:
+    """Declare a setting that came later than folders in use: at its default it is not written.
+
+    A config without it, and with it the name of a trial's folder, is then the same as before.
+
+    Args:
+        default: The default, which must do what was done before the setting came.
+        facts: Everything else that pydantic's `Field` takes.
+    """
+    return Field(default, exclude_if=lambda value: value == default, **facts)
 
 
 def merge(below: Layer, above: Layer) -> Values:

@@ -113,6 +113,10 @@ class CostError(SaeError):
     """An operation has no cost rule, so the total would be wrong."""
 
 
+class DataWarning(UserWarning):
+    """The data can be used, but part of them is of no use or is changed; the command line prints one line."""
+
+
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return the nearest known name as the end of a message, or nothing if none is near.
 

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from sae.config.run import DataConfig, RunConfig, parse_run, suit_method
-from sae.config.settings import Layer, merge, section_name
+from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.data.locations import PublishedFile, find_own
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
 if TYPE_CHECKING:
-    from sae.data.dataset import Dataset, Samples
+    from sae.data.dataset import Dataset, Known, Samples
 
 OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 """Suffixes of files that may be the user's own data; a folder may be, too."""
@@ -47,6 +47,8 @@ class Entry:
         takes: Settings that only some data sets use and this one does: task, target, size.
         files: The published file of each size; the key None means that there is only one size.
             Empty if nothing has to be fetched.
+        learns: Whether reading learns from the training samples how to encode; the reader then also takes what an
+            earlier reading learnt, a `Known` or None.
     """
 
     summary: str
@@ -56,12 +58,14 @@ class Entry:
     task: Literal["classification", "regression"] | None = "classification"
     takes: frozenset[str] = frozenset()
     files: Mapping[int | None, PublishedFile] = field(default_factory=dict)
+    learns: bool = False
 
-    def read(self, config: DataConfig, seed: int) -> "Dataset":
+    def read(self, config: DataConfig, seed: int, known: "Known | None" = None) -> "Dataset":
         """Check the settings, then read the data set."""
         self.check_settings(config)
         module, function = self.reader.split(":")
-        dataset: Dataset = getattr(import_module(module), function)(config, seed)
+        more = (known,) if self.learns else ()
+        dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
         return dataset
 
     def check_settings(self, config: DataConfig) -> None:
@@ -135,7 +139,7 @@ def data_name(given: Layer) -> str:
     return name
 
 
-def suggestions(name: str) -> dict[str, Any]:
+def suggestions(name: str) -> Values:
     """Return the settings that a data set suggests, the lowest layer of a run's settings."""
     entry = find_entry(name)
     return {**entry.suggests, "data": {"name": name, **entry.suggests.get("data", {})}}
@@ -157,20 +161,29 @@ def resolve(*layers: Layer) -> RunConfig:
         >>> resolve({"data": "digits", "method": "batch_ensemble"}).train.batch_size
         72
     """
-    given: dict[str, Any] = {}
+    given: Values = {}
     for layer in layers:
-        given = merge(given, layer)
+        given = merge(_for_other_file(given, layer), layer)
     return parse_run({"method": {"name": "sae"}}, suit_method(suggestions(data_name(given)), given), given)
 
 
-def load(config: DataConfig, seed: int = 0) -> "Dataset":
+def _for_other_file(below: Values, above: Layer) -> Values:
+    """Let the data settings of one own file, such as its task and target, stand for another that is named above it."""
+    before, after = section_name(below.get("data")), section_name(above.get("data"))
+    if not (isinstance(before, str) and isinstance(after, str)) or before in CATALOGUE or after in CATALOGUE:
+        return below
+    return merge(below, {"data": {**merge({"data": {}}, below)["data"], "name": after}})
+
+
+def load(config: DataConfig, seed: int = 0, known: "Known | None" = None) -> "Dataset":
     """Read a data set of the catalogue or of the user.
 
     Args:
         config: Name or path of the data, and how to read it.
         seed: Seed of the run; it chooses the validation images of TinyImageNet.
+        known: What an earlier reading learnt, to be used again.
     """
-    return find_entry(config.name).read(config, seed)
+    return find_entry(config.name).read(config, seed, known)
 
 
 def load_others(name: str) -> "Samples":
@@ -233,6 +246,7 @@ def own_entry(name: str) -> Entry:
             kind="table",
             task=None,
             takes=frozenset({"task", "target"}),
+            learns=True,
         )
     raise DataError(f"data must be a folder, .npz, .zip, .csv or .parquet, got {Path(name)}")
 

@@ -133,6 +133,19 @@ class ColumnEncoding:
 
 
 @dataclass(frozen=True)
+class Known:
+    """What an earlier reading learnt from training samples, for a later reading to use instead of learning it anew.
+
+    Attributes:
+        columns: Encodings of the columns of a table.
+        class_names: Names of the classes in the order of their labels.
+    """
+
+    columns: tuple[ColumnEncoding, ...] | None = None
+    class_names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Dataset:
     """A checked data set.
 
@@ -143,6 +156,7 @@ class Dataset:
         frame: Width in pixels of the black frame that reading added to images; new images need it too.
         label_scale: Divisor that reading applied to real-valued labels.
         columns: Encodings of the columns of a table.
+        is_other: Whether these are not the samples of the run that asked for them.
     """
 
     name: str
@@ -155,6 +169,7 @@ class Dataset:
     frame: int = 0
     label_scale: float = 1.0
     columns: tuple[ColumnEncoding, ...] | None = None
+    is_other: bool = False
 
     def __post_init__(self) -> None:
         for name in ("train", "val", "test"):

@@ -6,6 +6,9 @@ line passes `--data-root` on in an environment variable, which worker processes 
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from sae.core.errors import DataError
 
 DATA_ROOT_VARIABLE = "SAE_DATA_ROOT"
 CACHE_VARIABLE = "SAE_CACHE"
+_hint: ContextVar[Path | None] = ContextVar("_hint", default=None)
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,32 @@ def cache_root() -> Path:
 
 def data_roots() -> list[Path]:
     """Return the folders of data files in search order; downloads go to the first."""
-    given = os.environ.get(DATA_ROOT_VARIABLE)
-    return [*([Path(given)] if given else []), cache_root() / "files"]
+    given, hint = os.environ.get(DATA_ROOT_VARIABLE), _hint.get()
+    return [*([Path(given)] if given else []), cache_root() / "files", *([hint] if hint else [])]
+
+
+@contextmanager
+def also_looking_in(folder: str | None) -> Iterator[None]:
+    """Search this folder, too, within the context, after all others."""
+    token = _hint.set(Path(folder) if folder else None)
+    try:
+        yield
+    finally:
+        _hint.reset(token)
+
+
+def root_of(name: str, *, is_own: bool) -> str | None:
+    """Return the folder in which data were found, to look there again later; None if the default places will do.
+
+    Args:
+        name: Name or path of the data.
+        is_own: Whether it is the path of the user's own data.
+    """
+    if not is_own:
+        given = os.environ.get(DATA_ROOT_VARIABLE)
+        return str(Path(given).resolve()) if given else None
+    path = Path(name).expanduser()
+    return None if path.is_absolute() else str(_own_root(name).resolve())
 
 
 def is_present(file: PublishedFile) -> bool:
@@ -73,10 +101,16 @@ def find_published(file: PublishedFile, dataset: str) -> Path:
 
 def find_own(name: str) -> Path:
     """Return the path of the user's own file or folder: as given, or in a data root."""
-    candidates = [Path(name).expanduser(), *(root / name for root in data_roots())]
-    for candidate in candidates:
-        if candidate.exists():
-            return candidate
+    path = Path(name).expanduser()
+    return path if path.is_absolute() and path.exists() else _own_root(name) / path
+
+
+def _own_root(name: str) -> Path:
+    """Return the folder that a path of the user's own data relates to: the working folder, or a data root."""
+    path = Path(name).expanduser()
+    for root in (Path(), *data_roots()):
+        if (root / path).exists():
+            return root
     raise DataError(f"data must be a name in the catalogue or an existing file or folder, got {name!r}")
 
 

@@ -20,6 +20,7 @@ from sae.data.dataset import (
     Dataset,
     Floats,
     Indices,
+    Known,
     Mask,
     split_indices,
     split_up,
@@ -132,13 +133,19 @@ def _check_finite(column: Column, path: Path) -> None:
             )
 
 
-def read_own(config: DataConfig, _seed: int) -> Dataset:
-    """Read the user's table: numbers unchanged, texts one-hot; 60 % train, 20 % val, 20 % test."""
+def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
+    """Read the user's table: numbers unchanged, texts one-hot; 60 % train, 20 % val, 20 % test.
+
+    Args:
+        config: The path, the task and the target.
+        known: Encodings and classes that an earlier reading learnt; by default they are learnt here.
+    """
     path = find_own(config.name)
-    columns = read_columns(path)
+    known = known or Known()
+    columns = read_columns(path, texts_of(known.columns or ()))
     target = columns.pop(_target_name(config, columns, path))
     _check_present(target, path)
-    labels, class_names = _classes(target, path) if config.task == "classification" else (None, None)
+    labels, class_names = _classes(target, path, known.class_names) if config.task == "classification" else (None, None)
     targets = labels if labels is not None else _numbers(target, path)
     parts = split_indices(len(targets), config.split_seed, labels)
     task: Task = (
@@ -148,10 +155,28 @@ def read_own(config: DataConfig, _seed: int) -> Dataset:
     )
     if not columns:
         raise DataError(f"{path} must hold columns besides {target.name!r} to predict it from, got none")
-    encodings = tuple(learn_encoding(column, parts[0], path) for column in columns.values())
+    encodings = known.columns or tuple(learn_encoding(column, parts[0], path) for column in columns.values())
+    check_columns(columns, encodings, path)
     inputs = encoded(columns, encodings)
     normalisation = standardisation(inputs[parts[0]])
     return split_up(config.name, inputs, targets, task, normalisation, parts, class_names, encodings)
+
+
+def texts_of(encodings: Sequence[ColumnEncoding]) -> list[str]:
+    """Return the names of the columns that hold texts, which are read as such even if they look like numbers."""
+    return [encoding.name for encoding in encodings if not encoding.is_numeric]
+
+
+def check_columns(columns: dict[str, Column], encodings: Sequence[ColumnEncoding], path: Path) -> None:
+    """Refuse a table without a column that has an encoding, or with texts in a column of numbers."""
+    for encoding in encodings:
+        if encoding.name not in columns:
+            raise DataError(f"{path} must hold the column {encoding.name!r}, got only {', '.join(columns)}")
+        if encoding.is_numeric and not columns[encoding.name].is_numeric:
+            wrong = next(
+                value for value in columns[encoding.name].values if value is not None and not _is_number(value)
+            )
+            raise DataError(f"column {encoding.name!r} of {path} must hold numbers, got {wrong!r}")
 
 
 def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> Floats:
@@ -209,8 +234,8 @@ def _check_present(target: Column, path: Path) -> None:
         )
 
 
-def _classes(target: Column, path: Path) -> tuple[Indices, tuple[str, ...]]:
-    """Return the labels, (row,), and the names of the classes in their order."""
+def _classes(target: Column, path: Path, known: tuple[str, ...] | None) -> tuple[Indices, tuple[str, ...]]:
+    """Return the labels, (row,), and the names of the classes in their order: those known, or those found."""
     if target.is_numeric:
         broken = np.flatnonzero(target.values != np.round(target.values))
         if broken.size:
@@ -218,10 +243,18 @@ def _classes(target: Column, path: Path) -> tuple[Indices, tuple[str, ...]]:
                 f"classes must be texts or whole numbers, got {target.values[broken[0]]} in row {broken[0] + 1}, "
                 f"column {target.name!r} of {path}: use --task regression?"
             )
-    names, labels = np.unique(target.values, return_inverse=True)
+    values, labels = np.unique(target.values, return_inverse=True)
+    names = tuple(str(int(value)) if target.is_numeric else str(value) for value in values)
+    if known is not None:
+        strange = next((name for name in names if name not in known), None)
+        if strange is not None:
+            raise DataError(
+                f"column {target.name!r} of {path} must hold the known classes {', '.join(known)}; got {strange!r}"
+            )
+        return np.array([known.index(name) for name in names])[labels], known
     if len(names) < 2:
-        raise DataError(f"there must be at least 2 classes, got {names.tolist()} in column {target.name!r} of {path}")
-    return labels.astype(np.int64), tuple(str(int(name)) if target.is_numeric else str(name) for name in names)
+        raise DataError(f"there must be at least 2 classes, got {list(names)} in column {target.name!r} of {path}")
+    return labels.astype(np.int64), names
 
 
 def _numbers(target: Column, path: Path) -> Floats:

@@ -16,6 +16,7 @@ from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.task import Classification
 from sae.core.version import __version__
+from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, class_titles
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
 from sae.deploy.evaluation import Metrics, check_parity, graph_metrics, split_outputs
@@ -105,6 +106,7 @@ def export(
     adaptive: ExitTarget | None = None,
     force: bool = False,
     int8: bool = False,
+    where: Whereabouts = AS_BEFORE,
 ) -> Manifest:
     """Write a run's network as ONNX with a manifest beside it, if all checks pass.
 
@@ -115,13 +117,14 @@ def export(
         adaptive: Also write segments for adaptive exits, with a threshold that meets this target.
         force: Replace another model in the folder.
         int8: Quantise the graph, after the float32 graph has passed its checks.
+        where: Where the data are today, and whether others will do.
     """
     record = RunRecord.open(run)
     config = record.read_config()
     with torch_threads(config.train.threads):
-        method, dataset = restore(record, "cpu")
+        method, dataset = restore(record, "cpu", where)
         eval_exits = method.resolve_exits(eval_exits)
-        identity = _run_part(record, config)
+        identity = _run_part(record, config, dataset)
         found = find_model(out, identity, eval_exits, adaptive, force=force, int8=int8)
         if found is not None:
             return found
@@ -247,10 +250,13 @@ def _conformal_part(shipment: Shipment) -> ConformalPart:
     return compute(shipment.outputs["val"], dataset.val.targets, shipment.outputs["test"], dataset.test.targets)
 
 
-def _run_part(record: RunRecord, config: RunConfig) -> RunPart:
+def _run_part(record: RunRecord, config: RunConfig, dataset: Dataset) -> RunPart:
     settings, weights = ((record.path / name).read_bytes() for name in (record.CONFIG, record.MODEL))
     return RunPart(
-        data=Path(config.data.name).name, config_sha256=sha256_of(settings), weights_sha256=sha256_of(weights)
+        data=Path(config.data.name).name,
+        config_sha256=sha256_of(settings),
+        weights_sha256=sha256_of(weights),
+        other_data=dataset.is_other,
     )
 
 

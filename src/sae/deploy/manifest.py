@@ -207,11 +207,17 @@ class ParityPart(_Part):
 
 
 class RunPart(_Part):
-    """The run that was exported: name of its data, and SHA-256 of its files."""
+    """The run that was exported: name of its data, and SHA-256 of its files.
+
+    Attributes:
+        other_data: Whether metrics, conformal scores and thresholds come from other samples than the run's,
+            which the user allowed.
+    """
 
     data: str
     config_sha256: str
     weights_sha256: str
+    other_data: bool = Field(False, exclude_if=lambda is_other: not is_other)
 
 
 class FloatPart(_Part):

@@ -11,7 +11,7 @@ from sae.analysis.candidates import Candidate
 from sae.analysis.selection import Selection
 from sae.config.methods import rivals
 from sae.core.errors import RecordError
-from sae.data.catalogue import load as load_data
+from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound
 from sae.deploy.export import export
 from sae.deploy.graph import without_frame
 from sae.deploy.latency import BATCH, CONTROL, Effort, Timing, interleaved, session_maker
@@ -32,7 +32,9 @@ from sae.records.study import StudyRecord
 RECEIPT_EFFORT = Effort(repeats=20, sessions=3)
 
 
-def ship_pick(selection: Selection, out: Path, *, force: bool = False, int8: bool = False) -> tuple[Manifest, Receipt]:
+def ship_pick(
+    selection: Selection, out: Path, *, force: bool = False, int8: bool = False, where: Whereabouts = AS_BEFORE
+) -> tuple[Manifest, Receipt]:
     """Export the pick of a study, predict the test split with it, and compare it with its rivals.
 
     The receipt stays beside the model. For the same model and the same rivals it is not measured again.
@@ -42,10 +44,11 @@ def ship_pick(selection: Selection, out: Path, *, force: bool = False, int8: boo
         out: The `.onnx` file.
         force: Replace another model that is there.
         int8: Ship an int8 graph. Its rivals stay in float32.
+        where: Where the data are today, and whether others will do.
     """
     picked = selection.pick()
     chosen = picked.candidate
-    manifest = export(chosen.run.record.path, out, chosen.eval_exits, force=force, int8=int8)
+    manifest = export(chosen.run.record.path, out, chosen.eval_exits, force=force, int8=int8, where=where)
     others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
     compared = {method: item.label for method, item in others.items()}
     identity = ReceiptIdentity(sha256=manifest.graph.sha256, compared=compared)
@@ -56,7 +59,7 @@ def ship_pick(selection: Selection, out: Path, *, force: bool = False, int8: boo
     with TemporaryDirectory() as folder:
         for method, item in others.items():
             path = Path(folder) / method / "model.onnx"
-            manifests[method] = export(item.run.record.path, path, item.eval_exits)
+            manifests[method] = export(item.run.record.path, path, item.eval_exits, where=where)
             contents[method] = path.read_bytes()
     timings = _time(contents)
     rows = {
@@ -69,7 +72,7 @@ def ship_pick(selection: Selection, out: Path, *, force: bool = False, int8: boo
         task=manifest.task,
         batch=BATCH,
         noise=timings[CONTROL].seconds / timings[PICK].seconds,
-        predicted=predict_test(chosen, out),
+        predicted=predict_test(chosen, out, where),
         rows=rows,
         ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
     )
@@ -77,9 +80,9 @@ def ship_pick(selection: Selection, out: Path, *, force: bool = False, int8: boo
     return manifest, receipt
 
 
-def predict_test(chosen: Candidate, model: Path) -> ReceiptPrediction:
+def predict_test(chosen: Candidate, model: Path, where: Whereabouts = AS_BEFORE) -> ReceiptPrediction:
     """Predict the test split from the file alone, as its recipient would."""
-    dataset = load_data(chosen.config.data, chosen.config.seed)
+    dataset = load_bound(chosen.config.data, chosen.config.seed, Binding.read(chosen.run.record), where)
     prediction = load(model).predict(without_frame(dataset.test.inputs[:], dataset.frame))
     targets = dataset.test.targets
     if isinstance(prediction, ClassPrediction):

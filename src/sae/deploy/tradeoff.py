@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset
 from sae.deploy.adaptive import (
     MOST_BATCHES,
@@ -141,7 +142,9 @@ class CurvePoint:
         }
 
 
-def adaptive_curve(run: Path, target: ExitTarget, eval_exits: int | None = None) -> list[CurvePoint]:
+def adaptive_curve(
+    run: Path, target: ExitTarget, eval_exits: int | None = None, where: Whereabouts = AS_BEFORE
+) -> list[CurvePoint]:
     """Measure the plain graph twice, then thresholds from "all leave at the first exit" to "none leaves early".
 
     Thresholds are chosen on the validation split. All results are of the test split.
@@ -150,10 +153,11 @@ def adaptive_curve(run: Path, target: ExitTarget, eval_exits: int | None = None)
         run: The run folder.
         target: The target of the chosen threshold, which is part of the curve.
         eval_exits: K′; by default the trained K.
+        where: Where the data are today, and whether others will do.
     """
     record = RunRecord.open(run)
     with torch_threads(record.read_config().train.threads):
-        method, dataset = restore(record, "cpu")
+        method, dataset = restore(record, "cpu", where)
         eval_exits = method.resolve_exits(eval_exits)
         pruned = method.pruned(eval_exits)
         check_adaptive(pruned, dataset)

@@ -345,6 +345,7 @@ class SplitEvaluation(Part):
         evaluation: Metrics and costs at every K′.
         shift: The same under corruption, if asked for.
         ood: Detection of another data set, if asked for.
+        other_data: Whether the samples are not those of the run, which the user allowed.
     """
 
     run: str
@@ -352,6 +353,7 @@ class SplitEvaluation(Part):
     evaluation: Evaluation
     shift: ShiftEvaluation | None = None
     ood: Detection | None = None
+    other_data: bool = False
 
     @property
     def exits(self) -> int:
@@ -383,4 +385,5 @@ class SplitEvaluation(Part):
             **({"temperature": chosen.temperature, "calibrated": calibrated} if calibrated else {}),
             "shift": None if self.shift is None else self.shift.to_json(),
             **({} if self.ood is None else {"ood": self.ood.to_json()}),
+            **({"other_data": True} if self.other_data else {}),
         }

@@ -170,11 +170,11 @@ class RunRecord(Record[RunConfig]):
     MARK = "# The resolved settings of a run of sae."
     CONFIG, METRICS, CURVES = "config.yaml", "metrics.json", "curves.json"
     HISTORY, MODEL, CHECKPOINT, STATUS = "history.csv", "model.safetensors", "checkpoint.safetensors", "status.json"
-    INTERIM, LATENCY = "interim.json", "latency.json"
+    INTERIM, LATENCY, DATA, SPLIT = "interim.json", "latency.json", "data.json", "split.safetensors"
     SHIFT: ClassVar[Mapping[Split, str]] = {"val": "shift-val.json", "test": "shift-test.json"}
     """Corrupted sets: of validation those that objectives use, of test all 95."""
     TENSORBOARD, EVENTS = "tensorboard", "events.out.tfevents.*"
-    FILES = (STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY)
+    FILES = (STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT)
     RETRAIN: ClassVar[str] = "train again with --force"
 
     def __init__(self, path: Path, advice: str = RETRAIN, label: str | None = None) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sae.config.run import RunConfig
 from sae.core.errors import SaeError
-from sae.data.catalogue import load
+from sae.data.binding import Binding, load_bound
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
 from sae.records.folder import Arrays
@@ -24,18 +24,21 @@ from sae.training.trainer import Trainer, keep_freed_memory, mean_of
 
 
 @contextmanager
-def training(method: Method, dataset: Dataset, config: RunConfig, processes: int) -> Iterator[Trainer]:
+def training(
+    method: Method, dataset: Dataset, config: RunConfig, processes: int, binding: Binding | None = None
+) -> Iterator[Trainer]:
     """Provide a trainer that uses several processes where that helps; the number of processes changes no result.
 
     Only independent streams can be trained in parallel, and only if they share nothing else:
-    with float16 they share a loss scale, and on a GPU the device.
+    with float16 they share a loss scale, and on a GPU the device. Workers read the data again, and with
+    `binding` check that they are the same.
     """
     can_split = config.train.device == "cpu" and config.train.precision != "float16"
     count = min(processes, method.num_streams) if can_split else 1
     if count == 1:
         yield Trainer(method, dataset, config)
         return
-    trainer = ParallelTrainer(method, dataset, config, count)
+    trainer = ParallelTrainer(method, dataset, config, count, binding)
     try:
         yield trainer
     finally:
@@ -45,8 +48,11 @@ def training(method: Method, dataset: Dataset, config: RunConfig, processes: int
 class ParallelTrainer(Trainer):
     """A trainer that trains the streams of a method in worker processes."""
 
-    def __init__(self, method: Method, dataset: Dataset, config: RunConfig, processes: int) -> None:
+    def __init__(
+        self, method: Method, dataset: Dataset, config: RunConfig, processes: int, binding: Binding | None = None
+    ) -> None:
         super().__init__(method, dataset, config)
+        self.binding = binding
         self.shares = [self.streams[start::processes] for start in range(processes)]
         self.workers: list[tuple[BaseProcess, Connection]] = []
 
@@ -88,7 +94,7 @@ class ParallelTrainer(Trainer):
         context = multiprocessing.get_context("spawn")
         for share in self.shares:
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, self.config, share), daemon=True)
+            process = context.Process(target=_work, args=(theirs, self.config, self.binding, share), daemon=True)
             process.start()
             theirs.close()  # so that the pipe ends with the worker
             self.workers.append((process, ours))
@@ -124,12 +130,12 @@ def load_stream(trainer: Trainer, stream: int, state: tuple[Arrays, Arrays]) -> 
     trainer.optimizer.state[trainer.group_of(stream).parameter] = moments
 
 
-def _work(connection: Connection, config: RunConfig, share: tuple[int, ...]) -> None:
+def _work(connection: Connection, config: RunConfig, binding: Binding | None, share: tuple[int, ...]) -> None:
     """Train some streams, an epoch at a time, until the parent ends."""
     try:
         torch.set_num_threads(config.train.threads)
         keep_freed_memory()
-        dataset = load(config.data, config.seed)
+        dataset = load_bound(config.data, config.seed, binding)
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
         trainers = {stream: Trainer(method, dataset, config, (stream,)) for stream in share}
         for stream, state in connection.recv().items():

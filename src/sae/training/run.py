@@ -14,7 +14,8 @@ from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
 from sae.core.version import __version__
 from sae.data.batches import Preparation
-from sae.data.catalogue import load, load_others
+from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound, warn_of_unbound
+from sae.data.catalogue import load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
@@ -48,6 +49,7 @@ from sae.training.shift import (
 from sae.training.tracking import UNTRACKED, Tracker
 from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device
 
+START_ON_OTHER_DATA = "bring the old data back, choose another folder, or start over on the new data with --force"
 REHEARSED = 8
 """Samples that a run is rehearsed on before its first epoch."""
 
@@ -76,13 +78,18 @@ def train(
     keep_freed_memory()
     pick_device(config.train.device)
     with torch_threads(config.train.threads):
-        dataset = load(config.data, config.seed)
+        is_new = force or not _has_begun(out)
+        before = None if is_new else _binding_of(RunRecord(out))
+        dataset = load_bound(config.data, config.seed, before, advice=START_ON_OTHER_DATA)
+        binding = before or Binding.of(dataset, config.data)
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
-        with training(method, dataset, config, processes) as trainer:
-            if force or not _has_begun(out):
+        with training(method, dataset, config, processes, binding) as trainer:
+            if is_new:
                 check_run(trainer)
             record = RunRecord.create(out, config, force=force)
             with record.lock():
+                if is_new and not _has_begun(out):  # another process may have begun it meanwhile
+                    binding.write(record)
                 if _has_ended(record):
                     tracker.write(record)
                 else:
@@ -130,11 +137,14 @@ def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
         )
     share = config.method.num_members / giver.num_members
     with torch_threads(config.train.threads):
-        dataset = load(config.data, config.seed)
+        binding = _binding_of(larger)
+        dataset = load_bound(config.data, config.seed, binding)
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
         record = RunRecord.create(out, config)
         with record.lock():
             if not _has_ended(record):
+                if binding is not None:
+                    binding.write(record)
                 load_first_streams(larger, method.to(pick_device(config.train.device)))
                 _record_results(method, dataset, _preparation(dataset, config.train.device), record)
                 status = larger.read_status()
@@ -152,6 +162,7 @@ def evaluate(
     ood: str | None = None,
     calibrate: bool = False,
     device: str | None = None,
+    where: Whereabouts = AS_BEFORE,
     display: ProgressDisplay = SILENT,
 ) -> SplitEvaluation:
     """Evaluate a finished run again from its weights, at every number of exits.
@@ -164,12 +175,13 @@ def evaluate(
         ood: Name or path of another data set; measures how well uncertainty detects its samples.
         calibrate: Whether to evaluate also after temperature scaling fitted on the validation split.
         device: The device to compute on; by default that of the training.
+        where: Where the data are today, and whether others will do.
         display: Where progress is shown.
     """
     record = RunRecord.open(run)
     settings = record.read_config().train
     with torch_threads(settings.threads):
-        method, dataset = restore(record, device)
+        method, dataset = restore(record, device, where)
         others = load_others(ood) if ood else None
         if shift:
             check_images(dataset)
@@ -190,6 +202,7 @@ def evaluate(
             evaluation=evaluation.model_copy(update={"exits": chosen}),
             shift=evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None,
             ood=detection,
+            other_data=dataset.is_other,
         )
 
 
@@ -205,15 +218,16 @@ def measure_shift(
         return evaluate_shift(method, dataset, split, prepare, method.exits, display, sets)
 
 
-def restore(record: RunRecord, device: str | None = None) -> tuple[Method, Dataset]:
+def restore(record: RunRecord, device: str | None = None, where: Whereabouts = AS_BEFORE) -> tuple[Method, Dataset]:
     """Return the trained method of a finished run and the data it was trained on.
 
     Args:
         record: The run.
         device: The device of the method; by default that of the training.
+        where: Where the data are today, and whether others will do.
     """
     config = record.read_config()
-    dataset = load(config.data, config.seed)
+    dataset = load_bound(config.data, config.seed, _binding_of(record), where)
     method = build_method(config.method, config.backbone, dataset.spec, config.seed)
     load_model(record, method)
     return method.to(pick_device(device or config.train.device)).eval(), dataset
@@ -236,6 +250,14 @@ def _has_begun(out: Path) -> bool:
         return any((out / name).exists() for name in (RunRecord.STATUS, RunRecord.CHECKPOINT))
     except OSError:  # a path that cannot be; `RunRecord.create` names it
         return False
+
+
+def _binding_of(record: RunRecord) -> Binding | None:
+    """Return the recorded data of a run; None, with a warning, if it was made before data were recorded."""
+    binding = Binding.read(record)
+    if binding is None:
+        warn_of_unbound(record)
+    return binding
 
 
 def _has_ended(record: RunRecord) -> bool:

@@ -1,0 +1,307 @@
+"""Data bound to a run: what it was trained on, and whether data that are read later are the same.
+
+A run records a fingerprint of its samples, their splits, and what was learnt from the training
+samples: encodings, normalisation, standardisation. For the user's own data it also records a hash
+of every sample, so that a file whose rows were shuffled is split as before.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from sae.config.run import DataConfig
+from sae.core.errors import DataError, DataWarning, RecordError
+from sae.core.task import Regression
+from sae.data.catalogue import CATALOGUE, load
+from sae.data.dataset import Array, ColumnEncoding, Dataset, Indices, Known, Normalisation, Samples, Split
+from sae.data.locations import also_looking_in, root_of
+from sae.records.run import RunRecord
+
+SplitName = Literal["train", "val", "test"]
+SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
+Hashes = NDArray[np.uint64]
+"""Hashes of samples with their targets, (sample,)."""
+ROWS_AT_ONCE = 4096
+
+
+class Target(BaseModel):
+    """The standardisation of real-valued targets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mean: float
+    std: float
+
+
+class DataDescription(BaseModel):
+    """What a run records about its data, in `data.json`.
+
+    Attributes:
+        fingerprint: SHA-256 over the hashes of all samples, in the order of the splits.
+        samples: Number of samples in each split.
+        root: The folder in which the data were found; a hint for the next time.
+        class_names: Names of the classes in the order of their labels, if they have names.
+        normalisation: Of the inputs.
+        target: Of real-valued targets.
+        columns: Encodings of the columns of a table.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fingerprint: str
+    samples: dict[SplitName, int]
+    root: str | None
+    class_names: tuple[str, ...] | None
+    normalisation: Normalisation
+    target: Target | None
+    columns: tuple[ColumnEncoding, ...] | None
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The data of a run.
+
+    Attributes:
+        description: What is recorded about them.
+        hashes: Of the samples of each split; None for data of the catalogue, whose files have a known MD5.
+    """
+
+    description: DataDescription
+    hashes: Mapping[SplitName, Hashes] | None
+
+    @classmethod
+    def of(cls, dataset: Dataset, config: DataConfig) -> Self:
+        """Describe a data set that has just been read."""
+        hashes = {name: hash_samples(dataset.split(name)) for name in SPLITS}
+        task = dataset.spec.task
+        description = DataDescription(
+            fingerprint=fingerprint(hashes),
+            samples={name: len(hashes[name]) for name in SPLITS},
+            root=root_of(config.name, is_own=config.name not in CATALOGUE),
+            class_names=dataset.class_names,
+            normalisation=dataset.normalisation,
+            target=Target(mean=task.mean, std=task.std) if isinstance(task, Regression) else None,
+            columns=dataset.columns,
+        )
+        return cls(description, None if config.name in CATALOGUE else hashes)
+
+    @classmethod
+    def read(cls, record: RunRecord) -> Self | None:
+        """Read the data of a run from its folder; None if the run was made before data were recorded."""
+        if not record.has(record.DATA):
+            return None
+        description = record.read_model(record.DATA, DataDescription)
+        if not record.has(record.SPLIT):
+            return cls(description, None)
+        arrays, _ = record.read_arrays(record.SPLIT)
+        counts = {name: len(array) for name, array in arrays.items()}
+        if counts != description.samples or any(array.dtype != np.uint64 for array in arrays.values()):
+            raise RecordError(
+                f"{record.path / record.SPLIT} does not belong to {record.DATA} beside it: {record.advice}"
+            )
+        return cls(description, {name: arrays[name].astype(np.uint64, copy=False) for name in SPLITS})
+
+    def write(self, record: RunRecord) -> None:
+        """Write the data of a run into its folder."""
+        if self.hashes is not None:
+            record.write_arrays(record.SPLIT, {name: self.hashes[name] for name in SPLITS})
+        record.write_json(record.DATA, self.description.model_dump(mode="json"))
+
+    @property
+    def known(self) -> Known:
+        """What reading must not learn anew."""
+        return Known(self.description.columns, self.description.class_names)
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where the data of a run are today.
+
+    Attributes:
+        path: The user's own file or folder; by default as the run was given it.
+        allow_other: Whether to go on if the samples are not those of the run.
+    """
+
+    path: Path | None = None
+    allow_other: bool = False
+
+
+AS_BEFORE = Whereabouts()
+GO_ON = "give the original file with --data, or go on with --allow-other-data"
+
+
+def load_bound(
+    config: DataConfig, seed: int, binding: Binding | None, where: Whereabouts = AS_BEFORE, advice: str = GO_ON
+) -> Dataset:
+    """Read the data of a run again: the same samples in the same splits, encoded and normalised as before.
+
+    Args:
+        config: The data settings of the run.
+        seed: Seed of the run.
+        binding: What the run recorded; without it nothing can be checked.
+        where: Where the data are today.
+        advice: What to do about other data, for the error message.
+    """
+    if where.path is not None:
+        if config.name in CATALOGUE:
+            raise DataError(f"--data is for your own files, but the run used {config.name}: give --data-root instead")
+        config = config.model_copy(update={"name": str(where.path)})
+    if binding is None:
+        return load(config, seed)
+    with also_looking_in(binding.description.root):
+        dataset = load(config, seed, binding.known)
+    return _as_recorded(_arranged(dataset, binding, config.name, where, advice), binding.description)
+
+
+def warn_of_unbound(record: RunRecord) -> None:
+    """Say that a run is from before data were recorded."""
+    warnings.warn(
+        f"{record.path} was made before runs recorded their data: whether they are still the same is not checked",
+        DataWarning,
+        stacklevel=2,
+    )
+
+
+def hash_samples(split: Split) -> Hashes:
+    """Return a hash of every sample and its target, (sample,)."""
+    hashes = np.empty(len(split), np.uint64)
+    for start in range(0, len(split), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        inputs = np.ascontiguousarray(split.inputs[part])
+        contents = inputs.reshape(len(inputs), -1).view(np.uint8)
+        targets = split.targets[part].astype(np.float64)[:, None].view(np.uint8)
+        rows = np.concatenate([contents, targets], axis=1)
+        digests = b"".join(blake2b(row.data, digest_size=8).digest() for row in rows)
+        hashes[part] = np.frombuffer(digests, "<u8")
+    return hashes
+
+
+def fingerprint(hashes: Mapping[SplitName, Hashes]) -> str:
+    """Return the SHA-256 of the samples of all splits, in their order."""
+    digest = sha256()
+    for name in SPLITS:
+        digest.update(f"{name} {len(hashes[name])}\n".encode())
+        digest.update(hashes[name].astype("<u8").tobytes())
+    return digest.hexdigest()
+
+
+def _arranged(dataset: Dataset, binding: Binding, name: str, where: Whereabouts, advice: str) -> Dataset:
+    """Return the data set in the splits and the order of the run; refuse other samples unless they are allowed."""
+    found = {split: hash_samples(dataset.split(split)) for split in SPLITS}
+    if fingerprint(found) == binding.description.fingerprint:
+        return dataset
+    if binding.hashes is not None:
+        rows = _positions(_joined(binding.hashes), _joined(found))
+        if rows is not None:
+            return _rearranged(dataset, _cut(rows, binding.description.samples))
+    difference = _difference(found, binding)
+    if not where.allow_other:
+        raise DataError(f"{name} must hold the data that the run was trained on, but {difference}: {advice}")
+    warnings.warn(f"{name} holds other data than the run was trained on: {difference}", DataWarning, stacklevel=2)
+    return replace(_kept_apart(dataset, found, binding), is_other=True)
+
+
+def _as_recorded(dataset: Dataset, description: DataDescription) -> Dataset:
+    if dataset.class_names != description.class_names:
+        raise DataError(
+            f"{dataset.name} must have the classes of the run, {list(description.class_names or ())}, "
+            f"got {list(dataset.class_names or ())}"
+        )
+    spec, target = dataset.spec, description.target
+    if target is not None:
+        spec = replace(spec, task=Regression(target.mean, target.std))
+    return replace(dataset, spec=spec, normalisation=description.normalisation, columns=description.columns)
+
+
+def _joined(hashes: Mapping[SplitName, Hashes]) -> Hashes:
+    return np.concatenate([hashes[name] for name in SPLITS])
+
+
+def _positions(wanted: Hashes, found: Hashes) -> Indices | None:
+    """Return where each wanted hash is among those found; None unless both are the same, in any order."""
+    if len(wanted) != len(found):
+        return None
+    by_wanted, by_found = np.argsort(wanted, kind="stable"), np.argsort(found, kind="stable")
+    if not np.array_equal(wanted[by_wanted], found[by_found]):
+        return None
+    rows = np.empty(len(wanted), np.int64)
+    rows[by_wanted] = by_found
+    return rows
+
+
+def _cut(rows: Indices, samples: Mapping[SplitName, int]) -> dict[SplitName, Indices]:
+    bounds = np.cumsum([samples[name] for name in SPLITS])[:-1]
+    return dict(zip(SPLITS, np.split(rows, bounds), strict=True))
+
+
+def _kept_apart(dataset: Dataset, found: Mapping[SplitName, Hashes], binding: Binding) -> Dataset:
+    """Put every sample of the run into its old split, so that none it was trained on is tested; leave the others."""
+    if binding.hashes is None:
+        return dataset
+    split_of = np.repeat(np.arange(len(SPLITS)), [len(found[name]) for name in SPLITS])
+    everything = _joined(found)
+    for number, name in enumerate(SPLITS):
+        split_of[np.isin(everything, binding.hashes[name])] = number
+    return _rearranged(dataset, {name: np.flatnonzero(split_of == number) for number, name in enumerate(SPLITS)})
+
+
+def _difference(found: Mapping[SplitName, Hashes], binding: Binding) -> str:
+    samples = binding.description.samples
+    if binding.hashes is None:
+        sizes = " + ".join(str(len(found[name])) for name in SPLITS)
+        return (
+            f"its samples differ ({sizes} in train, val and test; the run had {' + '.join(map(str, samples.values()))})"
+        )
+    everything, recorded = _joined(found), _joined(binding.hashes)
+    new = int((~np.isin(everything, recorded)).sum())
+    missing = int((~np.isin(recorded, everything)).sum())
+    if not new and not missing:
+        return (
+            f"some samples are repeated more or less often ({len(everything):,} samples, {len(recorded):,} in the run)"
+        )
+    return f"of its {len(everything):,} samples {new:,} are new or changed, and {missing:,} of the run's are missing"
+
+
+def _rearranged(dataset: Dataset, rows: Mapping[SplitName, Indices]) -> Dataset:
+    parts = [dataset.split(name) for name in SPLITS]
+    targets = np.concatenate([part.targets for part in parts])
+    inputs = tuple(part.inputs for part in parts)
+    train, val, test = (Split(Gathered(inputs, rows[name]), targets[rows[name]]) for name in SPLITS)
+    return replace(dataset, train=train, val=val, test=test)
+
+
+class Gathered:
+    """Rows of several arrays that are taken as one, copied only when they are indexed."""
+
+    def __init__(self, parts: tuple[Samples, ...], rows: Indices) -> None:
+        self.parts, self.rows = parts, rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(row, *sample)."""
+        return (len(self.rows), *self.parts[0].shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the arrays."""
+        return self.parts[0].dtype
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: slice | Indices, /) -> Array:
+        chosen = self.rows[rows]
+        gathered: Array = np.empty((len(chosen), *self.shape[1:]), self.dtype)
+        start = 0
+        for part in self.parts:
+            here = (chosen >= start) & (chosen < start + len(part))
+            gathered[here] = part[chosen[here] - start]
+            start += len(part)
+        return gathered
