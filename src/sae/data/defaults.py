@@ -1,0 +1,91 @@
+"""Settings that suit the user's own data, by the number of its training samples.
+
+Small sets need many passes to be trained enough, large ones few. docs/data.md has the evidence: the
+numbers here were chosen on one half of the sets of `benchmarks/defaults.py`, and reported on the other.
+"""
+
+import math
+from pathlib import Path
+
+from sae.config.settings import Layer
+from sae.core.errors import DataError
+
+UPDATES = 2000
+"""Updates that a training should have at least."""
+FEWEST_EPOCHS, MOST_EPOCHS = 50, 1000
+LARGE = 10_000
+"""Training samples from which on batches have 64 samples instead of 32."""
+TRAINING_SHARE = 0.6
+"""Share of the samples that are for training where the data has no splits."""
+CHUNK = 2**20
+
+
+def suggest_training(num_samples: int) -> Layer:
+    """Return the settings that suit this many training samples.
+
+    Example:
+        >>> suggest_training(206)["train"]
+        {'epochs': 286, 'batch_size': 32, 'lr': 0.001}
+        >>> suggest_training(100_000)["train"]
+        {'epochs': 50, 'batch_size': 64, 'lr': 0.001}
+    """
+    batch_size = 64 if num_samples >= LARGE else 32
+    steps = math.ceil(num_samples / batch_size)
+    epochs = min(max(math.ceil(UPDATES / steps), FEWEST_EPOCHS), MOST_EPOCHS)
+    return {
+        "train": {"epochs": epochs, "batch_size": batch_size, "lr": 1e-3},
+        "method": {"name": "sae", "repeat_fraction": {"start": 0.5, "end": 1.0}},  # another method replaces this
+    }
+
+
+def count_table(path: Path) -> int | None:
+    """Return about how many training rows a table has, or None if it cannot be read; reading it reports why."""
+    rows = _parquet_rows(path) if path.suffix.lower() == ".parquet" else _csv_rows(path)
+    return None if rows is None else training_part(rows)
+
+
+def count_npz(path: Path) -> int | None:
+    """Return how many training images an `.npz` file has, or None if it has none; reading it reports why."""
+    from sae.data.npz import open_member
+
+    try:
+        shape = open_member(path, "train_images").shape
+    except DataError:
+        return None
+    return shape[0] if shape else None
+
+
+def count_folder(path: Path) -> int:
+    """Return about how many training images a folder or zip has."""
+    from sae.data.image_tree import layout_of
+
+    return layout_of(path).num_training
+
+
+def training_part(count: int) -> int:
+    """Return about how many of these samples are for training, where the data has no splits."""
+    return round(TRAINING_SHARE * count)
+
+
+def _csv_rows(path: Path) -> int | None:
+    """Count the lines behind the header, without reading them as a table."""
+    lines, last = 0, b"\n"
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+    except OSError:
+        return None
+    return max(0, lines + (last != b"\n") - 1)
+
+
+def _parquet_rows(path: Path) -> int | None:
+    try:
+        from pyarrow import ArrowException, parquet
+
+        try:
+            return int(parquet.read_metadata(path).num_rows)
+        except (ArrowException, OSError):
+            return None
+    except ModuleNotFoundError:
+        return None
