@@ -45,6 +45,9 @@ class TrainConfig(Settings):
         ge=0,
         description="stop after this many epochs without a better validation NLL, and keep the best epoch; 0 is off",
     )
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced: every class counts the same in the loss, however rare it is"
+    )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
     precision: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the forward pass")
     threads: int = Field(1, ge=1, le=LARGEST, description="CPU threads of torch; part of what fixes a run's numbers")

@@ -28,6 +28,7 @@ from sae.training.checkpoint import (
     save_checkpoint,
     save_model,
 )
+from sae.training.class_weights import training_spec
 from sae.training.early_stopping import stream_losses
 from sae.training.evaluator import (
     describe_exits,
@@ -83,7 +84,8 @@ def train(
         before = None if is_new else _binding_of(RunRecord(out))
         dataset = load_bound(config.data, config.seed, before, advice=START_ON_OTHER_DATA)
         binding = before or Binding.of(dataset, config.data)
-        method = build_method(config.method, config.backbone, dataset.spec, config.seed)
+        spec = training_spec(dataset, config.train)
+        method = build_method(config.method, config.backbone, spec, config.seed)
         with training(method, dataset, config, processes, binding) as trainer:
             if is_new:
                 check_run(trainer)
