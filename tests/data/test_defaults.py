@@ -4,9 +4,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.config.run import TrainConfig
 from sae.data.catalogue import load, resolve, suggestions
 from sae.data.defaults import (
     FEWEST_EPOCHS,
+    LARGE,
     MOST_EPOCHS,
     UPDATES,
     count_folder,
@@ -24,23 +26,38 @@ def write_rows(path: Path, count: int) -> Path:
 
 
 def updates(num_samples: int) -> int:
-    train = suggest_training(num_samples)["train"]
+    train = suggest_training(num_samples, "classification")["train"]
     return int(train["epochs"] * math.ceil(num_samples / train["batch_size"]))
 
 
-@pytest.mark.parametrize("num_samples", [90, 206, 900, 5000, 100_000])
+@pytest.mark.parametrize("num_samples", [90, 206, 900, 4999])
 def test_a_training_has_enough_updates(num_samples: int) -> None:
     assert updates(num_samples) >= UPDATES
 
 
-@pytest.mark.parametrize("num_samples", [1, 30, 206, 900, 5000, 100_000])
+@pytest.mark.parametrize("num_samples", [1, 30, 206, 900, 4999])
 def test_epochs_stay_within_bounds(num_samples: int) -> None:
-    assert FEWEST_EPOCHS <= suggest_training(num_samples)["train"]["epochs"] <= MOST_EPOCHS
+    assert FEWEST_EPOCHS <= suggest_training(num_samples, "regression")["train"]["epochs"] <= MOST_EPOCHS
 
 
 def test_larger_sets_take_fewer_epochs() -> None:
-    epochs = [suggest_training(count)["train"]["epochs"] for count in (50, 200, 1000, 5000, 20_000)]
+    epochs = [suggest_training(count, "classification")["train"]["epochs"] for count in (50, 200, 1000, 4000)]
     assert epochs == sorted(epochs, reverse=True)
+
+
+def test_large_sets_keep_the_papers_settings() -> None:
+    assert suggest_training(LARGE, "classification") == {}
+    paper = TrainConfig()
+    assert paper.epochs * LARGE / paper.batch_size > UPDATES
+
+
+def test_a_regression_stops_early_and_classes_do_not(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "t.csv", [{"x": index, "y": index % 7} for index in range(100)])
+    regression, classes = (
+        resolve({"data": {"name": str(path), "task": task, "target": "y"}}).train
+        for task in ("regression", "classification")
+    )
+    assert (regression.patience, classes.patience) == (math.ceil(regression.epochs / 4), 0)
 
 
 @pytest.mark.parametrize("ending", ["", "\n"])
@@ -79,7 +96,7 @@ def test_own_settings_go_over_those_that_suit_the_size(tmp_path: Path) -> None:
     path = str(write_rows(tmp_path / "t.csv", 100))
     given = {"data": {"name": path, "task": "classification", "target": "y"}, "train": {"epochs": 3}}
     config = resolve(given)
-    assert (config.train.epochs, config.train.lr) == (3, suggest_training(60)["train"]["lr"])
+    assert (config.train.epochs, config.train.lr) == (3, suggest_training(60, "classification")["train"]["lr"])
     assert resolve(given, {"train": {"lr": 0.5}}).train.lr == 0.5
 
 
@@ -87,13 +104,13 @@ def test_own_settings_go_over_those_that_suit_the_size(tmp_path: Path) -> None:
 def test_every_method_is_trained_for_as_long(method: str, tmp_path: Path) -> None:
     path = str(write_rows(tmp_path / "t.csv", 100))
     config = resolve({"data": {"name": path, "task": "classification", "target": "y"}, "method": method})
-    assert config.train.epochs == suggest_training(60)["train"]["epochs"]
+    assert config.train.epochs == suggest_training(60, "classification")["train"]["epochs"]
 
 
 def test_a_search_trains_as_long_as_a_run(tmp_path: Path) -> None:
     data = {"data": {"name": str(write_rows(tmp_path / "t.csv", 100)), "task": "classification", "target": "y"}}
     plan = resolve_search([data, {"search": {"methods": ["sae", "standard"]}}])
-    wanted = suggest_training(60)["train"]
+    wanted = suggest_training(60, "classification")["train"]
     for space in plan.study.spaces.values():
         assert {key: space["train"][key] for key in wanted} == wanted
 

@@ -72,10 +72,10 @@ class Entry:
         dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
         return dataset
 
-    def suggest(self, name: str) -> Layer:
-        """Return the settings for a run on this data, with those that suit the number of samples."""
+    def suggest(self, name: str, task: object) -> Layer:
+        """Return the settings for a run on this data, with those that suit the number of samples and the task."""
         number = self.count(find_own(name)) if self.count else None
-        return merge(suggest_training(number), self.suggests) if number else self.suggests
+        return merge(suggest_training(number, self.task or task), self.suggests) if number else self.suggests
 
     def check_settings(self, config: DataConfig) -> None:
         """Refuse settings that would have no effect, and ask for those that are needed."""
@@ -148,9 +148,20 @@ def data_name(given: Layer) -> str:
     return name
 
 
-def suggestions(name: str) -> Values:
-    """Return the settings that a data set suggests, the lowest layer of a run's settings."""
-    suggested = find_entry(name).suggest(name)
+def data_task(given: Layer) -> object:
+    """Return the task in a run's settings, which is not checked yet, or None."""
+    data = given.get("data")
+    return data.get("task") if isinstance(data, Mapping) else None
+
+
+def suggestions(name: str, task: object = None) -> Values:
+    """Return the settings that a data set suggests, the lowest layer of a run's settings.
+
+    Args:
+        name: Name or path of the data.
+        task: What to predict, where the data does not say.
+    """
+    suggested = find_entry(name).suggest(name, task)
     return {**suggested, "data": {"name": name, **suggested.get("data", {})}}
 
 
@@ -173,7 +184,8 @@ def resolve(*layers: Layer) -> RunConfig:
     given: Values = {}
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
-    return parse_run({"method": {"name": "sae"}}, suit_method(suggestions(data_name(given)), given), given)
+    suggested = suggestions(data_name(given), data_task(given))
+    return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
 
 
 def _for_other_file(below: Values, above: Layer) -> Values:

@@ -10,32 +10,39 @@ from pathlib import Path
 from sae.config.settings import Layer
 from sae.core.errors import DataError
 
-UPDATES = 2000
-"""Updates that a training should have at least."""
+LARGE = 5_000
+"""Training samples from which on the paper's settings have enough updates."""
+UPDATES = 1000
+"""Updates that a training has at least."""
 FEWEST_EPOCHS, MOST_EPOCHS = 50, 1000
-LARGE = 10_000
-"""Training samples from which on batches have 64 samples instead of 32."""
+BATCH_SIZE = 32
+LEARNING_RATE = {"classification": 3e-3, "regression": 1e-3}
+PATIENCE = 0.25
+"""Share of the epochs after which a regression stops; it overfits long before its last epoch, classes seldom do."""
 TRAINING_SHARE = 0.6
 """Share of the samples that are for training where the data has no splits."""
 CHUNK = 2**20
 
 
-def suggest_training(num_samples: int) -> Layer:
-    """Return the settings that suit this many training samples.
+def suggest_training(num_samples: int, task: object) -> Layer:
+    """Return the settings that suit this many training samples; none for many samples or an unknown task.
+
+    Args:
+        num_samples: The number of training samples.
+        task: `classification` or `regression`; anything else is refused elsewhere.
 
     Example:
-        >>> suggest_training(206)["train"]
-        {'epochs': 286, 'batch_size': 32, 'lr': 0.001}
-        >>> suggest_training(100_000)["train"]
-        {'epochs': 50, 'batch_size': 64, 'lr': 0.001}
+        >>> suggest_training(206, "classification")
+        {'train': {'epochs': 143, 'batch_size': 32, 'lr': 0.003}}
+        >>> suggest_training(206, "regression")
+        {'train': {'epochs': 143, 'batch_size': 32, 'lr': 0.001, 'patience': 36}}
     """
-    batch_size = 64 if num_samples >= LARGE else 32
-    steps = math.ceil(num_samples / batch_size)
-    epochs = min(max(math.ceil(UPDATES / steps), FEWEST_EPOCHS), MOST_EPOCHS)
-    return {
-        "train": {"epochs": epochs, "batch_size": batch_size, "lr": 1e-3},
-        "method": {"name": "sae", "repeat_fraction": {"start": 0.5, "end": 1.0}},  # another method replaces this
-    }
+    if num_samples >= LARGE or task not in LEARNING_RATE:
+        return {}
+    epochs = math.ceil(UPDATES / math.ceil(num_samples / BATCH_SIZE))
+    epochs = min(max(epochs, FEWEST_EPOCHS), MOST_EPOCHS)
+    train = {"epochs": epochs, "batch_size": BATCH_SIZE, "lr": LEARNING_RATE[str(task)]}
+    return {"train": train | ({"patience": math.ceil(PATIENCE * epochs)} if task == "regression" else {})}
 
 
 def count_table(path: Path) -> int | None:

@@ -62,9 +62,11 @@ def _flat(config: RunConfig) -> Values:
 def _defaults(config: RunConfig) -> Values:
     """Return the settings that `sae train` uses for this data, method and backbone by default.
 
-    Without the names of method and backbone where these are not the default; empty if the data cannot be read.
+    Without the task, which settings depend on, and without the names of method and backbone where these are not the
+    default; empty if the data cannot be read.
     """
-    data = {"data": {"name": config.data.name}}
+    given = {} if config.data.task is None else {"task": config.data.task}
+    data = {"data": {"name": config.data.name, **given}}
     try:
         usual = resolve(data)
         other = {
@@ -75,7 +77,8 @@ def _defaults(config: RunConfig) -> Values:
         base = _flat(resolve(data, other))
     except (DataError, ModuleNotFoundError):  # reading own data may need packages that `sae pick` does not
         return {}
-    return {key: value for key, value in base.items() if key.removesuffix(".name") not in other}
+    named = {*other, *(f"data.{key}" for key in given)}
+    return {key: value for key, value in base.items() if key.removesuffix(".name") not in named}
 
 
 def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:
