@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig
-from sae.config.settings import LARGEST, Layer, Settings, Values, merge, parse
+from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse
 
 
 class DataConfig(Settings):
@@ -40,12 +40,12 @@ class TrainConfig(Settings):
     clip_norm: float = Field(
         5.0, gt=0, description="largest gradient norm, of each network's weights and of exit logits apart"
     )
-    patience: int = Field(
+    patience: int = later(
         0,
         ge=0,
         description="stop after this many epochs without a better validation NLL, and keep the best epoch; 0 is off",
     )
-    class_weights: Literal["none", "balanced"] = Field(
+    class_weights: Literal["none", "balanced"] = later(
         "none", description="balanced: every class counts the same in the loss, however rare it is"
     )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
