@@ -1,13 +1,13 @@
 """Default settings on small real sets, beside standard networks and scikit-learn.
 
     python -m benchmarks.defaults [NAME …]        # the reported half, or some of its sets
-    python -m benchmarks.defaults --table         # the table of docs/data.md from the stored results
+    python -m benchmarks.defaults --tables        # the tables of docs/data.md from the stored results
 
 Trains each reported set of `benchmarks.small_sets` with three seeds: SAE with the paper's settings, which were the
 defaults for all data once, SAE and a standard network with the defaults of `sae train`, and scikit-learn's linear
 models, random forests and gradient boosting with their defaults. The split of a set stays the same over seeds.
-Results that are stored are not computed again. The defaults were chosen on the other half alone: see
-`benchmarks/defaults_tuning.json`.
+Results that are stored are not computed again. The defaults were chosen on the other half alone, with one seed;
+`defaults_tuning.json` holds what was tried.
 """
 
 import argparse
@@ -42,10 +42,13 @@ from sae.data.catalogue import load, resolve, suggestions
 from sae.data.dataset import Dataset, Split
 from sae.training.run import train
 
-STORED = Path(__file__).parent / "defaults.json"
+STORED, TUNING = (Path(__file__).parent / name for name in ("defaults.json", "defaults_tuning.json"))
 SEEDS = (0, 1, 2)
 PAPER = {"epochs": 50, "batch_size": 64, "lr": 3e-4, "patience": 0}
 """The paper's training, whatever the size of the data."""
+
+MOST_IMAGES = 2
+"""Candidates with no more sets than this were tried on images only."""
 
 Measured = dict[str, float]
 Results = dict[str, dict[str, list[Measured]]]
@@ -59,15 +62,17 @@ def paper_settings(item: SmallSet, seed: int) -> RunConfig:
     return resolve({"data": item.settings, "backbone": backbone, "train": PAPER, "method": paper, "seed": seed})
 
 
-def default_settings(method: str) -> Callable[[SmallSet, int], RunConfig]:
+def default_settings(method: str, class_weights: str = "none") -> Callable[[SmallSet, int], RunConfig]:
     """Return the settings that `sae train` uses for a method by default."""
-    return lambda item, seed: resolve({"data": item.settings, "method": method, "seed": seed})
+    train = {"class_weights": class_weights}
+    return lambda item, seed: resolve({"data": item.settings, "method": method, "train": train, "seed": seed})
 
 
 NETWORKS = {
     "SAE, paper": paper_settings,
     "SAE": default_settings("sae"),
     "standard": default_settings("standard"),
+    "SAE, balanced": default_settings("sae", "balanced"),
 }
 CLASSIFIERS: dict[str, Callable[[int], Any]] = {
     "linear": lambda _seed: LogisticRegression(max_iter=1000),
@@ -79,7 +84,9 @@ REGRESSORS: dict[str, Callable[[int], Any]] = {
     "forest": lambda seed: RandomForestRegressor(random_state=seed),
     "boosting": lambda seed: HistGradientBoostingRegressor(random_state=seed),
 }
-CONTESTANTS = (*NETWORKS, "trivial", *CLASSIFIERS)
+FOR_RARE = "SAE, balanced"
+"""Trained only on sets with a rare class."""
+CONTESTANTS = (*(name for name in NETWORKS if name != FOR_RARE), "trivial", *CLASSIFIERS)
 
 
 def measure_network(item: SmallSet, name: str, seed: int) -> Measured:
@@ -149,7 +156,7 @@ def run(names: list[str]) -> None:
         if names and item.name not in names:
             continue
         found = results.setdefault(item.name, {})
-        for name in CONTESTANTS:
+        for name in contestants_for(item):
             measure = measure_network if name in NETWORKS else measure_model
             for seed in SEEDS[len(found.setdefault(name, [])) :]:
                 found[name].append(measure(item, name, seed))
@@ -157,17 +164,46 @@ def run(names: list[str]) -> None:
             Console().print(item.name, name, [round(each["nll"], 3) for each in found[name]])
 
 
+def contestants_for(item: SmallSet) -> tuple[str, ...]:
+    """Return what is measured on a set."""
+    return (*CONTESTANTS, FOR_RARE) if item.group == "rare class" else CONTESTANTS
+
+
 def tables(results: Results) -> str:
     """Return the Markdown tables of docs/data.md: means over seeds, the best of a row in bold."""
     classes = [item for item in SETS if item.name in results and item.task == "classification"]
     numbers = [item for item in SETS if item.name in results and item.task == "regression"]
+    rare, networks = [item for item in classes if item.group == "rare class"], CONTESTANTS[: len(NETWORKS) - 1]
     return "\n\n".join(
         [
             _table("NLL", classes, results, lambda each: each["nll"], CONTESTANTS),
             _table("RMSE", numbers, results, lambda each: math.sqrt(each["mse"]), CONTESTANTS),
-            _table("Coverage of 90 % intervals", numbers, results, lambda each: each["coverage_90"], tuple(NETWORKS)),
+            _table("coverage of 90 %", numbers, results, lambda each: each["coverage_90"], networks, None),
+            _table("macro F1", rare, results, lambda each: each["f1"], (*CONTESTANTS, FOR_RARE), max),
         ]
     )
+
+
+def tuning_table(rows: list[dict[str, Any]]) -> str:
+    """Return the Markdown table of what was tried on the tuned half, as means over the sets that all have in common.
+
+    Classification: NLL as a ratio to that of class shares. Regression: NLL minus that of the mean.
+    """
+    nll = {(row["candidate"], row["set"]): row for row in rows}
+    tried = {name: {key for owner, key in nll if owner == name} for name, _ in nll}
+    candidates = [name for name in tried if len(tried[name]) > MOST_IMAGES and name != "trivial"]
+    common = set.intersection(*(tried[name] for name in candidates))
+    lines = ["| tried on the tuned half | classification | best epoch | regression | best epoch |", "|---" * 5 + "|"]
+    for name in candidates:
+        cells = []
+        for task in ("classification", "regression"):
+            chosen = [item.name for item in half("tuned") if item.name in common and item.task == task]
+            for key in ("test_nll", "test_nll_of_best_epoch"):
+                pairs = [(nll[name, each].get(key, math.nan), nll["trivial", each]["test_nll"]) for each in chosen]
+                found = mean(one / other if task == "classification" else one - other for one, other in pairs)
+                cells.append("" if math.isnan(found) else f"{found:.3f}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _table(
@@ -176,17 +212,19 @@ def _table(
     results: Results,
     value: Callable[[Measured], float],
     contestants: tuple[str, ...],
+    choose: Callable[..., str] | None = min,
 ) -> str:
     lines = [f"| {title} | {' | '.join(contestants)} |", "|---" * (1 + len(contestants)) + "|"]
     for item in items:
         values = {name: [value(each) for each in results[item.name][name]] for name in contestants}
-        best = min(values, key=lambda name: mean(values[name])) if "Coverage" not in title else None
-        cells = (_cell(values[name], name == best) for name in contestants)
+        means = {name: mean(values[name]) for name in contestants}
+        best = choose(means, key=lambda name: means[name]) if choose else None
+        cells = (_cell(values[name], is_best=name == best) for name in contestants)
         lines.append(f"| {item.name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cell(values: list[float], is_best: bool) -> str:
+def _cell(values: list[float], *, is_best: bool) -> str:
     middle, digits = mean(values), 3 if mean(values) < 10 else 1
     text = f"**{middle:.{digits}f}**" if is_best else f"{middle:.{digits}f}"
     return text + (f" ± {stdev(values):.{digits}f}" if len(set(values)) > 1 else "")
@@ -196,12 +234,12 @@ def main() -> None:
     """Measure, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--tables", action="store_true")
     given = parser.parse_args()
-    if not given.table:
+    if not given.tables:
         torch.set_num_threads(1)
         run(given.names)
-    print(tables(read_results()))
+    print(tables(read_results()), tuning_table(json.loads(TUNING.read_text(encoding="utf-8"))), sep="\n\n")
 
 
 if __name__ == "__main__":
