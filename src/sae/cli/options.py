@@ -58,6 +58,10 @@ EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input;
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 Study = Annotated[Path, typer.Argument(help="folder of a study")]
+Prefer = Annotated[
+    str | None,
+    typer.Option(help="metric or cost in which the pick must be best; by default the best compromise (the knee)"),
+]
 Objectives = Annotated[
     str | None, typer.Option(help="metrics and costs to compare, e.g. nll,f1,flops; by default the study's objectives")
 ]

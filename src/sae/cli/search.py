@@ -181,6 +181,8 @@ def experiment(
     ] = "small",
     out: Annotated[Path | None, typer.Option(help="folder for the study; default: experiments/NAME-BUDGET")] = None,
     source: DataOptions,
+    max_: options.Maximum = None,
+    min_: options.Minimum = None,
     epochs: options.Epochs = None,
     trials: options.Trials = None,
     hours: options.Hours = None,
@@ -196,7 +198,9 @@ def experiment(
         data=source.layer(),
         train=options.section(epochs=epochs),
         seed=seed,
-        search=options.section(trials=trials, hours=hours),
+        search=options.section(
+            max=options.bounds("--max", max_), min=options.bounds("--min", min_), trials=trials, hours=hours
+        ),
     )
     plan = resolve_search(experiment_layers(what, budget, options.layers_over(flags, set_ or [])))
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"

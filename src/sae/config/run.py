@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sae.config.backbones import BackboneSettings
-from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig
+from sae.config.methods import DEFAULT_METHOD, METHODS, Kind, MethodSettings, SaeConfig, all_kinds
 from sae.config.settings import LARGEST, Layer, Settings, Values, merge, parse
 
 
@@ -73,6 +73,11 @@ class NetworkConfig(Settings):
         kind, known = self.method.kind(self.backbone.depth), [item.key for item in METHODS.get(self.method.name).kinds]
         assert kind in known, f"{type(self.method).__name__}.kind must return one of {', '.join(known)}, got {kind!r}"
         return kind
+
+    @property
+    def called(self) -> Kind:
+        """The kind whose name people give it: an ensemble of one is a standard network."""
+        return all_kinds()[self.method.called(self.backbone.depth)]
 
     @property
     def summary(self) -> str:
