@@ -44,7 +44,7 @@ def test_the_space_of_sae_is_the_papers() -> None:
     }
 
 
-@pytest.mark.parametrize(("backbone", "depth"), [("fc", 5), ("vgg", 5), ("resnet", 4), ("vit", 5)])
+@pytest.mark.parametrize(("backbone", "depth"), [("fc", 5), ("vgg", 5), ("resnet", 4), ("vit", 5), ("conv1d", 5)])
 def test_the_largest_number_of_exits_follows_the_backbone(backbone: str, depth: int) -> None:
     assert space(backbone=backbone).holes["method.exits"].values == (1, depth)
     assert space(backbone={"name": backbone, "depth": 2}).holes["method.exits"].values == (1, 2)
