@@ -65,7 +65,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     inputs = {part: read_signals(open_member(path, name)) for part, name in layout.samples.items()}
     raw = {part: open_member(path, name).read() for part, name in layout.labels.items()}
     places = {part: f"{name} of {path}" for part, name in layout.labels.items()}
-    targets, class_names = _targets(raw, config.task, places, known and known.class_names)
+    targets, class_names = _targets(raw, config.task, places, known.class_names if known else None)
     for part, signals in inputs.items():
         if len(signals) != len(targets[part]):
             raise DataError(
