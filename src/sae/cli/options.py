@@ -70,7 +70,7 @@ def fill_help(text: str) -> str:
 
     Example:
         >>> fill_help("one of {backbones}")
-        'one of fc, vgg, resnet or vit'
+        'one of fc, vgg, resnet, vit or conv1d'
     """
     from sae.config.backbones import BACKBONES
     from sae.config.methods import METHODS
