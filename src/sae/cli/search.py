@@ -25,6 +25,7 @@ class DataOptions:
 
     task: options.Task = None
     target: options.Target = None
+    kind: options.Kind = None
     size: options.Size = None
     data_root: options.DataRoot = None
 
@@ -33,7 +34,7 @@ class DataOptions:
         from sae.data.locations import choose_data_root
 
         choose_data_root(self.data_root)
-        return options.section(name=name, task=self.task, target=self.target, size=self.size)
+        return options.section(name=name, task=self.task, target=self.target, kind=self.kind, size=self.size)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from sae.config.run import DataConfig, RunConfig, parse_run, suit_method
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
+from sae.core.task import SampleKind
 from sae.data.locations import PublishedFile, find_own
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
@@ -23,6 +24,14 @@ OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 SMALLEST_FOR_VGG = 16
 """Side of the smallest image for VGG, in pixels: VGG halves an image four times."""
 
+AUGMENTATIONS: Mapping[str, tuple[SampleKind, ...]] = {
+    "crop": (SampleKind.IMAGES, SampleKind.SIGNALS),
+    "flip": (SampleKind.IMAGES,),
+    "jitter": (SampleKind.SIGNALS,),
+    "scale": (SampleKind.SIGNALS,),
+}
+"""The kinds of samples that each way to vary training samples applies to."""
+
 LEFT_OUT = {"chestmnist": "its samples have several labels at once, which no task here supports"}
 
 TINY_SUGGESTS: Layer = {
@@ -31,6 +40,7 @@ TINY_SUGGESTS: Layer = {
     "data": {"crop": 4, "flip": True},
     "train": {"epochs": 100, "batch_size": 128, "weight_decay": 0.0},
 }
+SIGNAL_SUGGESTS: Layer = {"backbone": {"name": "conv1d"}, "train": {"epochs": 200, "batch_size": 16, "lr": 1e-3}}
 EMBEDDED_SUGGESTS: Layer = {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}}
 
 
@@ -42,7 +52,7 @@ class Entry:
         summary: One line for people.
         reader: `module:function`; the function takes a `DataConfig` and the run's seed and returns a `Dataset`.
         suggests: Settings for a run on this data; the user's settings override them.
-        kind: What a sample is. Only images can be cropped and flipped.
+        kind: What a sample is.
         task: The task, if the data set fixes it.
         takes: Settings that only some data sets use and this one does: task, target, size.
         files: The published file of each size; the key None means that there is only one size.
@@ -54,7 +64,7 @@ class Entry:
     summary: str
     reader: str
     suggests: Layer = field(default_factory=dict)
-    kind: Literal["images", "table"] = "images"
+    kind: SampleKind = SampleKind.IMAGES
     task: Literal["classification", "regression"] | None = "classification"
     takes: frozenset[str] = frozenset()
     files: Mapping[int | None, PublishedFile] = field(default_factory=dict)
@@ -77,13 +87,14 @@ class Entry:
             raise ConfigError(f"data.task must be set for {config.name}: --task classification or --task regression")
         if self.task is not None and config.task not in (None, self.task):
             raise ConfigError(f"data.task must be {self.task} for {config.name}, got {config.task}: remove it")
-        if self.kind == "table":
-            for key in ("crop", "flip"):
-                if getattr(config, key):
-                    raise ConfigError(
-                        f"data.{key} must be off for {config.name}, got {getattr(config, key)}: "
-                        f"it applies to images, and this is a table"
-                    )
+        if config.kind not in (None, self.kind):
+            raise ConfigError(f"data.kind must be {self.kind} for {config.name}, got {config.kind}: remove it")
+        for key, kinds in AUGMENTATIONS.items():
+            if getattr(config, key) and self.kind not in kinds:
+                raise ConfigError(
+                    f"data.{key} must be off for {config.name}, got {getattr(config, key)}: "
+                    f"it applies to {' and '.join(kinds)}, and this is {self.kind.phrase}"
+                )
 
 
 def _medmnist(name: str, facts: MedMnistSet) -> Entry:
@@ -111,7 +122,7 @@ CATALOGUE: dict[str, Entry] = {
         "442 patients, 10 features, regression of disease progression (scikit-learn)",
         "sae.data.embedded:read_diabetes",
         EMBEDDED_SUGGESTS,
-        kind="table",
+        kind=SampleKind.TABLE,
         task="regression",
     ),
     "tinyimagenet": Entry(
@@ -139,9 +150,20 @@ def data_name(given: Layer) -> str:
     return name
 
 
-def suggestions(name: str) -> Values:
+def data_kind(given: Layer) -> SampleKind | None:
+    """Return what a run's settings say a sample is, or None; a wrong value is refused when they are parsed."""
+    section = given.get("data")
+    return as_kind(section.get("kind")) if isinstance(section, Mapping) else None
+
+
+def as_kind(given: object) -> SampleKind | None:
+    """Return the kind of samples of this name, or None if there is none."""
+    return next((kind for kind in SampleKind if kind == given), None)
+
+
+def suggestions(name: str, kind: SampleKind | None = None) -> Values:
     """Return the settings that a data set suggests, the lowest layer of a run's settings."""
-    entry = find_entry(name)
+    entry = find_entry(name, kind)
     return {**entry.suggests, "data": {"name": name, **entry.suggests.get("data", {})}}
 
 
@@ -164,7 +186,8 @@ def resolve(*layers: Layer) -> RunConfig:
     given: Values = {}
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
-    return parse_run({"method": {"name": "sae"}}, suit_method(suggestions(data_name(given)), given), given)
+    suggested = suggestions(data_name(given), data_kind(given))
+    return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
 
 
 def _for_other_file(below: Values, above: Layer) -> Values:
@@ -183,11 +206,15 @@ def load(config: DataConfig, seed: int = 0, known: "Known | None" = None) -> "Da
         seed: Seed of the run; it chooses the validation images of TinyImageNet.
         known: What an earlier reading learnt, to be used again.
     """
-    return find_entry(config.name).read(config, seed, known)
+    return find_entry(config.name, config.kind).read(config, seed, known)
 
 
-def load_others(name: str) -> "Samples":
-    """Return the out-of-distribution samples of a set: its test split, or the images in an `.npz` file."""
+def load_others(name: str, kind: SampleKind) -> "Samples":
+    """Return the out-of-distribution samples of a set: its test split, or the samples in an `.npz` file."""
+    if Path(name).suffix.lower() == ".npz" and kind is SampleKind.SIGNALS:
+        from sae.data.signals import read_samples
+
+        return read_samples(find_own(name))
     if Path(name).suffix.lower() == ".npz":
         from sae.data.npz import read_images
 
@@ -206,12 +233,17 @@ def published_file(name: str, size: int | None = None) -> PublishedFile:
     return files[chosen]
 
 
-def find_entry(name: str) -> Entry:
-    """Return the entry of a data set, by its name in the catalogue or by the path of the user's own data."""
+def find_entry(name: str, kind: SampleKind | None = None) -> Entry:
+    """Return the entry of a data set, by its name in the catalogue or by the path of the user's own data.
+
+    Args:
+        name: The name or path.
+        kind: What the user says that a sample is, if the data are the user's own and do not say so.
+    """
     if name in CATALOGUE:
         return CATALOGUE[name]
     if Path(name).suffix.lower() in OWN_SUFFIXES or "/" in name or Path(name).is_dir():
-        return own_entry(name)
+        return own_entry(name, kind)
     if name in LEFT_OUT:
         raise DataError(f"{name} cannot be used: {LEFT_OUT[name]}")
     hint = did_you_mean(name, CATALOGUE)
@@ -221,7 +253,7 @@ def find_entry(name: str) -> Entry:
     )
 
 
-def own_entry(name: str) -> Entry:
+def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
     """Return the entry of the user's own file or folder, from a first look at it."""
     path = find_own(name)
     suffix = path.suffix.lower()
@@ -235,20 +267,31 @@ def own_entry(name: str) -> Entry:
         return Entry("images in one folder per class", "sae.data.image_tree:read_folder", suggests)
     if suffix == ".npz":
         from sae.data.npz import image_side
+        from sae.data.signals import kind_of_samples
 
+        if kind_of_samples(path, kind) is SampleKind.SIGNALS:
+            return _signals("signals in an .npz file", "sae.data.signals:read_own", "task")
         suggests = _suggest_backbone(image_side(path))
         return Entry("images in an .npz file", "sae.data.npz:read_own", suggests, task=None, takes=frozenset({"task"}))
+    if suffix in (".csv", ".parquet") and kind is SampleKind.SIGNALS:
+        return _signals("signals, one in each row of a table", "sae.data.table:read_own_signals", "task", "target")
     if suffix in (".csv", ".parquet"):
         return Entry(
             "a table",
             "sae.data.table:read_own",
             {"backbone": {"name": "fc"}},
-            kind="table",
+            kind=SampleKind.TABLE,
             task=None,
             takes=frozenset({"task", "target"}),
             learns=True,
         )
     raise DataError(f"data must be a folder, .npz, .zip, .csv or .parquet, got {Path(name)}")
+
+
+def _signals(summary: str, reader: str, *takes: str) -> Entry:
+    return Entry(
+        summary, reader, SIGNAL_SUGGESTS, kind=SampleKind.SIGNALS, task=None, takes=frozenset(takes), learns=True
+    )
 
 
 def _suggest_backbone(side: int) -> Layer:

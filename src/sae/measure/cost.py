@@ -135,7 +135,7 @@ def _norm(_: Args, out: Any) -> int:
 
 
 def _convolution(args: Args, out: Tensor) -> int:
-    """k²·C_in·C_out·H·W, and C_out·H·W with bias; a group sees its share of C_in."""
+    """k²·C_in·C_out·H·W, and C_out·H·W with bias; k·C_in·C_out·L over time; a group sees its share of C_in."""
     weight, bias = args[1], args[2]
     per_output = math.prod(weight.shape[1:]) + (0 if bias is None else 1)
     return out.numel() * int(per_output)
@@ -171,7 +171,7 @@ RULES: dict[Any, Rule] = {
 
 FREE = {
     # Views and copies compute nothing.
-    *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze),
+    *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze, aten.squeeze),
     *(aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach, aten._to_copy),
     aten.repeat,
     # The 1/√d of attention; the paper does not count it.

@@ -15,6 +15,7 @@ FLAGS = {
     "data.name": "--data",
     "data.task": "--task",
     "data.target": "--target",
+    "data.kind": "--kind",
     "data.size": "--size",
     "method.name": "--method",
     "method.inputs": "--inputs",
@@ -64,7 +65,8 @@ def _defaults(config: RunConfig) -> Values:
 
     Without the names of method and backbone where these are not the default; empty if the data cannot be read.
     """
-    data = {"data": {"name": config.data.name}}
+    kind = {} if config.data.kind is None else {"kind": config.data.kind}
+    data = {"data": {"name": config.data.name, **kind}}
     try:
         usual = resolve(data)
         other = {
@@ -79,8 +81,13 @@ def _defaults(config: RunConfig) -> Values:
 
 
 def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:
-    """Return the data and the settings that differ from the defaults; a schedule is named with both its ends."""
-    differ = {key for key in values if key == "data.name" or key not in defaults or values[key] != defaults[key]}
+    """Return the data and the settings that differ from the defaults.
+
+    The kind of the data is named if it was given: without it, other defaults would apply. A schedule
+    is named with both its ends.
+    """
+    always = [key for key in ("data.name", "data.kind") if values.get(key) is not None]
+    differ = {key for key in values if key in always or key not in defaults or values[key] != defaults[key]}
     schedules = {key.rpartition(".")[0] for key in differ if key.count(".") > 1}
     return [key for key in values if key in differ or key.rpartition(".")[0] in schedules]
 
