@@ -9,7 +9,7 @@ from sae.config.backbones import BACKBONES, BackboneSettings
 from sae.config.methods import METHODS, MethodSettings
 from sae.config.run import NetworkConfig, RunConfig, parse_run
 from sae.config.settings import parse
-from sae.core.task import Classification, DataSpec, Regression, Task
+from sae.core.task import Classification, DataSpec, Regression, Shape, Task
 from sae.data.dataset import Dataset, Normalisation, Split
 from sae.methods import Method, build_method
 from sae.methods.sae import Sae
@@ -17,11 +17,17 @@ from sae.methods.sae import Sae
 SMALL_BACKBONES: dict[str, BackboneSettings] = {
     entry.name: entry.settings.model_validate(entry.small) for entry in BACKBONES
 }
+SHAPES: dict[str, Shape] = {entry.name: entry.sample for entry in BACKBONES}
+"""The shape of a small sample for each backbone."""
 SMALL_METHODS: dict[str, dict[str, Any]] = {entry.name: {"name": entry.name, **entry.small} for entry in METHODS}
 
-SHAPE = (2, 8, 8)
+SHAPE = SHAPES["fc"]
 SPEC = DataSpec(SHAPE, Classification(3))
 REGRESSION_SPEC = DataSpec(SHAPE, Regression(mean=5.0, std=2.0))
+
+
+def spec_of(backbone: str, task: Task | None = None) -> DataSpec:
+    return DataSpec(SHAPES[backbone], task or SPEC.task)
 
 
 def method_settings(name: str) -> MethodSettings:
@@ -29,13 +35,14 @@ def method_settings(name: str) -> MethodSettings:
     return parse(NetworkConfig, values).method
 
 
-def small_method(name: str, backbone: str, spec: DataSpec = SPEC, seed: int = 0) -> Method:
-    return build_method(method_settings(name), SMALL_BACKBONES[backbone], spec, seed)
+def small_method(name: str, backbone: str, spec: DataSpec | None = None, seed: int = 0) -> Method:
+    return build_method(method_settings(name), SMALL_BACKBONES[backbone], spec or spec_of(backbone), seed)
 
 
-def small_sae(backbone: str, num_inputs: int, exits: int, seed: int = 0, spec: DataSpec = SPEC) -> Sae:
+def small_sae(backbone: str, num_inputs: int, exits: int, seed: int = 0, spec: DataSpec | None = None) -> Sae:
     """An SAE whose exits disagree about their worth, and whose BatchNorms have seen some data."""
     values = {"method": {"name": "sae", "inputs": num_inputs, "exits": exits}, "backbone": {"name": "fc"}}
+    spec = spec or spec_of(backbone)
     method = build_method(parse(NetworkConfig, values).method, SMALL_BACKBONES[backbone], spec, seed)
     assert isinstance(method, Sae)
     generator = torch.Generator().manual_seed(seed)

@@ -9,7 +9,8 @@ import yaml
 from sae.analysis.selection import select
 from sae.config.settings import Layer, read_yaml, section_name
 from sae.core.errors import ConfigError, ModelError, OtherModelError, did_you_mean
-from sae.data.catalogue import find_entry
+from sae.core.task import SampleKind
+from sae.data.catalogue import as_kind, find_entry
 from sae.records.receipt import Receipt
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
@@ -65,10 +66,11 @@ def _of_methods(layer: Layer, methods: object) -> Layer:
 
 
 def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
-    """Adapt a budget to the data: tables have no corruptions, and regression has metrics of its own."""
+    """Adapt a budget to the data: only images have corruptions, and regression has metrics of its own."""
     name = next((name for layer in reversed(asked) if (name := section_name(layer.get("data")))), None)
-    entry, search = find_entry(name) if isinstance(name, str) else None, dict(budget["search"])
-    if entry and entry.kind == "table":
+    kind = as_kind(_last_set(asked, "data", "kind"))
+    entry, search = find_entry(name, kind) if isinstance(name, str) else None, dict(budget["search"])
+    if entry and entry.kind is not SampleKind.IMAGES:
         search["shift"] = False
     if isinstance(search.get("objectives"), Mapping):
         task = (entry and entry.task) or _last_set(asked, "data", "task")

@@ -1,11 +1,13 @@
+from itertools import pairwise
+
 import pytest
 import torch
 
 from sae.backbones import PlainNetwork, build_backbone
-from sae.config.backbones import BackboneSettings, FcConfig, ResnetConfig, VggConfig, VitConfig
+from sae.config.backbones import BackboneSettings, Conv1dConfig, FcConfig, ResnetConfig, VggConfig, VitConfig
 from sae.core.errors import ShapeError
 from sae.measure.cost import measure_cost
-from tests.builders import SMALL_BACKBONES
+from tests.builders import SHAPES, SMALL_BACKBONES
 
 IMAGE = (3, 32, 32)
 
@@ -59,12 +61,35 @@ def test_vit_parameters_follow_their_closed_form(width: int, depth: int) -> None
     assert num_params(VitConfig(width=width, depth=depth), IMAGE, 2) == stem + depth * layer + 2 * f + (2 * f + 2)
 
 
+@pytest.mark.parametrize("kernel", [3, 9])
+@pytest.mark.parametrize("depth", [1, 5])
+def test_conv1d_parameters_follow_their_closed_form(kernel: int, depth: int) -> None:
+    channels = [3, 32, 64, 128, 128, 128][: depth + 1]
+    closed_form = sum(kernel * before * after + 2 * after for before, after in pairwise(channels))
+    settings = Conv1dConfig.model_validate({"width": 2, "depth": depth, "kernel": kernel})
+    assert num_params(settings, (3, 40), 7) == closed_form + channels[-1] * 7 + 7
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 24, 33])
+def test_conv1d_takes_signals_of_any_length(length: int) -> None:
+    backbone = build_backbone(Conv1dConfig(), (2, length)).eval()
+    features = backbone(torch.randn(2, 2, length))
+    assert [tuple(feature.shape[1:]) for feature in features] == [info.shape for info in backbone.stage_info]
+
+
+@pytest.mark.parametrize("shape", [(10,), (1, 8, 8)])
+def test_conv1d_refuses_tables_and_images(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError, match=r"conv1d needs signals \(channel, length\), got inputs of shape"):
+        build_backbone(Conv1dConfig(), shape)
+
+
 @pytest.mark.parametrize("name", SMALL_BACKBONES)
 @pytest.mark.parametrize("num_inputs", [1, 3])
 @pytest.mark.parametrize("side", [16, 20, 28])
 def test_stages_put_out_what_they_declare(name: str, num_inputs: int, side: int) -> None:
-    backbone = build_backbone(SMALL_BACKBONES[name], (2, side, side), num_inputs)
-    features = backbone.eval()(torch.randn(2, num_inputs * 2, side, side))
+    sides = (side,) * (len(SHAPES[name]) - 1)
+    backbone = build_backbone(SMALL_BACKBONES[name], (2, *sides), num_inputs)
+    features = backbone.eval()(torch.randn(2, num_inputs * 2, *sides))
     assert [tuple(feature.shape[1:]) for feature in features] == [info.shape for info in backbone.stage_info]
 
 
@@ -72,7 +97,7 @@ def test_stages_put_out_what_they_declare(name: str, num_inputs: int, side: int)
 def test_only_the_first_layer_widens_with_the_inputs(name: str) -> None:
     shapes = []
     for num_inputs in (1, 2):
-        state = build_backbone(SMALL_BACKBONES[name], IMAGE, num_inputs).stages.state_dict()
+        state = build_backbone(SMALL_BACKBONES[name], SHAPES[name], num_inputs).stages.state_dict()
         shapes.append({key: value.shape for key, value in state.items()})
     assert shapes[0] == shapes[1]
 
@@ -89,9 +114,10 @@ def test_vgg_names_the_smallest_size_it_takes() -> None:
 
 
 @pytest.mark.parametrize("settings", [VggConfig(), ResnetConfig(), VitConfig()])
-def test_image_backbones_refuse_tables(settings: BackboneSettings) -> None:
+@pytest.mark.parametrize("shape", [(10,), (3, 40)], ids=["table", "signals"])
+def test_image_backbones_refuse_tables_and_signals(settings: BackboneSettings, shape: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match="images"):
-        build_backbone(settings, (10,))
+        build_backbone(settings, shape)
 
 
 def test_vit_refuses_sides_that_patches_do_not_cover() -> None:

@@ -85,3 +85,10 @@ def test_a_mistake_costs_one_sentence_and_leaves_no_folder(
     assert message in error
     assert len(error.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_limits_are_taken_by_name(carried_out: CarriedOut) -> None:
+    code, _, error = run_sae("experiment", "digits", "--max", "flops=2e5", "--min", "f1=0.5")
+    assert code == 0, error
+    assert carried_out.plan is not None
+    assert (carried_out.plan.study.max, carried_out.plan.study.min) == ({"flops": 2e5}, {"f1": 0.5})

@@ -42,7 +42,7 @@ def test_a_section_without_a_name_keeps_the_one_below() -> None:
             "method.name must be one of sae, standard, ensemble, mc_dropout, batch_ensemble; "
             "got 'sea', did you mean sae?",
         ),
-        ({"backbone": {"name": "vggg"}}, "backbone.name must be one of fc, vgg, resnet, vit; got 'vggg'"),
+        ({"backbone": {"name": "vggg"}}, "backbone.name must be one of fc, vgg, resnet, vit, conv1d; got 'vggg'"),
         ({"method": {"name": "sae", "temperature": {"strat": 1}}}, "did you mean method.temperature.start?"),
         ({"method": {"name": "sae", "inputs": 0}}, "method.inputs must be greater than or equal to 1, got 0"),
         ({"method": {"name": "sae", "exits": 6}}, r"method.exits must be in [1, 5], got 6: fc has 5 stages"),

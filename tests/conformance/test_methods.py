@@ -6,16 +6,26 @@ import torch
 
 from sae.config.run import RunConfig
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
-from sae.core.task import Classification, DataSpec, Regression, WeightedClassification
+from sae.core.task import Classification, DataSpec, Regression, Task, WeightedClassification
 from sae.measure.cost import measure_cost
 from sae.methods import Batch, Method
 from sae.training.evaluator import member_outputs, validation_metrics
 from sae.training.trainer import Trainer
-from tests.builders import REGRESSION_SPEC, SHAPE, SMALL_BACKBONES, SMALL_METHODS, SPEC, blobs, run_config, small_method
+from tests.builders import (
+    REGRESSION_SPEC,
+    SHAPES,
+    SMALL_BACKBONES,
+    SMALL_METHODS,
+    SPEC,
+    blobs,
+    run_config,
+    small_method,
+    spec_of,
+)
 
 every_method = pytest.mark.parametrize("name", SMALL_METHODS)
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
-every_task = pytest.mark.parametrize("spec", [SPEC, REGRESSION_SPEC], ids=["classification", "regression"])
+every_task = pytest.mark.parametrize("task", [SPEC.task, REGRESSION_SPEC.task], ids=["classification", "regression"])
 
 
 def config_of(name: str, backbone: str, epochs: int = 1) -> RunConfig:
@@ -35,7 +45,7 @@ def batch(spec: DataSpec, seed: int = 0, stream: int = 0) -> Batch:
         if isinstance(spec.task, Classification)
         else torch.randn(8, generator=generator)
     )
-    return Batch(torch.randn(8, *SHAPE, generator=generator), targets, stream)
+    return Batch(torch.randn(8, *spec.shape, generator=generator), targets, stream)
 
 
 def distributions_match(one: Predictive, other: Predictive) -> None:
@@ -63,7 +73,7 @@ def trained(method: Method, spec: DataSpec) -> Method:
 @every_method
 @every_backbone
 def test_members_have_weights_that_sum_to_one(name: str, backbone: str) -> None:
-    members = small_method(name, backbone).eval().predict_members(torch.randn(4, *SHAPE))
+    members = small_method(name, backbone).eval().predict_members(torch.randn(4, *SHAPES[backbone]))
     assert members.outputs.shape == (4, len(members.weights), 3)
     assert members.weights.sum().item() == pytest.approx(1.0)
 
@@ -73,7 +83,7 @@ def test_members_have_weights_that_sum_to_one(name: str, backbone: str) -> None:
 @torch.no_grad()
 def test_one_sample_never_sees_another(name: str, backbone: str) -> None:
     method = small_method(name, backbone).eval()
-    x = torch.randn(4, *SHAPE)
+    x = torch.randn(4, *SHAPES[backbone])
     alone, together = method.predict_members(x[:1]).outputs, method.predict_members(x).outputs[:1]
     torch.testing.assert_close(alone, together, rtol=1e-4, atol=1e-5)
 
@@ -82,9 +92,10 @@ def test_one_sample_never_sees_another(name: str, backbone: str) -> None:
 @every_backbone
 @every_task
 @torch.enable_grad()
-def test_pruned_predicts_what_the_method_predicts(name: str, backbone: str, spec: DataSpec) -> None:
+def test_pruned_predicts_what_the_method_predicts(name: str, backbone: str, task: Task) -> None:
+    spec = spec_of(backbone, task)
     method = trained(small_method(name, backbone, spec), spec)
-    x = torch.randn(5, *SHAPE)
+    x = torch.randn(5, *SHAPES[backbone])
     for k in method.exit_choices:
         pruned = method.pruned(k)
         direct = aggregate(spec.task, pruned(x), pruned.weights)
@@ -96,9 +107,9 @@ def test_pruned_predicts_what_the_method_predicts(name: str, backbone: str, spec
 def test_cost_is_that_of_one_sample_whatever_was_predicted_before(name: str, backbone: str) -> None:
     method = small_method(name, backbone).eval()
     pruned = method.pruned()
-    before = measure_cost(pruned, SHAPE)
-    pruned(torch.randn(7, *SHAPE))
-    assert measure_cost(pruned, SHAPE) == before
+    before = measure_cost(pruned, SHAPES[backbone])
+    pruned(torch.randn(7, *SHAPES[backbone]))
+    assert measure_cost(pruned, SHAPES[backbone]) == before
     assert before.params == sum(p.numel() for p in pruned.parameters())
     assert before.flops > before.params / 100
 
@@ -121,11 +132,11 @@ def test_building_leaves_the_global_generator_alone(name: str) -> None:
 @every_method
 @every_backbone
 def test_state_restores_the_same_outputs(name: str, backbone: str) -> None:
-    method = trained(small_method(name, backbone, seed=1), SPEC)
+    method = trained(small_method(name, backbone, seed=1), spec_of(backbone))
     other = small_method(name, backbone, seed=2).eval()
     other.seed = method.seed  # of what is drawn at prediction; a run keeps it in its config
     other.load_state_dict(method.state_dict())
-    x = torch.randn(3, *SHAPE)
+    x = torch.randn(3, *SHAPES[backbone])
     assert torch.equal(other.predict_members(x).outputs, method.predict_members(x).outputs)
 
 
@@ -139,7 +150,8 @@ def test_every_parameter_is_in_one_group(name: str, backbone: str) -> None:
 
 @every_method
 @every_task
-def test_the_loss_returns_finite_named_terms(name: str, spec: DataSpec) -> None:
+def test_the_loss_returns_finite_named_terms(name: str, task: Task) -> None:
+    spec = spec_of("fc", task)
     loss = small_method(name, "fc", spec).training_loss(batch(spec), 0.5, torch.Generator().manual_seed(0))
     assert loss.total.isfinite()
     assert all(term.isfinite() for term in loss.terms.values())
@@ -148,7 +160,7 @@ def test_the_loss_returns_finite_named_terms(name: str, spec: DataSpec) -> None:
 @every_method
 @every_backbone
 def test_a_small_problem_is_learnt(name: str, backbone: str) -> None:
-    dataset = blobs(Classification(3))
+    dataset = blobs(Classification(3), shape=SHAPES[backbone])
     config = config_of(name, backbone, epochs=12)
     trainer = Trainer(small_method(name, backbone), dataset, config)
     for epoch in range(config.train.epochs):

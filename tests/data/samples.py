@@ -108,3 +108,27 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> Path:
         writer.writeheader()
         writer.writerows(rows)
     return path
+
+
+def signal_arrays(channels: int = 2, length: int = 9) -> dict[str, Array]:
+    """Splits of 30 and 12 signals of three classes; values have an offset and a scale of their own."""
+    rng = np.random.default_rng(0)
+
+    def part(count: int) -> Array:
+        return rng.normal(5.0, 2.0, (count, channels, length))
+
+    return {
+        "train_signals": part(30),
+        "train_labels": np.arange(30) % 3,
+        "test_signals": part(12),
+        "test_labels": np.arange(12) % 3,
+    }
+
+
+def signal_rows(count: int = 40, steps: int = 6) -> list[dict[str, Any]]:
+    """Signals of one channel in the rows of a table, with a class and one more number."""
+    rng = np.random.default_rng(0)
+    return [
+        {**{f"t{step}": rng.normal() for step in range(steps)}, "kind": "ab"[row % 2], "end": rng.normal()}
+        for row in range(count)
+    ]

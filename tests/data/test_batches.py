@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from sae.config.run import DataConfig
 from sae.core.errors import ConfigError
 from sae.core.task import Classification, Regression, Task
-from sae.data.batches import Preparation, batch_bounds, evaluation_batches, random_crop, random_flip, training_batches
+from sae.data.batches import (
+    Preparation,
+    batch_bounds,
+    disturbed,
+    evaluation_batches,
+    random_crop,
+    random_flip,
+    random_shift,
+    training_batches,
+)
 from sae.data.catalogue import load
 from sae.data.dataset import Normalisation, Split
 from tests.data.samples import class_files, data_config, write_folder
@@ -128,3 +137,51 @@ def test_augmentation_leaves_its_input_alone() -> None:
     random_crop(images, 2, np.random.default_rng(0))
     random_flip(images, np.random.default_rng(0))
     assert (images == before).all()
+
+
+def test_a_shifted_signal_is_the_signal_at_another_time_with_its_ends_held() -> None:
+    signals = np.arange(60, dtype=np.float32).reshape(3, 2, 10)
+    found = random_shift(signals, 4, np.random.default_rng(0))
+    for signal, shifted in zip(signals, found, strict=True):
+        held = np.pad(signal, ((0, 0), (4, 4)), mode="edge")
+        assert any(np.array_equal(shifted, held[:, start : start + 10]) for start in range(9))
+
+
+def test_signals_are_shifted_each_by_its_own_time_both_ways() -> None:
+    signals = np.tile(np.arange(20.0), (200, 1, 1))
+    middle = random_shift(signals, 3, np.random.default_rng(0))[:, 0, 10]
+    assert set(middle.tolist()) == {7, 8, 9, 10, 11, 12, 13}
+
+
+def test_scale_is_one_factor_for_each_channel_of_a_signal() -> None:
+    signals = torch.ones(500, 2, 7)
+    found = disturbed(signals, DataConfig(name="x", scale=0.2), np.random.default_rng(0))
+    assert (found == found[:, :, :1]).all()
+    assert found[:, :, 0].std().item() == pytest.approx(0.2, rel=0.1)
+    assert found.mean().item() == pytest.approx(1.0, abs=0.03)
+
+
+def test_jitter_is_noise_of_its_own_at_every_time() -> None:
+    found = disturbed(torch.zeros(200, 2, 50), DataConfig(name="x", jitter=0.3), np.random.default_rng(0))
+    assert found.std().item() == pytest.approx(0.3, rel=0.05)
+    assert len(found.unique()) > 0.99 * found.numel()
+
+
+def test_signals_that_are_not_varied_are_the_same_tensor() -> None:
+    signals = torch.zeros(2, 3, 4)
+    assert disturbed(signals, DataConfig(name="x"), np.random.default_rng(0)) is signals
+
+
+def test_an_epoch_of_signals_depends_on_its_generator_alone() -> None:
+    inputs = np.random.default_rng(1).normal(size=(23, 2, 8)).astype(np.float32)
+    config = DataConfig(name="x", crop=2, jitter=0.1, scale=0.1)
+    prepare = Preparation(Normalisation((0.0, 0.0), (1.0, 1.0)), 2, CPU)
+
+    def signals(seed: int) -> torch.Tensor:
+        generator = np.random.default_rng(seed)
+        split = Split(inputs, np.arange(23))
+        batches = training_batches(split, config, Classification(23), batch_bounds(23, 4), prepare, generator)
+        return torch.cat([x for x, _ in batches])
+
+    assert torch.equal(signals(0), signals(0))
+    assert not torch.equal(signals(0), signals(1))

@@ -87,6 +87,8 @@ def test_what_cannot_be_counted_suggests_nothing_more(tmp_path: Path) -> None:
 
 def test_training_images_are_counted(tmp_path: Path) -> None:
     assert count_npz(write_npz(tmp_path / "a.npz", npz_arrays())) == 30
+    np.savez(tmp_path / "whole.npz", images=np.zeros((50, 8, 8), np.uint8), labels=np.arange(50) % 2)
+    assert count_npz(tmp_path / "whole.npz") == 30
     assert count_folder(write_folder(tmp_path / "a", class_files(10))) == 12
     in_splits = {f"{split}/{name}": image for split in ("train", "test") for name, image in class_files(10).items()}
     assert count_folder(write_zip(tmp_path / "b.zip", in_splits)) == 20

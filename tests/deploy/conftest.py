@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from sae.config.run import parse_run
+from sae.data.catalogue import resolve
 from sae.deploy.export import export
 from sae.training.run import train
 from tests.builders import run_config
-from tests.data.samples import npz_arrays, table_rows, write_csv, write_npz
+from tests.data.samples import npz_arrays, signal_arrays, signal_rows, table_rows, write_csv, write_npz
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +55,29 @@ def table_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "backbone": {"name": "fc", "depth": 2},
     }
     train(parse_run(settings, {"method": {"name": "mc_dropout"}, "train": {"epochs": 2}}), folder / "run")
+    export(folder / "run", folder / "shipped" / "model.onnx")
+    return folder / "shipped" / "model.onnx"
+
+
+@pytest.fixture(scope="session")
+def signal_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classification of signals of two channels with named classes; the data are beside it in `data.npz`."""
+    folder = tmp_path_factory.mktemp("signals")
+    given = signal_arrays()
+    names = np.array(["run", "stand", "walk"])
+    texts = {name: names[array] if name.endswith("labels") else array for name, array in given.items()}
+    data = {"name": str(write_npz(folder / "data.npz", texts)), "task": "classification"}
+    train(resolve({"data": data, "backbone": {"depth": 3}, "train": {"epochs": 2}}), folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def series_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A regression from signals in the rows of a table; the data are beside it in `data.csv`."""
+    folder = tmp_path_factory.mktemp("series")
+    rows = [{key: value for key, value in row.items() if key != "kind"} for row in signal_rows()]
+    data = {"name": str(write_csv(folder / "data.csv", rows)), "task": "regression", "target": "end", "kind": "signals"}
+    train(resolve({"data": data, "backbone": {"depth": 2}, "train": {"epochs": 2}}), folder / "run")
     export(folder / "run", folder / "shipped" / "model.onnx")
     return folder / "shipped" / "model.onnx"
 

@@ -8,30 +8,52 @@ import torch
 from torch import nn
 
 from sae.config.run import DataConfig
-from sae.core.task import DataSpec, Regression
+from sae.core.task import DataSpec, Regression, SampleKind
 from sae.data.catalogue import load
-from sae.data.dataset import Dataset, Split
+from sae.data.dataset import Dataset, Split, signal_normalisation
 from sae.deploy.graph import ShippedGraph, graph_content
 from sae.deploy.session import Session
 from sae.methods import Batch, Method, build_method
 from sae.methods.sae import Sae
-from tests.builders import SMALL_BACKBONES, method_settings
+from tests.builders import SHAPES, SMALL_BACKBONES, method_settings
 
 
 def digits() -> Dataset:
     return load(DataConfig(name="digits"))
 
 
-def digit_values() -> Dataset:
-    """The digits as values far from 0 and far apart, so that units matter."""
+def digit_signals() -> Dataset:
+    """The digits as signals: a row of pixels is a channel, a column a time step."""
     dataset = digits()
 
-    def as_values(split: Split) -> Split:
+    def as_signals(split: Split) -> Split:
+        return Split(split.inputs[:][:, 0].astype(np.float32), split.targets)
+
+    parts: dict[str, Any] = {name: as_signals(dataset.split(name)) for name in ("train", "val", "test")}
+    spec = DataSpec((16, 16), dataset.spec.task)
+    normalisation = signal_normalisation(parts["train"].inputs)
+    return dataclasses.replace(dataset, spec=spec, normalisation=normalisation, **parts)
+
+
+def as_values(dataset: Dataset) -> Dataset:
+    """Classes as values far from 0 and far apart, so that units matter."""
+
+    def with_values(split: Split) -> Split:
         return Split(split.inputs, (100 * split.targets + 500).astype(np.float32))
 
-    parts: dict[str, Any] = {name: as_values(dataset.split(name)) for name in ("train", "val", "test")}
+    parts: dict[str, Any] = {name: with_values(dataset.split(name)) for name in ("train", "val", "test")}
     spec = DataSpec(dataset.spec.shape, Regression(mean=950.0, std=287.0))
     return dataclasses.replace(dataset, spec=spec, class_names=None, **parts)
+
+
+def digit_values() -> Dataset:
+    """The digits as values."""
+    return as_values(digits())
+
+
+def digits_for(backbone: str) -> Dataset:
+    """The digits as the samples that a backbone takes."""
+    return digit_signals() if SampleKind.of(SHAPES[backbone]) is SampleKind.SIGNALS else digits()
 
 
 def stirred_method(name: str, backbone: str, dataset: Dataset) -> Method:

@@ -6,13 +6,14 @@ import numpy as np
 import onnx
 import pytest
 
+from sae.core.task import Shape
 from sae.deploy.evaluation import TOLERANCE, check_parity
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Method
 from tests.builders import SMALL_BACKBONES, SMALL_METHODS
-from tests.deploy.models import digit_values, digits, exported, stirred_method
+from tests.deploy.models import as_values, digits, digits_for, exported, stirred_method
 
-QUICK = {("sae", "fc"), ("batch_ensemble", "vgg")}
+QUICK = {("sae", "fc"), ("batch_ensemble", "vgg"), ("sae", "conv1d")}
 CASES = [
     pytest.param(name, backbone, marks=() if (name, backbone) in QUICK else pytest.mark.slow)
     for name in SMALL_METHODS
@@ -27,9 +28,9 @@ def num_floats(content: bytes) -> int:
     return sum(int(np.prod(i.dims)) for i in initializers if i.data_type == onnx.TensorProto.FLOAT)
 
 
-def num_constants(method: Method) -> int:
+def num_constants(method: Method, shape: Shape) -> int:
     """Masks that are fixed, and statistics of a BatchNorm that does not follow a layer directly."""
-    folded = method.pruned().folded((1, 16, 16))
+    folded = method.pruned().folded(shape)
     if any("mask" in name for name, _ in folded.named_buffers()):
         return sum(buffer.numel() for name, buffer in folded.named_buffers() if name.endswith("mask"))
     has_factors = any(name.endswith(".r") for name, _ in folded.named_parameters())
@@ -38,13 +39,13 @@ def num_constants(method: Method) -> int:
 
 @pytest.mark.parametrize(("name", "backbone"), CASES)
 def test_a_graph_predicts_what_the_run_predicts_and_holds_what_it_costs(name: str, backbone: str) -> None:
-    dataset = digits()
+    dataset = digits_for(backbone)
     method = stirred_method(name, backbone, dataset)
     content, session = exported(method, dataset)
     parity = check_parity(session, method, dataset, method.exits)
     assert parity.largest_difference <= TOLERANCE
     shipped = measure_shipped_cost(method.pruned(), dataset.spec.shape)
-    assert 0 <= num_floats(content) - shipped.params - num_constants(method) <= FEW
+    assert 0 <= num_floats(content) - shipped.params - num_constants(method, dataset.spec.shape) <= FEW
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_a_graph_predicts_what_the_run_predicts_and_holds_what_it_costs(name: st
 )
 def test_a_regression_comes_in_its_own_units(backbone: str) -> None:
     """Inside is a `mean` of positions or tokens, which must not be taken for the output of that name."""
-    dataset = digit_values()
+    dataset = as_values(digits_for(backbone))
     method = stirred_method("sae", backbone, dataset)
     _, session = exported(method, dataset)
     check_parity(session, method, dataset, method.exits)

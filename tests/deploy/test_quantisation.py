@@ -22,7 +22,7 @@ from sae.deploy.session import Session
 from sae.records.run import RunRecord
 from sae.training.run import restore
 from tests.builders import SMALL_METHODS
-from tests.deploy.models import digit_values, digits, exported, stirred_method
+from tests.deploy.models import as_values, digits_for, exported, stirred_method
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +93,10 @@ def test_a_graph_that_puts_out_no_numbers_is_refused(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("backbone", ["fc", "vgg"])
+@pytest.mark.parametrize("backbone", ["fc", "vgg", "conv1d"])
 @pytest.mark.parametrize("name", list(SMALL_METHODS))
 def test_every_method_can_be_quantised(name: str, backbone: str, task: str) -> None:
-    dataset = digits() if task == "classification" else digit_values()
+    dataset = digits_for(backbone) if task == "classification" else as_values(digits_for(backbone))
     method = stirred_method(name, backbone, dataset)
     content, session = exported(method, dataset)
     samples = range_samples(dataset, seed=0)

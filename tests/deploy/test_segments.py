@@ -13,7 +13,7 @@ from sae.deploy.segments import Segment, SegmentedNetwork, Segments, cut
 from sae.deploy.session import NEVER, SegmentSessions, Session, open_segments
 from sae.methods import Method
 from tests.builders import SMALL_BACKBONES
-from tests.deploy.models import digit_values, digits, exported, stirred_method
+from tests.deploy.models import digit_values, digits, digits_for, exported, stirred_method
 
 Choice = Callable[[SegmentSessions, np.ndarray], float]
 
@@ -180,8 +180,9 @@ def test_methods_with_one_exit_are_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backbone", SMALL_BACKBONES)
-def test_every_backbone_is_cut_without_a_trace(backbone: str, samples: np.ndarray) -> None:
-    dataset = digits()
+def test_every_backbone_is_cut_without_a_trace(backbone: str) -> None:
+    dataset = digits_for(backbone)
+    samples = without_frame(dataset.test.inputs[:70], dataset.frame)
     method = stirred_method("sae", backbone, dataset)
     plain = exported(method, dataset, method.depth)[1]
     segments = cut(method.pruned(method.depth), dataset, plain)

@@ -4,6 +4,7 @@ import json
 
 from benchmarks.defaults import SEEDS, TUNING, contestants_for, read_results, tables, tuning_table
 from benchmarks.small_sets import SETS, half
+
 from tests.docs.pages import ROOT
 
 

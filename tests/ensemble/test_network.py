@@ -4,7 +4,7 @@ import torch
 from sae.backbones import PlainNetwork, build_backbone
 from sae.core.predictive import Categorical, aggregate
 from sae.ensemble.network import ExitHeads, MultiExitNetwork, join_inputs, repeat_sample
-from tests.builders import SHAPE, SMALL_BACKBONES, SPEC, small_sae
+from tests.builders import SHAPES, SMALL_BACKBONES, small_sae, spec_of
 
 
 def test_resnet_with_two_inputs_and_all_exits_has_the_published_parameters() -> None:
@@ -18,7 +18,7 @@ def test_resnet_with_two_inputs_and_all_exits_has_the_published_parameters() -> 
 @pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 def test_outputs_are_ordered_batch_input_exit_out(backbone: str) -> None:
     method = small_sae(backbone, num_inputs=3, exits=2)
-    assert method.network(torch.randn(5, 3, *SHAPE)).shape == (5, 3, method.depth, 3)
+    assert method.network(torch.randn(5, 3, *SHAPES[backbone])).shape == (5, 3, method.depth, 3)
 
 
 def test_batched_heads_are_separate_linears() -> None:
@@ -45,14 +45,14 @@ def test_one_input_at_the_last_exit_is_the_plain_network(backbone: str) -> None:
     method = small_sae(backbone, num_inputs=1, exits=1)
     with torch.no_grad():
         method.exit_distribution.logits.zero_()  # a tie: the last exit is chosen
-    plain = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPE), 3)
+    plain = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPES[backbone]), 3)
     plain.backbone.load_state_dict(method.network.backbone.state_dict())
     readout, head = plain.exit
     readout.load_state_dict(method.network.connectors[-1].state_dict())
     last = method.network.heads.linear(method.depth - 1, [0])
     head.load_state_dict(last.state_dict())
-    x = torch.randn(4, *SHAPE)
+    x = torch.randn(4, *SHAPES[backbone])
     members = method.predict_members(x)
-    mixed = aggregate(SPEC.task, members.outputs, members.weights)
+    mixed = aggregate(spec_of(backbone).task, members.outputs, members.weights)
     assert isinstance(mixed, Categorical)
     torch.testing.assert_close(mixed.probs, plain.eval()(x).softmax(-1))

@@ -10,7 +10,16 @@ from sae.core.errors import ConfigError
 from sae.core.predictive import Categorical, Gaussian, aggregate
 from sae.ensemble.pruning import PrunedNetwork, active_counts, folded_stem
 from sae.measure.cost import measure_cost, measure_shipped_cost
-from tests.builders import REGRESSION_SPEC, SHAPE, SMALL_BACKBONES, SMALL_METHODS, SPEC, small_method, small_sae
+from tests.builders import (
+    REGRESSION_SPEC,
+    SHAPE,
+    SHAPES,
+    SMALL_BACKBONES,
+    SMALL_METHODS,
+    small_method,
+    small_sae,
+    spec_of,
+)
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 
@@ -20,11 +29,11 @@ every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 def test_pruned_predicts_what_the_masked_network_does_at_every_k(backbone: str, num_inputs: int) -> None:
     for seed in range(2):
         method = small_sae(backbone, num_inputs, exits=1, seed=seed)
-        x = torch.randn(4, *SHAPE)
+        x = torch.randn(4, *SHAPES[backbone])
         for k in method.exit_choices:
             pruned = method.pruned(k)
-            masked = aggregate(SPEC.task, method.member_outputs(x), method.member_weights(k))
-            direct = aggregate(SPEC.task, pruned(x), pruned.weights)
+            masked = aggregate(spec_of(backbone).task, method.member_outputs(x), method.member_weights(k))
+            direct = aggregate(spec_of(backbone).task, pruned(x), pruned.weights)
             assert isinstance(masked, Categorical)
             assert isinstance(direct, Categorical)
             torch.testing.assert_close(direct.probs, masked.probs, rtol=1e-4, atol=1e-6)
@@ -50,7 +59,10 @@ def test_pruning_leaves_nothing_behind_the_last_used_exit(backbone: str) -> None
     pruned = PrunedNetwork(method.network, weights)
     assert len(pruned.stages) == 1
     assert list(pruned.exits) == ["0"]
-    assert measure_cost(pruned, SHAPE).params < measure_cost(method.pruned(method.depth), SHAPE).params
+    assert (
+        measure_cost(pruned, SHAPES[backbone]).params
+        < measure_cost(method.pruned(method.depth), SHAPES[backbone]).params
+    )
 
 
 def test_pruning_keeps_only_the_head_rows_in_use() -> None:
@@ -86,17 +98,17 @@ def test_active_counts_that_cannot_be_are_refused(active: list[int]) -> None:
 @torch.no_grad()
 def test_folded_predicts_what_the_pruned_network_predicts_of_a_repeated_sample(backbone: str, num_inputs: int) -> None:
     method = small_sae(backbone, num_inputs, 2)
-    x = torch.randn(5, *SHAPE, dtype=torch.float64)
+    x = torch.randn(5, *SHAPES[backbone], dtype=torch.float64)
     for k in method.exit_choices:
         pruned = method.pruned(k).double()
-        torch.testing.assert_close(pruned.folded(SHAPE)(x), pruned(x), rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(pruned.folded(SHAPES[backbone])(x), pruned(x), rtol=1e-10, atol=1e-10)
 
 
 @every_backbone
 @torch.no_grad()
 def test_folding_loses_nothing_that_float32_holds(backbone: str) -> None:
-    pruned, x = small_sae(backbone, 4, 2).pruned(), torch.randn(5, *SHAPE)
-    torch.testing.assert_close(pruned.folded(SHAPE)(x), pruned(x), rtol=1e-5, atol=1e-6)
+    pruned, x = small_sae(backbone, 4, 2).pruned(), torch.randn(5, *SHAPES[backbone])
+    torch.testing.assert_close(pruned.folded(SHAPES[backbone])(x), pruned(x), rtol=1e-5, atol=1e-6)
 
 
 @torch.no_grad()
@@ -114,7 +126,7 @@ def test_a_layer_norm_with_a_scale_for_each_input_folds_with_its_own_eps() -> No
     ("stem", "problem"),
     [
         (nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)), "before its first layer are the layers 0"),
-        (nn.Sequential(nn.Conv1d(6, 4, 1)), "its first layer is Conv1d"),
+        (nn.Sequential(nn.Conv3d(6, 4, 1)), "its first layer is Conv3d"),
         (nn.Sequential(nn.Conv2d(6, 6, 1, groups=3)), "its first convolution has 3 groups"),
         (nn.Sequential(nn.LayerNorm(6), nn.Conv2d(6, 4, 1)), "its LayerNorm is followed by Conv2d"),
         (nn.Sequential(nn.ReLU()), "it has no such layer"),
@@ -129,8 +141,8 @@ def test_a_stem_that_cannot_be_folded_is_refused(stem: nn.Module, problem: str) 
 @pytest.mark.parametrize("name", SMALL_METHODS)
 @torch.no_grad()
 def test_folded_is_what_the_method_says_it_ships(name: str, backbone: str) -> None:
-    method, x = small_method(name, backbone).eval(), torch.randn(4, *SHAPE)
-    folded, weights = method.pruned().folded(SHAPE), method.member_weights()
+    method, x = small_method(name, backbone).eval(), torch.randn(4, *SHAPES[backbone])
+    folded, weights = method.pruned().folded(SHAPES[backbone]), method.member_weights()
     expected = (weights[:, None] * method.shipped_outputs(x).softmax(dim=-1)).sum(dim=1)
     actual = (folded.weights[:, None] * folded(x).softmax(dim=-1)).sum(dim=1)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
@@ -139,10 +151,10 @@ def test_folded_is_what_the_method_says_it_ships(name: str, backbone: str) -> No
 @every_backbone
 @torch.no_grad()
 def test_fixed_masks_are_those_of_a_sample_alone_and_the_same_for_all(backbone: str) -> None:
-    method, x = small_method("mc_dropout", backbone).eval(), torch.randn(1, *SHAPE)
-    folded = method.pruned().folded(SHAPE)
+    method, x = small_method("mc_dropout", backbone).eval(), torch.randn(1, *SHAPES[backbone])
+    folded = method.pruned().folded(SHAPES[backbone])
     torch.testing.assert_close(folded(x), method.member_outputs(x), rtol=1e-5, atol=1e-6)
-    twice = folded(x.repeat(2, *[1] * len(SHAPE)))
+    twice = folded(x.repeat(2, *[1] * len(SHAPES[backbone])))
     torch.testing.assert_close(twice[0], twice[1])
     assert not torch.allclose(twice[0, 0], twice[0, 1]), "members differ"
 
@@ -150,8 +162,8 @@ def test_fixed_masks_are_those_of_a_sample_alone_and_the_same_for_all(backbone: 
 @every_backbone
 @torch.no_grad()
 def test_without_batch_norm_predicts_the_same(backbone: str) -> None:
-    network, x = small_sae(backbone, 2, 2).pruned().folded(SHAPE), torch.randn(4, *SHAPE)
-    fused = without_batch_norm(network, SHAPE)
+    network, x = small_sae(backbone, 2, 2).pruned().folded(SHAPES[backbone]), torch.randn(4, *SHAPES[backbone])
+    fused = without_batch_norm(network, SHAPES[backbone])
     assert not [module for module in fused.modules() if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d)]
     torch.testing.assert_close(fused(x), network(x), rtol=1e-4, atol=1e-5)
     assert all(parameter.requires_grad for parameter in fused.parameters()), "a new bias is a parameter like others"
@@ -162,9 +174,9 @@ def test_without_batch_norm_predicts_the_same(backbone: str) -> None:
 def test_a_shipped_stem_costs_what_a_single_networks_does(backbone: str, num_inputs: int) -> None:
     method = small_sae(backbone, num_inputs, 1)
     at_last = method.pruned_to([0] * (method.depth - 1) + [1])
-    shipped = measure_shipped_cost(at_last, SHAPE).by_part["stem"]
-    plain = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPE), 3).eval()
-    single = measure_cost(without_batch_norm(plain.backbone, SHAPE), SHAPE).by_part["stem"]
+    shipped = measure_shipped_cost(at_last, SHAPES[backbone]).by_part["stem"]
+    plain = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPES[backbone]), 3).eval()
+    single = measure_cost(without_batch_norm(plain.backbone, SHAPES[backbone]), SHAPES[backbone]).by_part["stem"]
     extra_tokens = (num_inputs - 1) * 192 if backbone == "vit" else 0  # N class tokens, each with a position
     assert shipped.params == single.params + 2 * extra_tokens
     assert shipped.flops == single.flops
@@ -173,8 +185,8 @@ def test_a_shipped_stem_costs_what_a_single_networks_does(backbone: str, num_inp
 @every_backbone
 def test_shipping_never_costs_more_and_leaves_the_papers_count_alone(backbone: str) -> None:
     pruned = small_sae(backbone, 3, 2).pruned()
-    before = measure_cost(pruned, SHAPE)
-    shipped = measure_shipped_cost(pruned, SHAPE)
-    assert measure_cost(pruned, SHAPE) == before
+    before = measure_cost(pruned, SHAPES[backbone])
+    shipped = measure_shipped_cost(pruned, SHAPES[backbone])
+    assert measure_cost(pruned, SHAPES[backbone]) == before
     assert shipped.params < before.params
     assert shipped.flops < before.flops

@@ -6,12 +6,13 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from sae.backbones import PlainNetwork, build_backbone
-from sae.config.backbones import BackboneSettings, FcConfig, ResnetConfig, VggConfig, VitConfig
+from sae.config.backbones import BackboneSettings, Conv1dConfig, FcConfig, ResnetConfig, VggConfig, VitConfig
 from sae.config.methods import SaeConfig, StandardConfig
 from sae.core.errors import ConfigError, CostError
+from sae.core.task import Shape
 from sae.measure.cost import Cost, measure_cost
 from sae.methods.costing import cost_of
-from tests.builders import SHAPE, SMALL_BACKBONES, small_sae
+from tests.builders import SHAPES, SMALL_BACKBONES, small_sae
 
 N, OUT = 3, 5
 
@@ -101,6 +102,11 @@ def test_vgg_stage() -> None:
     assert stage.flops == 9 * 4 * 8 * 64 + (2 + 1 + 1) * 8 * 64  # conv, BN, ReLU, max-pool, on 8 × 8
 
 
+def test_conv1d_stage() -> None:
+    stage = parts(Conv1dConfig(kernel=5), (3, 25), [0, 0, 0, 0, 1]).by_part["stage_2"]
+    assert stage.flops == 5 * 16 * 32 * 13 + (2 + 1 + 1) * 32 * 13  # conv, BN, ReLU, max-pool, on 13 time steps
+
+
 def test_resnet_stage() -> None:
     stage = parts(ResnetConfig(), (3, 8, 8), [0, 0, 0, 1]).by_part["stage_1"]
     out = 64 * 4 * 4
@@ -110,29 +116,29 @@ def test_resnet_stage() -> None:
 
 @pytest.mark.parametrize("name", SMALL_BACKBONES)
 def test_convolutions_and_linears_agree_with_torchs_counter(name: str) -> None:
-    network = PlainNetwork(build_backbone(SMALL_BACKBONES[name], SHAPE), OUT).eval()
+    network = PlainNetwork(build_backbone(SMALL_BACKBONES[name], SHAPES[name]), OUT).eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        network(torch.zeros(1, *SHAPE))
+        network(torch.zeros(1, *SHAPES[name]))
     oracle = {str(key): value for key, value in counter.get_flop_counts()["Global"].items()}
     macs = sum(value for key, value in oracle.items() if "attention" not in key) // 2
-    rest = _cost_of_everything_else(network)
-    assert measure_cost(network, SHAPE).flops == macs + rest
+    rest = _cost_of_everything_else(network, SHAPES[name])
+    assert measure_cost(network, SHAPES[name]).flops == macs + rest
 
 
-def _cost_of_everything_else(network: nn.Module) -> int:
+def _cost_of_everything_else(network: nn.Module, shape: Shape) -> int:
     """Biases, norms, activations, adds, pools and attention, by hooks instead of dispatch."""
     total = 0
 
     def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         nonlocal total
         name = type(module).__name__
-        if isinstance(module, nn.Linear | nn.Conv2d):
+        if isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d):
             total += output.numel() if module.bias is not None else 0
         elif name.startswith(("BatchNorm", "LayerNorm")):
             total += 2 * output.numel()
         elif name in ("ReLU", "GELU", "FcBlock", "BasicBlock"):
             total += output.numel()  # a block's own operation is its residual add
-        elif name in ("MaxPool2d", "GlobalAveragePool", "TokenMean"):
+        elif name in ("MaxPool1d", "MaxPool2d", "GlobalAveragePool", "TimeMean", "TokenMean"):
             total += inputs[0].numel()
         elif name == "EncoderLayer":
             total += 2 * output.numel()
@@ -142,7 +148,7 @@ def _cost_of_everything_else(network: nn.Module) -> int:
 
     hooks = [module.register_forward_hook(count) for module in network.modules()]
     with torch.no_grad():
-        network(torch.zeros(1, *SHAPE))
+        network(torch.zeros(1, *shape))
     for hook in hooks:
         hook.remove()
     return total
@@ -151,14 +157,14 @@ def _cost_of_everything_else(network: nn.Module) -> int:
 @pytest.mark.parametrize("name", SMALL_BACKBONES)
 def test_cost_without_weights_is_the_cost_of_the_network(name: str) -> None:
     method = small_sae(name, num_inputs=2, exits=2)
-    real = measure_cost(method.pruned_to([1] * method.depth), SHAPE)
-    described = cost_of(SaeConfig(inputs=2, exits=1), SMALL_BACKBONES[name], SHAPE, 3, [1] * method.depth)
+    real = measure_cost(method.pruned_to([1] * method.depth), SHAPES[name])
+    described = cost_of(SaeConfig(inputs=2, exits=1), SMALL_BACKBONES[name], SHAPES[name], 3, [1] * method.depth)
     assert described == real
 
 
 @pytest.mark.parametrize("name", SMALL_BACKBONES)
 def test_parts_add_up_to_the_whole(name: str) -> None:
-    cost = cost_of(SaeConfig(inputs=2, exits=2), SMALL_BACKBONES[name], SHAPE, OUT)
+    cost = cost_of(SaeConfig(inputs=2, exits=2), SMALL_BACKBONES[name], SHAPES[name], OUT)
     assert cost.flops == sum(part.flops for part in cost.by_part.values())
     assert cost.params == sum(part.params for part in cost.by_part.values())
 

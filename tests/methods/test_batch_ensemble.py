@@ -12,7 +12,7 @@ from sae.measure.cost import measure_cost
 from sae.methods import Batch, build_method
 from sae.methods.batch_ensemble import BatchEnsemble, RankOneLayer, with_rank_one_factors
 from sae.methods.costing import cost_of
-from tests.builders import SHAPE, SMALL_BACKBONES, SPEC
+from tests.builders import SHAPE, SHAPES, SMALL_BACKBONES, spec_of
 
 M = 3
 LAYERS: dict[str, tuple[WeightLayer, tuple[int, ...]]] = {
@@ -101,7 +101,7 @@ def test_layers_are_replaced_however_deep_they_are() -> None:
 
 @every_backbone
 def test_no_layer_of_a_backbone_is_left_out(backbone: str) -> None:
-    network = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPE), 3)
+    network = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPES[backbone]), 3)
     num_layers = sum(isinstance(module, WeightLayer) for module in network.modules())
     replaced = with_rank_one_factors(network, 2)
     assert sum(isinstance(module, RankOneLayer) for module in replaced.modules()) == num_layers
@@ -128,7 +128,7 @@ def test_shares_differ_by_at_most_one_and_cover_all_samples(num_samples: int) ->
 @every_backbone
 def test_every_sample_of_a_batch_has_a_gradient(backbone: str) -> None:
     method = batch_ensemble(backbone).train()
-    inputs = torch.randn(7, *SHAPE, requires_grad=True)
+    inputs = torch.randn(7, *SHAPES[backbone], requires_grad=True)
     method.training_loss(Batch(inputs, torch.arange(7) % 3), 0.0, torch.Generator()).total.backward()
     assert inputs.grad is not None
     assert (inputs.grad.flatten(1).abs().sum(dim=1) > 0).all()
@@ -137,11 +137,11 @@ def test_every_sample_of_a_batch_has_a_gradient(backbone: str) -> None:
 @every_backbone
 @torch.no_grad()
 def test_prediction_asks_every_member_of_every_sample(backbone: str) -> None:
-    method, x = batch_ensemble(backbone, members=M), torch.randn(4, *SHAPE)
+    method, x = batch_ensemble(backbone, members=M), torch.randn(4, *SHAPES[backbone])
     outputs = method.member_outputs(x)
     for member in range(M):
         for sample in range(4):
-            rows = torch.zeros(M, *SHAPE)
+            rows = torch.zeros(M, *SHAPES[backbone])
             rows[member] = x[sample]  # alone in the row of its member
             expected = method.network.network(rows)[member]
             torch.testing.assert_close(outputs[sample, member], expected, rtol=1e-4, atol=1e-5)
@@ -151,12 +151,12 @@ def test_prediction_asks_every_member_of_every_sample(backbone: str) -> None:
 @pytest.mark.parametrize("members", [1, 4])
 def test_cost_is_members_times_the_standard_network_and_the_rank_one_products(backbone: str, members: int) -> None:
     settings = SMALL_BACKBONES[backbone]
-    standard = cost_of(StandardConfig(), settings, SHAPE, 3)
-    cost = cost_of(BatchEnsembleConfig(members=members), settings, SHAPE, 3)
+    standard = cost_of(StandardConfig(), settings, SHAPES[backbone], 3)
+    cost = cost_of(BatchEnsembleConfig(members=members), settings, SHAPES[backbone], 3)
     numel, params = _layer_sizes(backbone, members)
     assert cost.flops == members * standard.flops + members * numel
     assert cost.params == standard.params + params
-    assert cost == measure_cost(batch_ensemble(backbone, members).pruned(), SHAPE)
+    assert cost == measure_cost(batch_ensemble(backbone, members).pruned(), SHAPES[backbone])
 
 
 @pytest.mark.parametrize(
@@ -177,14 +177,14 @@ def test_batches_can_be_shared_evenly_unless_said_otherwise(
 
 
 def batch_ensemble(backbone: str, members: int = 4) -> BatchEnsemble:
-    method = build_method(BatchEnsembleConfig(members=members), SMALL_BACKBONES[backbone], SPEC).eval()
+    method = build_method(BatchEnsembleConfig(members=members), SMALL_BACKBONES[backbone], spec_of(backbone)).eval()
     assert isinstance(method, BatchEnsemble)
     return method
 
 
 def _layer_sizes(backbone: str, members: int) -> tuple[int, int]:
     """Σ (numel in + numel out) over the layers of a standard network, and the parameters members add."""
-    network, numel, params = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPE), 3).eval(), 0, 0
+    network, numel, params = PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPES[backbone]), 3).eval(), 0, 0
 
     def count(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         nonlocal numel, params
@@ -196,5 +196,5 @@ def _layer_sizes(backbone: str, members: int) -> tuple[int, int]:
     for module in network.modules():
         if isinstance(module, WeightLayer):
             module.register_forward_hook(count)
-    network(torch.zeros(1, *SHAPE))
+    network(torch.zeros(1, *SHAPES[backbone]))
     return numel, params

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sae.config.methods import EnsembleConfig, StandardConfig
-from sae.core.task import Classification
+from sae.core.task import Classification, SampleKind, Shape
 from sae.data.dataset import Dataset
 from sae.methods import Batch, build_method
 from sae.methods.costing import cost_of
@@ -18,7 +18,7 @@ from sae.methods.deep_ensemble import DeepEnsemble
 from sae.records.run import RunRecord
 from sae.training.run import train
 from sae.training.trainer import Trainer
-from tests.builders import SHAPE, SMALL_BACKBONES, SPEC, blobs, run_config
+from tests.builders import SHAPE, SHAPES, SMALL_BACKBONES, blobs, run_config, spec_of
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 EPOCHS = 2
@@ -35,32 +35,35 @@ class OneStream(Trainer):
 
 
 def ensemble_of(num_members: int, backbone: str, seed: int = 0) -> DeepEnsemble:
-    method = build_method(EnsembleConfig(members=num_members), SMALL_BACKBONES[backbone], SPEC, seed)
+    method = build_method(EnsembleConfig(members=num_members), SMALL_BACKBONES[backbone], spec_of(backbone), seed)
     assert isinstance(method, DeepEnsemble)
     return method
 
 
 def standard(backbone: str, seed: int = 0) -> DeepEnsemble:
-    method = build_method(StandardConfig(), SMALL_BACKBONES[backbone], SPEC, seed)
+    method = build_method(StandardConfig(), SMALL_BACKBONES[backbone], spec_of(backbone), seed)
     assert isinstance(method, DeepEnsemble)
     return method
 
 
-def data() -> Dataset:
-    return blobs(Classification(3), num_samples=70)  # the last batch of 16 is smaller
+def data(shape: Shape = SHAPE) -> Dataset:
+    return blobs(Classification(3), num_samples=70, shape=shape)  # the last batch of 16 is smaller
 
 
 def train_epochs(
     method: DeepEnsemble, backbone: str, kind: type[Trainer] = Trainer, member: int = 0
 ) -> list[dict[str, float]]:
     """Two epochs with augmentation, and with clipping that binds."""
+    shape = SHAPES[backbone]
+    is_signal = SampleKind.of(shape) is SampleKind.SIGNALS
+    varied = {"crop": 1, "jitter": 0.1, "scale": 0.1} if is_signal else {"crop": 1, "flip": True}
     config = run_config(
         backbone=SMALL_BACKBONES[backbone].model_dump(),
         method={"name": "standard"},
-        data={"name": "digits", "crop": 1, "flip": True},
+        data={"name": "digits", **varied},
         train={"epochs": EPOCHS, "batch_size": 16, "lr": 3e-3, "clip_norm": 0.1},
     )
-    trainer = kind(method, data(), config)
+    trainer = kind(method, data(shape), config)
     if isinstance(trainer, OneStream):
         trainer.member = member
     return [trainer.train_epoch(epoch) for epoch in range(EPOCHS)]
@@ -174,7 +177,7 @@ def test_an_interrupted_ensemble_continues_to_the_same_bytes(tmp_path: Path, mon
 
 @every_backbone
 def test_an_ensemble_costs_the_sum_of_its_members(backbone: str) -> None:
-    one = cost_of(StandardConfig(), SMALL_BACKBONES[backbone], SHAPE, 3)
-    four = cost_of(EnsembleConfig(members=4), SMALL_BACKBONES[backbone], SHAPE, 3)
+    one = cost_of(StandardConfig(), SMALL_BACKBONES[backbone], SHAPES[backbone], 3)
+    four = cost_of(EnsembleConfig(members=4), SMALL_BACKBONES[backbone], SHAPES[backbone], 3)
     assert (four.flops, four.params) == (4 * one.flops, 4 * one.params)
     assert [part.flops for part in four.by_part.values()] == [one.flops] * 4

@@ -9,20 +9,20 @@ from sae.measure.cost import measure_cost
 from sae.methods import Batch, build_method
 from sae.methods.costing import cost_of
 from sae.methods.mc_dropout import Dropout, MaskSource, McDropout, dropout_places, with_dropout
-from tests.builders import SHAPE, SMALL_BACKBONES, SPEC
+from tests.builders import SHAPE, SHAPES, SMALL_BACKBONES, spec_of
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 
 
 def mc_dropout(backbone: str, rate: float = 0.3, samples: int = 4, seed: int = 0) -> McDropout:
     settings = McDropoutConfig(rate=rate, samples=samples)
-    method = build_method(settings, SMALL_BACKBONES[backbone], SPEC, seed).eval()
+    method = build_method(settings, SMALL_BACKBONES[backbone], spec_of(backbone), seed).eval()
     assert isinstance(method, McDropout)
     return method
 
 
 def plain(backbone: str) -> PlainNetwork:
-    return PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPE), 3)
+    return PlainNetwork(build_backbone(SMALL_BACKBONES[backbone], SHAPES[backbone]), 3)
 
 
 @pytest.mark.parametrize("backbone", ["fc", "vgg", "resnet"])
@@ -69,13 +69,13 @@ def test_a_dropout_keeps_the_mean() -> None:
 @every_backbone
 def test_a_rate_of_one_is_finite(backbone: str) -> None:
     method = mc_dropout(backbone, rate=1.0)
-    assert method.member_outputs(torch.randn(2, *SHAPE)).isfinite().all()
+    assert method.member_outputs(torch.randn(2, *SHAPES[backbone])).isfinite().all()
 
 
 @every_backbone
 @torch.no_grad()
 def test_masks_differ_by_member_place_and_seed(backbone: str) -> None:
-    x = torch.randn(1, *SHAPE).expand(2, *SHAPE)
+    x = torch.randn(1, *SHAPES[backbone]).expand(2, *SHAPES[backbone])
     outputs = mc_dropout(backbone).member_outputs(x)
     assert len(outputs.flatten(0, 1).unique(dim=0)) == 8
     method = mc_dropout(backbone)
@@ -86,10 +86,10 @@ def test_masks_differ_by_member_place_and_seed(backbone: str) -> None:
 @every_backbone
 @torch.no_grad()
 def test_the_same_seed_gives_the_same_numbers_whatever_was_drawn_before(backbone: str) -> None:
-    method, x = mc_dropout(backbone), torch.randn(3, *SHAPE)
+    method, x = mc_dropout(backbone), torch.randn(3, *SHAPES[backbone])
     once = method.member_outputs(x)
     torch.rand(5)
-    method.member_outputs(torch.randn(7, *SHAPE))
+    method.member_outputs(torch.randn(7, *SHAPES[backbone]))
     assert torch.equal(method.member_outputs(x), once)
 
 
@@ -114,11 +114,11 @@ def test_prediction_leaves_the_statistics_of_batchnorm_alone() -> None:
 @pytest.mark.parametrize("samples", [1, 4])
 def test_cost_is_samples_times_the_standard_network_and_its_dropouts(backbone: str, samples: int) -> None:
     settings = SMALL_BACKBONES[backbone]
-    standard = cost_of(StandardConfig(), settings, SHAPE, 3)
-    cost = cost_of(McDropoutConfig(samples=samples), settings, SHAPE, 3)
+    standard = cost_of(StandardConfig(), settings, SHAPES[backbone], 3)
+    cost = cost_of(McDropoutConfig(samples=samples), settings, SHAPES[backbone], 3)
     assert cost.params == standard.params
     assert cost.flops == samples * (standard.flops + _numel_of_dropouts(backbone))
-    assert cost == measure_cost(mc_dropout(backbone, samples=samples).pruned(), SHAPE)
+    assert cost == measure_cost(mc_dropout(backbone, samples=samples).pruned(), SHAPES[backbone])
 
 
 def test_dropouts_of_a_vision_transformer_cost_what_they_put_out() -> None:
@@ -139,5 +139,5 @@ def _numel_of_dropouts(backbone: str) -> int:
     for module in network.modules():
         if isinstance(module, Dropout):
             module.register_forward_hook(count)
-    network(torch.zeros(1, *SHAPE))
+    network(torch.zeros(1, *SHAPES[backbone]))
     return total

@@ -63,6 +63,7 @@ BACKBONES: dict[str, Options] = {
     "vgg": {"width": small, "blocks": st.lists(st.integers(1, 3), min_size=5, max_size=5)},
     "resnet": {},
     "vit": {"width": small},
+    "conv1d": {"width": small, "kernel": st.sampled_from([3, 5, 7, 9, 11])},
 }
 DATA: Options = {
     "task": st.sampled_from([None, "classification", "regression"]),

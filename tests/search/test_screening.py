@@ -36,6 +36,13 @@ def test_a_space_without_any_structure_within_the_limits_is_refused() -> None:
         screening.check_reach([space], limits({"flops": 1}, {}, "classification"), SPEC)
 
 
+def test_a_rival_may_be_out_of_reach_of_limits_that_bind_the_pick() -> None:
+    spaces = [build_space(name, DIGITS, {}, {}) for name in ("sae", "ensemble")]
+    screening.check_reach(spaces, limits({"flops": 2e5}, {}, "classification"), SPEC)
+    assert screening.screened(["sae", "ensemble", "standard", "mc_dropout"]) == {"sae", "mc_dropout"}
+    assert screening.screened(["ensemble", "standard"]) == {"ensemble", "standard"}
+
+
 @pytest.mark.parametrize(
     ("epochs", "reduction", "expected"),
     [(50, 3, (6, 17)), (9, 3, (1, 3)), (4, 2, (1, 2)), (2, 3, (1,)), (1, 3, ()), (2, 2, (1,))],

@@ -7,6 +7,7 @@ import pytest
 from optuna.trial import TrialState
 
 from sae.analysis.candidates import candidates, front
+from sae.analysis.selection import select
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.training.run import train
@@ -261,3 +262,21 @@ def test_a_mistake_is_one_sentence(
     assert code == 2
     assert message in error
     assert error.strip().splitlines()[-1].startswith("error: ")
+
+
+def test_limits_bind_the_pick_and_not_its_rivals(tmp_path: Path, inline: InlineExecutor) -> None:
+    out = tmp_path / "x"
+    flags = ("--method", "sae,ensemble", "--set", "spaces.ensemble.method.members=4", "--trials", "3")
+    code, _, error = search(out, *RANDOM, *flags, "--max", "flops=1.5e5", "--confirm", "1", "--confirm-each", "1")
+    assert code == 0, error
+    record = StudyRecord.open(out)
+    found = candidates(record.read_runs())
+    rivals = [item for item in found if item.method == "ensemble"]
+    assert rivals
+    assert all(item.values["flops"] > 1.5e5 for item in rivals)
+    selection = select(record)
+    assert all(item.values["flops"] <= 1.5e5 for item in selection.front)
+    assert selection.best_of("ensemble", selection.front[0]) is not None
+    confirmed = record.read_confirmed()
+    assert confirmed is not None
+    assert any(item.trial.startswith("ensemble/") for item in confirmed.front)

@@ -44,7 +44,7 @@ def test_the_space_of_sae_is_the_papers() -> None:
     }
 
 
-@pytest.mark.parametrize(("backbone", "depth"), [("fc", 5), ("vgg", 5), ("resnet", 4), ("vit", 5)])
+@pytest.mark.parametrize(("backbone", "depth"), [("fc", 5), ("vgg", 5), ("resnet", 4), ("vit", 5), ("conv1d", 5)])
 def test_the_largest_number_of_exits_follows_the_backbone(backbone: str, depth: int) -> None:
     assert space(backbone=backbone).holes["method.exits"].values == (1, depth)
     assert space(backbone={"name": backbone, "depth": 2}).holes["method.exits"].values == (1, 2)
@@ -100,7 +100,7 @@ def test_batch_ensemble_keeps_the_batches_that_suit_it() -> None:
         ({"method": {"input": {"int": [1, 2]}}}, "did you mean method.inputs"),
         ({"backbone": {"width": {"int": [0, 4]}}}, "backbone.width must be greater than or equal to 1, got 0"),
         ({"train": {"lr": {"choice": [1e-3, "fast"]}}}, "train.lr must be a valid number"),
-        ({"backbone": "fcc"}, "backbone.name must be one of fc, vgg, resnet, vit; got 'fcc'"),
+        ({"backbone": "fcc"}, "backbone.name must be one of fc, vgg, resnet, vit, conv1d; got 'fcc'"),
         ({"backbone": {"name": {"choice": ["fc", "vgg"]}}}, "backbone.name must be one value, not a hole"),
         ({"data": {"name": {"choice": ["digits", "diabetes"]}}}, "data.name must be one value, not a hole"),
     ],

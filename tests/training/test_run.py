@@ -13,14 +13,15 @@ from sae.core.task import Classification
 from sae.data.batches import Preparation, evaluation_batches
 from sae.methods import build_method
 from sae.methods.sae import Sae
-from sae.records.evaluation import SPLITS
+from sae.records.evaluation import SPLITS, Reading
 from sae.records.folder import LOCK
 from sae.records.run import RunRecord
+from sae.training import evaluator
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
-from sae.training.evaluator import member_outputs
+from sae.training.evaluator import describe_exits, measure_costs, member_outputs
 from sae.training.run import check_run, evaluate, restore, train
 from sae.training.trainer import Progress, Trainer
-from tests.builders import SMALL_METHODS, blobs, run_config, small_method
+from tests.builders import SMALL_METHODS, SPEC, blobs, run_config, small_method, small_sae
 
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 3})
 RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL, RunRecord.DATA)
@@ -285,6 +286,27 @@ def test_the_check_changes_neither_weights_nor_random_numbers(name: str) -> None
     assert all(torch.equal(value, before[key]) for key, value in trainer.method.state_dict().items())
     assert torch.equal(torch.get_rng_state(), random_state)
     assert all(not group.gradient.any() for group in trainer.groups)
+
+
+def test_the_cost_that_the_check_counts_is_not_counted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = run_config(method={"name": "standard"}, train={"epochs": 1})
+    recounted = evaluate(train(config, tmp_path / "counted").path).evaluation.readings
+
+    def count_once(*args: object) -> Reading:
+        monkeypatch.setattr(evaluator, "describe_exits", None)
+        return describe_exits(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("sae.training.run.describe_exits", count_once)
+    readings = train(config, tmp_path / "once").read_evaluation().test.readings
+    assert [reading.costs for reading in readings] == [reading.costs for reading in recounted]
+
+
+def test_costs_are_counted_again_where_training_chose_other_exits() -> None:
+    method = small_sae("fc", num_inputs=2, exits=1)
+    known = measure_costs(method, SPEC)
+    with torch.no_grad():
+        method.exit_distribution.logits.neg_()
+    assert measure_costs(method, SPEC, known) == measure_costs(method, SPEC) != known
 
 
 def test_the_number_of_threads_is_put_back(finished: RunRecord) -> None:

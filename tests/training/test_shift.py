@@ -9,6 +9,7 @@ import torch
 
 from sae.core.errors import ConfigError, DataError
 from sae.data.batches import Preparation, evaluation_batches
+from sae.data.catalogue import resolve
 from sae.data.corruptions import SHIFT_SEED, corrupt
 from sae.measure.metrics import measure_all
 from sae.records.run import RunRecord
@@ -17,6 +18,7 @@ from sae.training.progress import Silent
 from sae.training.run import evaluate, restore, train
 from sae.training.shift import evaluate_shift
 from tests.builders import run_config
+from tests.data.samples import signal_arrays, write_npz
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +109,18 @@ def test_another_set_without_images_is_refused(run: RunRecord, tmp_path: Path) -
     np.savez(tmp_path / "none.npz", pixels=np.zeros((3, 16, 16), np.uint8))
     with pytest.raises(DataError, match="must hold test_images or images, got pixels"):
         evaluate(run.path, ood=str(tmp_path / "none.npz"))
+
+
+def test_signals_have_no_shift_but_other_signals(tmp_path: Path) -> None:
+    data = write_npz(tmp_path / "s.npz", signal_arrays())
+    settings = {"data": {"name": str(data), "task": "classification"}, "train": {"epochs": 1}}
+    record = train(resolve(settings), tmp_path / "x")
+    with pytest.raises(ConfigError, match=r"--shift needs images, but .*s\.npz is a set of signals, for which no"):
+        evaluate(record.path, shift=True)
+    other = write_npz(tmp_path / "o.npz", {"signals": np.zeros((3, 2, 9))})
+    found = evaluate(record.path, ood=str(other)).ood
+    assert found is not None
+    assert 0 <= found.metrics["auroc_entropy"] <= 1
 
 
 def test_a_table_has_no_shift(tmp_path: Path) -> None:

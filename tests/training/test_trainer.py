@@ -11,7 +11,7 @@ from sae.core.task import Classification
 from sae.methods import Batch, Loss, Method
 from sae.methods.sae import Sae
 from sae.training.trainer import FlatParameters, Trainer, pick_device
-from tests.builders import blobs, run_config, small_method
+from tests.builders import SHAPES, blobs, run_config, small_method
 
 
 def trainer(name: str = "sae", **train: object) -> Trainer:
@@ -139,10 +139,10 @@ def test_gradients_are_unscaled_before_they_are_clipped_and_logged() -> None:
     assert half.train_epoch(8)["grad_norm"] == pytest.approx(full.train_epoch(8)["grad_norm"], rel=0.2)
 
 
-@pytest.mark.parametrize("backbone", ["fc", "vgg", "vit"])
+@pytest.mark.parametrize("backbone", ["fc", "vgg", "vit", "conv1d"])
 def test_every_backbone_takes_a_step_in_mixed_precision(backbone: str) -> None:
     config = run_config(train={"batch_size": 32, "precision": "bfloat16"})
-    t = Trainer(small_method("sae", backbone), blobs(Classification(3)), config)
+    t = Trainer(small_method("sae", backbone), blobs(Classification(3), shape=SHAPES[backbone]), config)
     assert math.isfinite(t.train_epoch(0)["loss"])
 
 

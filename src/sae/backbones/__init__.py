@@ -11,7 +11,7 @@ def build_backbone(settings: BackboneSettings, shape: Shape, num_inputs: int = 1
 
     Args:
         settings: Those of a registered backbone.
-        shape: One sample, (channel, height, width) or (feature,).
+        shape: One sample: (channel, height, width), (channel, length) or (feature,).
         num_inputs: How many samples, joined on channels, the first layer takes at once.
     """
     backbone: Backbone = resolve_reference(BACKBONES.get(settings.name).build)(settings, shape, num_inputs)

@@ -18,6 +18,7 @@ class FeatureKind(StrEnum):
 
     VECTOR = "vector"  # (feature,)
     MAP = "map"  # (feature, height, width)
+    SIGNAL = "signal"  # (feature, length)
     TOKENS = "tokens"  # (token, feature)
 
 
@@ -72,6 +73,8 @@ class Backbone(nn.Module):
             return nn.Identity()
         if last.kind is FeatureKind.MAP:
             return GlobalAveragePool()
+        if last.kind is FeatureKind.SIGNAL:
+            return TimeMean()
         return nn.Sequential(nn.LayerNorm(last.num_features), TokenMean())
 
 
@@ -92,6 +95,14 @@ class GlobalAveragePool(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Average over positions, with features last, so that the gradient is laid out channels last too."""
         return x.permute(0, 2, 3, 1).flatten(1, 2).mean(dim=1)
+
+
+class TimeMean(nn.Module):
+    """(batch, feature, length) → (batch, feature)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Average over time."""
+        return x.mean(dim=2)
 
 
 class TokenMean(nn.Module):

@@ -2,16 +2,18 @@
 
 import copy
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import TypeVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
+from sae.backbones.dry_run import dry_run
 from sae.core.task import Shape
 
 Network = TypeVar("Network", bound=nn.Module)
 WeightLayer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 def weight_layers(network: nn.Module) -> list[str]:
@@ -50,23 +52,26 @@ def without_batch_norm(network: Network, shape: Shape) -> Network:
 
     Args:
         network: A network in evaluation mode.
-        shape: The shape of one sample; a forward pass finds the layer in front of each BatchNorm.
+        shape: The shape of one sample; a dry run finds the layer in front of each BatchNorm.
     """
-    layer_before = _layers_before_batch_norms(network, shape)
     copied = copy.deepcopy(network)
-    for norm_name, layer_name in layer_before.items():
-        layer, norm = copied.get_submodule(layer_name), copied.get_submodule(norm_name)
-        assert isinstance(layer, WeightLayer)
-        assert isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d)
-        fused = fuse_linear_bn_eval(layer, norm) if isinstance(layer, nn.Linear) else fuse_conv_bn_eval(layer, norm)
-        copied.set_submodule(layer_name, fused.requires_grad_())  # so that a new bias is counted too
-        copied.set_submodule(norm_name, nn.Identity())
+    fuse_batch_norms(copied, shape)
     return copied
+
+
+def fuse_batch_norms(network: nn.Module, shape: Shape) -> None:
+    """Do what `without_batch_norm` does to the network itself."""
+    for norm_name, layer_name in _layers_before_batch_norms(network, shape).items():
+        layer, norm = network.get_submodule(layer_name), network.get_submodule(norm_name)
+        assert isinstance(layer, WeightLayer)
+        assert isinstance(norm, BATCH_NORMS)
+        fused = fuse_linear_bn_eval(layer, norm) if isinstance(layer, nn.Linear) else fuse_conv_bn_eval(layer, norm)
+        network.set_submodule(layer_name, fused.requires_grad_())  # so that a new bias is counted too
+        network.set_submodule(norm_name, nn.Identity())
 
 
 def _layers_before_batch_norms(network: nn.Module, shape: Shape) -> dict[str, str]:
     """Map each BatchNorm whose input is the output of a Linear or convolution to the name of that layer."""
-    watched = copy.deepcopy(network).to("meta").eval()
     produced: list[tuple[Tensor, str]] = []  # keeps the tensors alive, so that no two share an identity
     found: dict[str, str] = {}
 
@@ -81,11 +86,13 @@ def _layers_before_batch_norms(network: nn.Module, shape: Shape) -> dict[str, st
 
         return note
 
-    for name, module in watched.named_modules():
-        if isinstance(module, WeightLayer):
-            module.register_forward_hook(note_output(name))
-        elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
-            module.register_forward_pre_hook(note_input(name))
-    with torch.no_grad():
-        watched(torch.zeros((1, *shape), device="meta"))
+    norms = {name: module for name, module in network.named_modules() if isinstance(module, BATCH_NORMS)}
+    if not norms:
+        return {}
+    with ExitStack() as hooks:
+        for name in weight_layers(network):
+            hooks.enter_context(network.get_submodule(name).register_forward_hook(note_output(name)))
+        for name, norm in norms.items():
+            hooks.enter_context(norm.register_forward_pre_hook(note_input(name)))
+        dry_run(network, shape)
     return found

@@ -39,6 +39,7 @@ def info(
     name: Annotated[str, typer.Argument(help="a name in the catalogue, or the path of your own data")],
     task: options.Task = None,
     target: options.Target = None,
+    kind: options.Kind = None,
     size: options.Size = None,
     picture: Annotated[Path | None, typer.Option(help="also draw some images of each class into this PNG file")] = None,
     data_root: options.DataRoot = None,
@@ -53,7 +54,7 @@ def info(
     from sae.data.overview import first_of_each_class, sample_grid, summarise
 
     choose_data_root(data_root)
-    settings = options.section(name=name, task=task, target=target, size=size)
+    settings = options.section(name=name, task=task, target=target, kind=kind, size=size)
     if picture:
         save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
     dataset = load(parse(DataConfig, settings))
@@ -123,15 +124,17 @@ def print_summary(summary: "Summary") -> None:
 
 
 def load_images(settings: "Layer") -> "Dataset":
-    """Load a data set of images; refuse a table, which has nothing to draw."""
+    """Load a data set of images; refuse tables and signals, which have no image to draw."""
     from sae.config.run import DataConfig
     from sae.config.settings import parse
     from sae.core.errors import ConfigError
+    from sae.core.task import SampleKind
     from sae.data.catalogue import load
 
     dataset = load(parse(DataConfig, settings))
-    if len(dataset.spec.shape) != 3:
-        raise ConfigError(f"--picture needs a data set of images, but {dataset.name} is a table")
+    kind = dataset.spec.kind
+    if kind is not SampleKind.IMAGES:
+        raise ConfigError(f"--picture needs a data set of images, but {dataset.name} is {kind.phrase}")
     return dataset
 
 

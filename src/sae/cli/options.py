@@ -26,6 +26,7 @@ Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage (vg
 DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by default SAE_DATA_ROOT, then the cache")]
 Task = Annotated[str | None, typer.Option(help="classification or regression (for your own .npz file or table)")]
 Target = Annotated[str | None, typer.Option(help="column to predict (for your own table)")]
+Kind = Annotated[str | None, typer.Option(help="signals: read your own .npz file or table as series over time")]
 Size = Annotated[int | None, typer.Option(help="image size of a MedMNIST set: 28, 64, 128 or 224")]
 DataNow = Annotated[
     Path | None, typer.Option("--data", help="where your own data file or folder is now; by default where it was")
@@ -58,6 +59,10 @@ EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input;
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 Study = Annotated[Path, typer.Argument(help="folder of a study")]
+Prefer = Annotated[
+    str | None,
+    typer.Option(help="metric or cost in which the pick must be best; by default the best compromise (the knee)"),
+]
 Objectives = Annotated[
     str | None, typer.Option(help="metrics and costs to compare, e.g. nll,f1,flops; by default the study's objectives")
 ]
@@ -69,7 +74,7 @@ def fill_help(text: str) -> str:
 
     Example:
         >>> fill_help("one of {backbones}")
-        'one of fc, vgg, resnet or vit'
+        'one of fc, vgg, resnet, vit or conv1d'
     """
     from sae.config.backbones import BACKBONES
     from sae.config.methods import METHODS

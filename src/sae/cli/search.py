@@ -25,6 +25,7 @@ class DataOptions:
 
     task: options.Task = None
     target: options.Target = None
+    kind: options.Kind = None
     size: options.Size = None
     data_root: options.DataRoot = None
 
@@ -33,7 +34,7 @@ class DataOptions:
         from sae.data.locations import choose_data_root
 
         choose_data_root(self.data_root)
-        return options.section(name=name, task=self.task, target=self.target, size=self.size)
+        return options.section(name=name, task=self.task, target=self.target, kind=self.kind, size=self.size)
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,8 @@ def experiment(
     ] = "small",
     out: Annotated[Path | None, typer.Option(help="folder for the study; default: experiments/NAME-BUDGET")] = None,
     source: DataOptions,
+    max_: options.Maximum = None,
+    min_: options.Minimum = None,
     epochs: options.Epochs = None,
     trials: options.Trials = None,
     hours: options.Hours = None,
@@ -196,7 +199,9 @@ def experiment(
         data=source.layer(),
         train=options.section(epochs=epochs),
         seed=seed,
-        search=options.section(trials=trials, hours=hours),
+        search=options.section(
+            max=options.bounds("--max", max_), min=options.bounds("--min", min_), trials=trials, hours=hours
+        ),
     )
     plan = resolve_search(experiment_layers(what, budget, options.layers_over(flags, set_ or [])))
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"

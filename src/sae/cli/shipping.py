@@ -9,16 +9,20 @@ import typer
 from sae.cli import options
 
 if TYPE_CHECKING:
-    from sae.data.binding import Whereabouts
     from sae.deploy.bench import Bench, BenchModel, BenchTimes
     from sae.deploy.manifest import AdaptivePart, Manifest
     from sae.deploy.tradeoff import CurvePoint
+    from sae.records.receipt import Receipt
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="folder of a finished run, or of a study to ship its pick")],
     out: Annotated[Path, typer.Option(help="the .onnx file; its folder holds this one model")],
     eval_exits: options.EvalExits = None,
+    prefer: options.Prefer = None,
+    max_: options.Maximum = None,
+    min_: options.Minimum = None,
+    method: options.Methods = None,
     adaptive: Annotated[
         bool, typer.Option("--adaptive", help="also write segments, so that samples can leave at confident exits")
     ] = False,
@@ -39,12 +43,14 @@ def export(
     json: options.Json = False,
 ) -> None:
     """Write a run's network as ONNX, pruned and folded, with a manifest.json beside it."""
+    from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json, print_message
     from sae.core.errors import ConfigError
     from sae.data.binding import Whereabouts
     from sae.data.locations import choose_data_root
     from sae.deploy.adaptive import choose_target
     from sae.deploy.export import export as export_run
+    from sae.deploy.receipt import ship_pick
     from sae.records.study import StudyRecord
 
     if not adaptive and (keep_accuracy is not None or mean_flops is not None):
@@ -58,8 +64,24 @@ def export(
     if (run / StudyRecord.CONFIG).exists():
         if adaptive:
             raise ConfigError(f"--adaptive is for run folders, but {run} is a study: export the run of its pick")
-        export_pick(run, out, eval_exits, where, force=force, int8=int8, json=json)
+        if eval_exits is not None:
+            raise ConfigError(
+                f"--eval-exits is for run folders, but {run} is a study: its pick has its own number of exits"
+            )
+        record = StudyRecord.open(run)
+        selection = select(
+            record,
+            prefer=prefer,
+            maximum=options.bounds("--max", max_),
+            minimum=options.bounds("--min", min_),
+            methods=options.names("--method", method),
+        )
+        wanted = preferred(record, prefer)
+        found = ship_pick(selection, out, wanted, force=force, int8=int8, where=where)
+        print_shipped(out, *found, json=json)
         return
+    if prefer is not None or max_ or min_ or method is not None:
+        raise ConfigError(f"--prefer, --max, --min and --method choose from a study, but {run} is a run: drop them")
     manifest = export_run(run, out, eval_exits, adaptive=target, force=force, int8=int8, where=where)
     print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
     if adaptive and manifest.adaptive is not None:
@@ -69,22 +91,12 @@ def export(
     )
 
 
-def export_pick(
-    study: Path, out: Path, eval_exits: int | None, where: "Whereabouts", *, force: bool, int8: bool, json: bool
-) -> None:
-    """Ship the pick of a study, and print its receipt."""
-    from sae.analysis.selection import select
+def print_shipped(out: Path, manifest: "Manifest", receipt: "Receipt", *, json: bool) -> None:
+    """Print the pick of a study that was shipped, and its receipt."""
     from sae.cli.output import print_json, print_message
     from sae.cli.study import print_receipt
-    from sae.core.errors import ConfigError
-    from sae.deploy.receipt import ship_pick
     from sae.records.study import StudyRecord
 
-    if eval_exits is not None:
-        raise ConfigError(
-            f"--eval-exits is for run folders, but {study} is a study: its pick has its own number of exits"
-        )
-    manifest, receipt = ship_pick(select(StudyRecord.open(study)), out, force=force, int8=int8, where=where)
     if json:
         print_json({**manifest.model_dump(mode="json"), "receipt": receipt.to_json()})
         return

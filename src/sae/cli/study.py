@@ -58,10 +58,7 @@ def pareto(
 
 def pick(
     study: options.Study,
-    prefer: Annotated[
-        str | None,
-        typer.Option(help="metric or cost in which the pick must be best; by default the best compromise (the knee)"),
-    ] = None,
+    prefer: options.Prefer = None,
     objectives: options.Objectives = None,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
@@ -235,7 +232,7 @@ def print_pick(picked: "Pick") -> None:
     from sae.core.table import text_table
 
     chosen = picked.candidate
-    print_line(f"{chosen.label}: {chosen.kind}, {chosen.config.summary}{exits_used(chosen)}")
+    print_line(f"{chosen.label}: {chosen.config.called.key}, {chosen.config.summary}{exits_used(chosen)}")
     print_line(f"why: {picked.why}")
     test = metrics_on_test(chosen)
     rows = [

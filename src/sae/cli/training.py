@@ -21,6 +21,7 @@ def train(
     data: Annotated[str | None, typer.Option(help="name from `sae data list`, or path of your own data")] = None,
     task: options.Task = None,
     target: options.Target = None,
+    kind: options.Kind = None,
     size: options.Size = None,
     data_root: options.DataRoot = None,
     method: options.Method = None,
@@ -50,7 +51,7 @@ def train(
     from sae.data.locations import choose_data_root
 
     flags = options.section(
-        data=options.section(name=data, task=task, target=target, size=size),
+        data=options.section(name=data, task=task, target=target, kind=kind, size=size),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),
@@ -147,7 +148,9 @@ def write_shift(run: Path, found: "SplitEvaluation", shift: "ShiftEvaluation") -
 
 def cost(
     backbone: Annotated[str, typer.Option(help=options.BACKBONE_HELP)],
-    input_shape: Annotated[str, typer.Option(help="shape of one sample: channel,height,width or features")],
+    input_shape: Annotated[
+        str, typer.Option(help="shape of one sample: channel,height,width; channel,length; or features")
+    ],
     outputs: Annotated[int, typer.Option(min=1, help="number of classes; 2 for regression")],
     method: Annotated[str, typer.Option(help=options.METHOD_HELP)] = "sae",
     inputs: options.Inputs = None,

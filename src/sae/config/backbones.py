@@ -12,6 +12,10 @@ from pydantic import Field
 from sae.config.settings import LARGEST, Layer, Settings
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
+from sae.core.task import Shape
+
+SMALL_IMAGE: Shape = (2, 8, 8)
+SMALL_SIGNAL: Shape = (2, 32)
 
 
 class BackboneSettings(Settings):
@@ -54,12 +58,14 @@ class BackboneEntry:
         build: From settings, the shape of a sample and the number of inputs to a `Backbone`.
         space: What a search varies, with holes as in YAML; methods that choose among exits keep the depth whole.
         small: Settings of a small one for tests.
+        sample: Shape of a small sample for tests.
     """
 
     settings: type[BackboneSettings]
     build: Reference
     space: Layer
     small: Layer
+    sample: Shape
 
     @property
     def name(self) -> str:
@@ -74,7 +80,7 @@ Backbone = TypeVar("Backbone", bound=BackboneSettings)
 
 
 def register_backbone(
-    build: Reference, *, space: Layer | None = None, small: Layer | None = None
+    build: Reference, *, space: Layer | None = None, small: Layer | None = None, sample: Shape = SMALL_IMAGE
 ) -> Callable[[type[Backbone]], type[Backbone]]:
     """Register a backbone by decorating the class of its settings.
 
@@ -82,13 +88,14 @@ def register_backbone(
         build: From settings, the shape of a sample and the number of inputs to a `Backbone`.
         space: What a search varies, with holes as in YAML; by default the depth, from one stage to all.
         small: Settings of a small one for tests; by default all settings at their defaults.
+        sample: Shape of a small sample for tests; by default an image.
     """
 
     def register(settings: type[Backbone]) -> type[Backbone]:
         if not isinstance(settings.model_fields["depth"].default, int):
             raise ConfigError(f"{settings.__name__}.depth must have a default: the number of stages of the network")
         varied = {"depth": {"int": [1, settings.whole_depth()]}} if space is None else space
-        BACKBONES.register(BackboneEntry(settings, build, varied, small or {}))
+        BACKBONES.register(BackboneEntry(settings, build, varied, small or {}, sample))
         return settings
 
     return register
@@ -144,3 +151,22 @@ class VitConfig(BackboneSettings):
     name: Literal["vit"] = "vit"
     width: int = Field(1, ge=1, le=LARGEST, description="times 192 hidden features of the MLPs")
     depth: int = Field(5, ge=1, le=5, description="encoder layers")
+
+
+@register_backbone(
+    "sae.backbones.conv1d:build_conv1d",
+    space={**WIDTHS, **FIVE_STAGES, "kernel": {"choice": [3, 5, 7, 9]}},
+    small={"depth": 3},
+    sample=SMALL_SIGNAL,
+)
+class Conv1dConfig(BackboneSettings):
+    """Convolutions over time, for signals."""
+
+    name: Literal["conv1d"] = "conv1d"
+    width: int = Field(1, ge=1, le=LARGEST, description="times 16, 32, 64, 64, 64 channels")
+    depth: int = Field(5, ge=1, le=5, description="stages")
+    kernel: Literal[3, 5, 7, 9, 11] = Field(7, description="time steps that a convolution spans")
+
+    def summary(self, *, with_depth: bool) -> list[str]:
+        """Return the sizes in short, with the kernel."""
+        return [*super().summary(with_depth=with_depth), f"kernel={self.kernel}"]

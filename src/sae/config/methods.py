@@ -66,6 +66,10 @@ class MethodSettings(Settings):
         del depth
         return self.name
 
+    def called(self, depth: int) -> str:
+        """Return the kind whose name people give it, where that is not its own."""
+        return self.kind(depth)
+
     def summary(self) -> list[str]:
         """Return the settings that tell two runs of the method apart, `["N=2", "K=3"]`."""
         return []
@@ -325,9 +329,12 @@ class SaeConfig(MethodSettings):
         return SaeConfig(inputs=self.inputs, exits=1)
 
 
+STANDARD = Kind("standard", "Standard", "a standard network", "#595959", "circle")
+
+
 @register_method(
     "sae.methods.deep_ensemble:DeepEnsemble",
-    kinds=(Kind("standard", "Standard", "a standard network", "#595959", "circle"),),
+    kinds=(STANDARD,),
     rival="standard network",
 )
 class StandardConfig(MethodSettings):
@@ -357,6 +364,10 @@ class EnsembleConfig(MethodSettings):
     def num_members(self) -> int:
         """M."""
         return self.members
+
+    def called(self, depth: int) -> str:
+        """Return the kind of a standard network for an ensemble of one."""
+        return self.kind(depth) if self.members > 1 else STANDARD.key
 
     def summary(self) -> list[str]:
         """Return M."""

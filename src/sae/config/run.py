@@ -10,24 +10,38 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sae.config.backbones import BackboneSettings
-from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig
+from sae.config.methods import DEFAULT_METHOD, METHODS, Kind, MethodSettings, SaeConfig, all_kinds
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse
+from sae.core.task import SampleKind
 
 
 class DataConfig(Settings):
-    """The data, and how training images are varied."""
+    """The data, and how training samples are varied."""
 
     name: str = Field(description="a name of the catalogue, or the path of your own data")
     task: Literal["classification", "regression"] | None = Field(
         None, description="what to predict, where the data do not say: .npz files and tables"
     )
     target: str | None = Field(None, description="column of a table that is to be predicted")
+    kind: SampleKind | None = later(
+        None, description="what a sample is, where the data do not say: signals, for .npz files and tables"
+    )
     size: Literal[28, 64, 128, 224] | None = Field(None, description="side of the images, for sets of MedMNIST")
     split_seed: int = Field(
         0, ge=0, le=2**32 - 1, description="seed of the split into train, val and test, kept over run seeds"
     )
-    crop: int = Field(0, ge=0, description="pixels of padding before a random crop to the old size; 0 is off")
+    crop: int = Field(
+        0,
+        ge=0,
+        description="pixels, or time steps of a signal, of padding before a random crop to the old size; 0 is off",
+    )
     flip: bool = Field(False, description="mirror each image with probability one half")
+    jitter: float = later(
+        0.0, ge=0, allow_inf_nan=False, description="noise added to each standardised value of a signal; 0 is off"
+    )
+    scale: float = later(
+        0.0, ge=0, allow_inf_nan=False, description="spread of the random factor of each channel of a signal; 0 is off"
+    )
 
 
 class TrainConfig(Settings):
@@ -81,6 +95,11 @@ class NetworkConfig(Settings):
         kind, known = self.method.kind(self.backbone.depth), [item.key for item in METHODS.get(self.method.name).kinds]
         assert kind in known, f"{type(self.method).__name__}.kind must return one of {', '.join(known)}, got {kind!r}"
         return kind
+
+    @property
+    def called(self) -> Kind:
+        """The kind whose name people give it: an ensemble of one is a standard network."""
+        return all_kinds()[self.method.called(self.backbone.depth)]
 
     @property
     def summary(self) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,26 @@ class Regression:
 Task = Classification | Regression
 
 Shape = tuple[int, ...]
-"""One sample without its batch: (channel, height, width) of an image, or (feature,) of a table row."""
+"""One sample without its batch: (channel, height, width) of an image, (channel, length) of a signal, or (feature,) of
+a table row."""
+
+
+class SampleKind(StrEnum):
+    """What the samples of a data set are, by the number of their dimensions."""
+
+    TABLE = "table"  # rows, (feature,)
+    SIGNALS = "signals"  # (channel, length)
+    IMAGES = "images"  # (channel, height, width)
+
+    @classmethod
+    def of(cls, shape: Shape) -> "SampleKind":
+        """Return what a sample of this shape is."""
+        return list(cls)[len(shape) - 1]
+
+    @property
+    def phrase(self) -> str:
+        """The kind behind "is" in a sentence."""
+        return "a table" if self is SampleKind.TABLE else f"a set of {self}"
 
 
 @dataclass(frozen=True)
@@ -86,3 +106,8 @@ class DataSpec:
 
     shape: Shape
     task: Task
+
+    @property
+    def kind(self) -> SampleKind:
+        """What a sample is."""
+        return SampleKind.of(self.shape)

@@ -55,12 +55,13 @@ def training_batches(
         edges = bounds[first : first + BATCHES_AT_ONCE + 1]
         samples = split.inputs[order[edges[0] : edges[-1]]]
         if config.crop:
-            samples = random_crop(samples, config.crop, generator)
+            samples = (random_crop if samples.ndim == 4 else random_shift)(samples, config.crop, generator)
         if config.flip:
             samples = random_flip(samples, generator)
         sizes = [stop - start for start, stop in pairwise(edges)]
         chosen = targets[edges[0] : edges[-1]]
-        yield from zip(torch.split(prepare(samples), sizes), torch.split(chosen, sizes), strict=True)
+        inputs = disturbed(prepare(samples), config, generator)
+        yield from zip(torch.split(inputs, sizes), torch.split(chosen, sizes), strict=True)
 
 
 def evaluation_batches(inputs: Samples, prepare: Preparation) -> Iterator[Tensor]:
@@ -109,6 +110,40 @@ def random_crop(images: Array, padding: int, generator: np.random.Generator) -> 
     windows = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(2, 3))
     cropped: Array = windows[np.arange(batch), :, top, left]  # 7 × faster than torch's indexing
     return cropped
+
+
+def random_shift(signals: Array, most: int, generator: np.random.Generator) -> Array:
+    """Shift each signal in time by at most so many steps; its first or last value fills the gap.
+
+    Args:
+        signals: (batch, channel, length).
+        most: Time steps, to the left or to the right.
+        generator: Source of the random shifts.
+    """
+    batch, _, length = signals.shape
+    shifts = generator.integers(-most, most + 1, (batch, 1, 1))
+    steps = np.clip(np.arange(length) + shifts, 0, length - 1)  # (batch, 1, length)
+    shifted: Array = np.take_along_axis(signals, steps, axis=2)
+    return shifted
+
+
+def disturbed(signals: Tensor, config: DataConfig, generator: np.random.Generator) -> Tensor:
+    """Return prepared signals, each channel times a random factor around 1, with random noise added.
+
+    Other samples come back as they are: `data.scale` and `data.jitter` are off for them.
+
+    Args:
+        signals: (batch, channel, length), standardised.
+        config: The spread of the factors and of the noise.
+        generator: Source of both.
+    """
+    if config.scale:
+        factors = generator.normal(1.0, config.scale, (*signals.shape[:2], 1)).astype(np.float32)
+        signals = signals * torch.from_numpy(factors).to(signals.device)
+    if config.jitter:
+        noise = config.jitter * generator.standard_normal(tuple(signals.shape), dtype=np.float32)
+        signals = signals + torch.from_numpy(noise).to(signals.device)
+    return signals
 
 
 def random_flip(images: Array, generator: np.random.Generator) -> Array:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from sae.config.run import DataConfig, RunConfig, parse_run, suit_method
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
+from sae.core.task import SampleKind
 from sae.data.defaults import count_folder, count_npz, count_table, suggest_training
 from sae.data.locations import PublishedFile, find_own
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
@@ -24,6 +25,14 @@ OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 SMALLEST_FOR_VGG = 16
 """Side of the smallest image for VGG, in pixels: VGG halves an image four times."""
 
+AUGMENTATIONS: Mapping[str, tuple[SampleKind, ...]] = {
+    "crop": (SampleKind.IMAGES, SampleKind.SIGNALS),
+    "flip": (SampleKind.IMAGES,),
+    "jitter": (SampleKind.SIGNALS,),
+    "scale": (SampleKind.SIGNALS,),
+}
+"""The kinds of samples that each way to vary training samples applies to."""
+
 LEFT_OUT = {"chestmnist": "its samples have several labels at once, which no task here supports"}
 
 TINY_SUGGESTS: Layer = {
@@ -32,6 +41,7 @@ TINY_SUGGESTS: Layer = {
     "data": {"crop": 4, "flip": True},
     "train": {"epochs": 100, "batch_size": 128, "weight_decay": 0.0},
 }
+SIGNAL_SUGGESTS: Layer = {"backbone": {"name": "conv1d"}, "train": {"epochs": 200, "batch_size": 16, "lr": 1e-3}}
 EMBEDDED_SUGGESTS: Layer = {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}}
 
 
@@ -43,7 +53,7 @@ class Entry:
         summary: One line for people.
         reader: `module:function`; the function takes a `DataConfig` and the run's seed and returns a `Dataset`.
         suggests: Settings for a run on this data; the user's settings override them.
-        kind: What a sample is. Only images can be cropped and flipped.
+        kind: What a sample is.
         task: The task, if the data set fixes it.
         takes: Settings that only some data sets use and this one does: task, target, size.
         files: The published file of each size; the key None means that there is only one size.
@@ -57,7 +67,7 @@ class Entry:
     summary: str
     reader: str
     suggests: Layer = field(default_factory=dict)
-    kind: Literal["images", "table"] = "images"
+    kind: SampleKind = SampleKind.IMAGES
     task: Literal["classification", "regression"] | None = "classification"
     takes: frozenset[str] = frozenset()
     files: Mapping[int | None, PublishedFile] = field(default_factory=dict)
@@ -86,13 +96,14 @@ class Entry:
             raise ConfigError(f"data.task must be set for {config.name}: --task classification or --task regression")
         if self.task is not None and config.task not in (None, self.task):
             raise ConfigError(f"data.task must be {self.task} for {config.name}, got {config.task}: remove it")
-        if self.kind == "table":
-            for key in ("crop", "flip"):
-                if getattr(config, key):
-                    raise ConfigError(
-                        f"data.{key} must be off for {config.name}, got {getattr(config, key)}: "
-                        f"it applies to images, and this is a table"
-                    )
+        if config.kind not in (None, self.kind):
+            raise ConfigError(f"data.kind must be {self.kind} for {config.name}, got {config.kind}: remove it")
+        for key, kinds in AUGMENTATIONS.items():
+            if getattr(config, key) and self.kind not in kinds:
+                raise ConfigError(
+                    f"data.{key} must be off for {config.name}, got {getattr(config, key)}: "
+                    f"it applies to {' and '.join(kinds)}, and this is {self.kind.phrase}"
+                )
 
 
 def _medmnist(name: str, facts: MedMnistSet) -> Entry:
@@ -120,7 +131,7 @@ CATALOGUE: dict[str, Entry] = {
         "442 patients, 10 features, regression of disease progression (scikit-learn)",
         "sae.data.embedded:read_diabetes",
         EMBEDDED_SUGGESTS,
-        kind="table",
+        kind=SampleKind.TABLE,
         task="regression",
     ),
     "tinyimagenet": Entry(
@@ -148,20 +159,32 @@ def data_name(given: Layer) -> str:
     return name
 
 
+def data_kind(given: Layer) -> SampleKind | None:
+    """Return what a run's settings say a sample is, or None; a wrong value is refused when they are parsed."""
+    section = given.get("data")
+    return as_kind(section.get("kind")) if isinstance(section, Mapping) else None
+
+
+def as_kind(given: object) -> SampleKind | None:
+    """Return the kind of samples of this name, or None if there is none."""
+    return next((kind for kind in SampleKind if kind == given), None)
+
+
 def data_task(given: Layer) -> object:
-    """Return the task in a run's settings, which is not checked yet, or None."""
-    data = given.get("data")
-    return data.get("task") if isinstance(data, Mapping) else None
+    """Return the task in a run's settings, or None; a wrong value is refused when they are parsed."""
+    section = given.get("data")
+    return section.get("task") if isinstance(section, Mapping) else None
 
 
-def suggestions(name: str, task: object = None) -> Values:
+def suggestions(name: str, kind: SampleKind | None = None, task: object = None) -> Values:
     """Return the settings that a data set suggests, the lowest layer of a run's settings.
 
     Args:
         name: Name or path of the data.
+        kind: What a sample is, where the data does not say.
         task: What to predict, where the data does not say.
     """
-    suggested = find_entry(name).suggest(name, task)
+    suggested = find_entry(name, kind).suggest(name, task)
     return {**suggested, "data": {"name": name, **suggested.get("data", {})}}
 
 
@@ -184,7 +207,7 @@ def resolve(*layers: Layer) -> RunConfig:
     given: Values = {}
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
-    suggested = suggestions(data_name(given), data_task(given))
+    suggested = suggestions(data_name(given), data_kind(given), data_task(given))
     return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
 
 
@@ -204,11 +227,15 @@ def load(config: DataConfig, seed: int = 0, known: "Known | None" = None) -> "Da
         seed: Seed of the run; it chooses the validation images of TinyImageNet.
         known: What an earlier reading learnt, to be used again.
     """
-    return find_entry(config.name).read(config, seed, known)
+    return find_entry(config.name, config.kind).read(config, seed, known)
 
 
-def load_others(name: str) -> "Samples":
-    """Return the out-of-distribution samples of a set: its test split, or the images in an `.npz` file."""
+def load_others(name: str, kind: SampleKind) -> "Samples":
+    """Return the out-of-distribution samples of a set: its test split, or the samples in an `.npz` file."""
+    if Path(name).suffix.lower() == ".npz" and kind is SampleKind.SIGNALS:
+        from sae.data.signals import read_samples
+
+        return read_samples(find_own(name))
     if Path(name).suffix.lower() == ".npz":
         from sae.data.npz import read_images
 
@@ -227,12 +254,17 @@ def published_file(name: str, size: int | None = None) -> PublishedFile:
     return files[chosen]
 
 
-def find_entry(name: str) -> Entry:
-    """Return the entry of a data set, by its name in the catalogue or by the path of the user's own data."""
+def find_entry(name: str, kind: SampleKind | None = None) -> Entry:
+    """Return the entry of a data set, by its name in the catalogue or by the path of the user's own data.
+
+    Args:
+        name: The name or path.
+        kind: What the user says that a sample is, if the data are the user's own and do not say so.
+    """
     if name in CATALOGUE:
         return CATALOGUE[name]
     if Path(name).suffix.lower() in OWN_SUFFIXES or "/" in name or Path(name).is_dir():
-        return own_entry(name)
+        return own_entry(name, kind)
     if name in LEFT_OUT:
         raise DataError(f"{name} cannot be used: {LEFT_OUT[name]}")
     hint = did_you_mean(name, CATALOGUE)
@@ -242,7 +274,7 @@ def find_entry(name: str) -> Entry:
     )
 
 
-def own_entry(name: str) -> Entry:
+def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
     """Return the entry of the user's own file or folder, from a first look at it."""
     path = find_own(name)
     suffix = path.suffix.lower()
@@ -261,7 +293,10 @@ def own_entry(name: str) -> Entry:
         )
     if suffix == ".npz":
         from sae.data.npz import image_side
+        from sae.data.signals import kind_of_samples
 
+        if kind_of_samples(path, kind) is SampleKind.SIGNALS:
+            return _signals("signals in an .npz file", "sae.data.signals:read_own", "task")
         suggests = _suggest_backbone(image_side(path))
         return Entry(
             "images in an .npz file",
@@ -271,18 +306,26 @@ def own_entry(name: str) -> Entry:
             takes=frozenset({"task"}),
             count=count_npz,
         )
+    if suffix in (".csv", ".parquet") and kind is SampleKind.SIGNALS:
+        return _signals("signals, one in each row of a table", "sae.data.table:read_own_signals", "task", "target")
     if suffix in (".csv", ".parquet"):
         return Entry(
             "a table",
             "sae.data.table:read_own",
             {"backbone": {"name": "fc"}},
-            kind="table",
+            kind=SampleKind.TABLE,
             task=None,
             takes=frozenset({"task", "target"}),
             learns=True,
             count=count_table,
         )
     raise DataError(f"data must be a folder, .npz, .zip, .csv or .parquet, got {Path(name)}")
+
+
+def _signals(summary: str, reader: str, *takes: str) -> Entry:
+    return Entry(
+        summary, reader, SIGNAL_SUGGESTS, kind=SampleKind.SIGNALS, task=None, takes=frozenset(takes), learns=True
+    )
 
 
 def _suggest_backbone(side: int) -> Layer:

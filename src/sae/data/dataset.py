@@ -208,6 +208,20 @@ def standardisation(inputs: Array) -> Normalisation:
     return Normalisation(tuple(mean.tolist()), tuple(np.where(std > 0, std, 1.0).tolist()))
 
 
+def signal_normalisation(signals: Array) -> Normalisation:
+    """Return the mean and standard deviation of each channel over samples and time, in float64.
+
+    A constant channel is only centred.
+
+    Args:
+        signals: (sample, channel, length).
+    """
+    values = signals.astype(np.float64)
+    mean, std = values.mean(axis=(0, 2)), values.std(axis=(0, 2))
+    is_constant = values.min(axis=(0, 2)) == values.max(axis=(0, 2))
+    return Normalisation(tuple(mean.tolist()), tuple(np.where(is_constant, 1.0, std).tolist()))
+
+
 def standardised_regression(targets: Array, where: str) -> Regression:
     """Return a regression task standardised on these training targets."""
     Regression().check_targets(targets, where)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sae.config.settings import Layer
 from sae.core.errors import DataError
+from sae.core.task import SampleKind
 
 LARGE = 5_000
 """Training samples from which on the paper's settings have enough updates."""
@@ -61,12 +62,17 @@ def count_table(path: Path) -> int | None:
 def count_npz(path: Path) -> int | None:
     """Return how many training images an `.npz` file has, or None if it has none; reading it reports why."""
     from sae.data.npz import open_member
+    from sae.data.npz_layout import ALL, find_layout
 
     try:
-        shape = open_member(path, "train_images").shape
+        layout = find_layout(path, SampleKind.IMAGES)
+        name = None if layout is None else layout.samples.get("train", layout.samples.get(ALL))
+        shape = () if name is None else open_member(path, name).shape
     except DataError:
         return None
-    return shape[0] if shape else None
+    if layout is None or not shape:
+        return None
+    return training_part(shape[0]) if ALL in layout.samples else shape[0]
 
 
 def count_folder(path: Path) -> int:

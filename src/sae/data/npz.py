@@ -30,6 +30,7 @@ from sae.data.dataset import (
 from sae.data.images import DecodedImages, keep_split, kept_splits, normalisation_of
 from sae.data.locations import check_md5, find_own, find_published
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
+from sae.data.npz_layout import array_names
 
 VERSION = 1
 """Version of what is kept in the cache."""
@@ -113,7 +114,9 @@ def read_own(config: DataConfig, _seed: int) -> Dataset:
     """Read the user's own file; its training split sets the normalisation and the scale of real targets."""
     path = find_own(config.name)
     splits = decoded_npz(path)
-    targets = {name: _targets(split.labels, config.task, f"{name}_labels of {path}") for name, split in splits.items()}
+    targets = {
+        name: targets_of(split.labels, config.task, f"{name}_labels of {path}") for name, split in splits.items()
+    }
     where = f"train_labels of {path}"
     task: Task = (
         classes_of(targets["train"], where)
@@ -138,7 +141,7 @@ def read_own(config: DataConfig, _seed: int) -> Dataset:
 
 def read_images(path: Path) -> Pixels:
     """Read images without labels, (sample, channel, height, width): `test_images`, or an array named `images`."""
-    names = _array_names(path)
+    names = array_names(path)
     name = next((name for name in ("test_images", "images") if name in names), None)
     if name is None:
         raise DataError(f"{path} must hold test_images or images, got {', '.join(names)}")
@@ -179,7 +182,7 @@ def frame_of(height: int, width: int) -> int:
 def _decode(path: Path, md5: str | None, folder: Path) -> None:
     if md5 is not None:
         check_md5(path, md5)
-    names = _array_names(path)
+    names = array_names(path)
     needed = [f"{split}_{part}" for split in ("train", "test") for part in ("images", "labels")]
     needed += ["val_labels"] if "val_images" in names else ["val_images"] if "val_labels" in names else []
     missing = [name for name in needed if name not in names]
@@ -219,7 +222,8 @@ def _checked_shape(images: Member) -> tuple[int, int, int, int]:
     return count, size[0], size[1], size[2]
 
 
-def _targets(labels: Array, task: str | None, where: str) -> Array:
+def targets_of(labels: Array, task: str | None, where: str) -> Array:
+    """Return the targets of the samples, (sample,); refuse labels that do not suit the task."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
@@ -232,11 +236,6 @@ def _targets(labels: Array, task: str | None, where: str) -> Array:
     if not is_integer and not np.issubdtype(labels.dtype, np.floating):
         raise DataError(f"targets must be numbers, got {labels.dtype} in {where}")
     return labels.astype(np.int64 if task == "classification" else np.float32)
-
-
-def _array_names(path: Path) -> list[str]:
-    with open_zip(path) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
 def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

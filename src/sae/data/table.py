@@ -22,6 +22,7 @@ from sae.data.dataset import (
     Indices,
     Known,
     Mask,
+    signal_normalisation,
     split_indices,
     split_up,
     standardisation,
@@ -143,6 +144,36 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     path = find_own(config.name)
     known = known or Known()
     columns = read_columns(path, texts_of(known.columns or ()))
+    targets, task, class_names, parts = _split_targets(config, columns, path, known)
+    encodings = known.columns or tuple(learn_encoding(column, parts[0], path) for column in columns.values())
+    check_columns(columns, encodings, path)
+    inputs = encoded(columns, encodings)
+    normalisation = standardisation(inputs[parts[0]])
+    return split_up(config.name, inputs, targets, task, normalisation, parts, class_names, encodings)
+
+
+def read_own_signals(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
+    """Read the user's table as signals of one channel: a row is a signal, a column a time step, in file order.
+
+    Args:
+        config: The path, the task and the target.
+        known: Columns and classes of an earlier reading; by default all columns but the target.
+    """
+    path = find_own(config.name)
+    known = known or Known()
+    columns = read_columns(path)
+    targets, task, class_names, parts = _split_targets(config, columns, path, known)
+    encodings = known.columns or tuple(_time_step(column, parts[0], path) for column in columns.values())
+    check_columns(columns, encodings, path)
+    signals = encoded(columns, encodings)[:, None]  # (row, 1, length)
+    normalisation = signal_normalisation(signals[parts[0]])
+    return split_up(config.name, signals, targets, task, normalisation, parts, class_names, encodings)
+
+
+def _split_targets(
+    config: DataConfig, columns: dict[str, Column], path: Path, known: Known
+) -> tuple[Array, Task, tuple[str, ...] | None, tuple[Indices, Indices, Indices]]:
+    """Take the target out of the columns; return its values, the task, the names of classes and the three splits."""
     target = columns.pop(_target_name(config, columns, path))
     _check_present(target, path)
     labels, class_names = _classes(target, path, known.class_names) if config.task == "classification" else (None, None)
@@ -155,11 +186,23 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     )
     if not columns:
         raise DataError(f"{path} must hold columns besides {target.name!r} to predict it from, got none")
-    encodings = known.columns or tuple(learn_encoding(column, parts[0], path) for column in columns.values())
-    check_columns(columns, encodings, path)
-    inputs = encoded(columns, encodings)
-    normalisation = standardisation(inputs[parts[0]])
-    return split_up(config.name, inputs, targets, task, normalisation, parts, class_names, encodings)
+    return targets, task, class_names, parts
+
+
+def _time_step(column: Column, training: Indices, path: Path) -> ColumnEncoding:
+    """Return the encoding of a time step; refuse a column that is not a number in every row."""
+    if not column.is_numeric:
+        raise DataError(
+            f"every column but the target must hold numbers, one time step each, got texts in column "
+            f"{column.name!r} of {path}: remove it"
+        )
+    missing = np.flatnonzero(column.missing)
+    if missing.size:
+        raise DataError(
+            f"signals must have no missing values, got one in row {missing[0] + 1}, column {column.name!r} of {path}: "
+            f"remove or impute such rows"
+        )
+    return learn_encoding(column, training, path)
 
 
 def texts_of(encodings: Sequence[ColumnEncoding]) -> list[str]:

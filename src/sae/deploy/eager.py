@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
-from sae.core.task import Classification, DataSpec, Regression
+from sae.core.task import Classification, DataSpec, Regression, SampleKind
 from sae.data.dataset import Dataset, Normalisation
 from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape, shipped_content
 from sae.deploy.latency import Call, Maker, random_samples
@@ -65,7 +65,7 @@ def eager_model(method: Method, dataset: Dataset, eval_exits: int) -> EagerModel
 
 def eager_call(model: EagerModel, batch: int) -> Call:
     """Return what computes a batch of random samples in torch."""
-    dtype = "uint8" if len(model.form.spec.shape) == 3 else "float32"
+    dtype = "uint8" if model.form.spec.kind is SampleKind.IMAGES else "float32"
     samples = torch.from_numpy(random_samples(raw_shape(model.form), dtype, batch))
 
     def call() -> object:

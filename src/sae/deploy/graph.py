@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
 from sae.core.predictive import Categorical, aggregate
-from sae.core.task import Classification, DataSpec, Shape, Task
+from sae.core.task import Classification, DataSpec, SampleKind, Shape, Task
 from sae.data.dataset import Dataset, Normalisation
 from sae.measure.uncertainty import disagreement, entropy
 from sae.methods import Method
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CLASS_OUTPUTS = ("probs", "entropy", "disagreement")
 VALUE_OUTPUTS = ("mean", "variance", "entropy", "disagreement")
+INPUT_NAMES = {SampleKind.IMAGES: "pixels", SampleKind.SIGNALS: "signals", SampleKind.TABLE: "features"}
 MARK = "shipped_"
 """Prefix of an output's name during export, so that it cannot clash with a value inside the graph."""
 
@@ -123,7 +124,7 @@ def raw_shape(dataset: SampleForm) -> Shape:
 
 
 def without_frame(images: NDArray[np.generic], frame: int) -> NDArray[np.generic]:
-    """Remove the frame that reading added, to get raw images. Samples of a table have no frame."""
+    """Remove the frame that reading added, to get raw images. Other samples have no frame."""
     return images[:, :, frame:-frame, frame:-frame] if frame else images
 
 
@@ -140,9 +141,9 @@ def graph_content(graph: ShippedGraph, dataset: SampleForm) -> bytes:
 
 def example_input(dataset: SampleForm) -> tuple[Tensor, str]:
     """Return a batch of two raw samples to trace a graph with, and the name of the graph's input."""
-    is_image = len(dataset.spec.shape) == 3
-    example = torch.zeros((2, *raw_shape(dataset)), dtype=torch.uint8 if is_image else torch.float32)
-    return example, "pixels" if is_image else "features"
+    kind = dataset.spec.kind
+    dtype = torch.uint8 if kind is SampleKind.IMAGES else torch.float32
+    return torch.zeros((2, *raw_shape(dataset)), dtype=dtype), INPUT_NAMES[kind]
 
 
 def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: Sequence[str]) -> bytes:

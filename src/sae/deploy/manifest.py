@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sae.core.errors import ModelError
+from sae.core.task import SampleKind
 from sae.deploy.conformal import ConformalPart, ConformalScores
 
 NAME = "manifest.json"
@@ -45,11 +46,11 @@ class InputPart(_Part):
     Attributes:
         name: Name of the graph's input.
         dtype: Element type of the graph's input.
-        shape: Shape of one raw sample: (channel, height, width) or (feature,).
+        shape: Shape of one raw sample: (channel, height, width), (channel, length) or (feature,).
         frame: Black pixels that the graph adds on each side.
         mean: What the graph subtracts, by channel or feature.
         std: What the graph then divides by.
-        columns: Columns of a table; None for images.
+        columns: Columns of a table, also of a table of signals; None for other files.
     """
 
     name: str
@@ -59,6 +60,11 @@ class InputPart(_Part):
     mean: tuple[float, ...]
     std: tuple[float, ...]
     columns: tuple[ColumnPart, ...] | None
+
+    @property
+    def kind(self) -> SampleKind:
+        """What a sample is."""
+        return SampleKind.of(self.shape)
 
 
 class TargetPart(_Part):

@@ -11,6 +11,7 @@ from sae.analysis.candidates import Candidate
 from sae.analysis.selection import Selection
 from sae.config.methods import rivals
 from sae.core.errors import RecordError
+from sae.core.objectives import Objective
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound
 from sae.deploy.export import export
 from sae.deploy.graph import without_frame
@@ -33,7 +34,13 @@ RECEIPT_EFFORT = Effort(repeats=20, sessions=3)
 
 
 def ship_pick(
-    selection: Selection, out: Path, *, force: bool = False, int8: bool = False, where: Whereabouts = AS_BEFORE
+    selection: Selection,
+    out: Path,
+    prefer: Objective | None = None,
+    *,
+    force: bool = False,
+    int8: bool = False,
+    where: Whereabouts = AS_BEFORE,
 ) -> tuple[Manifest, Receipt]:
     """Export the pick of a study, predict the test split with it, and compare it with its rivals.
 
@@ -42,11 +49,12 @@ def ship_pick(
     Args:
         selection: The selection of a study. Its pick is shipped.
         out: The `.onnx` file.
+        prefer: What the pick must be best in; by default it is the best compromise.
         force: Replace another model that is there.
         int8: Ship an int8 graph. Its rivals stay in float32.
         where: Where the data are today, and whether others will do.
     """
-    picked = selection.pick()
+    picked = selection.pick(prefer)
     chosen = picked.candidate
     manifest = export(chosen.run.record.path, out, chosen.eval_exits, force=force, int8=int8, where=where)
     others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sae.core.errors import DataError
-from sae.data.archive import Folder, open_zip
+from sae.core.task import SampleKind
+from sae.data.archive import Folder
 from sae.data.dataset import ColumnEncoding
 from sae.data.images import ImageKind, decode_images, is_image
 from sae.data.npz import Member, open_member
+from sae.data.npz_layout import samples_of_split
 from sae.data.table import Column, read_columns
 from sae.deploy.manifest import InputPart, Manifest
 from sae.deploy.session import CHUNK, Integers, Samples
@@ -20,6 +22,8 @@ Numbers = NDArray[np.number]
 Targets = Integers | NDArray[np.float64]
 
 TABLE_SUFFIXES = (".csv", ".parquet")
+IMAGES, NPZ, TABLE = "images", "an .npz file", "a table (.csv or .parquet)"
+"""The forms of files to predict."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterat
     Args:
         paths: One file, or several images and folders.
         manifest: The manifest of the model that will predict them.
-        split: The split to read from an `.npz` file in the layout of MedMNIST.
+        split: The split to read from an `.npz` file that has splits.
     """
     for path in paths:
         if not path.exists():
@@ -52,28 +56,34 @@ def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterat
     is_table = bool(suffixes & set(TABLE_SUFFIXES))
     if (is_table or ".npz" in suffixes) and len(paths) > 1:
         raise DataError(f"an .npz file or a table must be given alone, got {len(paths)} paths")
-    if is_table != (manifest.input.columns is not None):
-        wanted = "a table (.csv or .parquet)" if manifest.input.columns is not None else "images or an .npz file"
-        raise DataError(f"this model predicts from {wanted}, got {paths[0]}")
-    if is_table:
+    form = TABLE if is_table else NPZ if ".npz" in suffixes else IMAGES
+    takes = _forms(manifest.input)
+    if form not in takes:
+        raise DataError(f"this model predicts from {' or '.join(takes)}, got {paths[0]}")
+    if form == TABLE:
         yield read_table(paths[0], manifest)
-    elif ".npz" in suffixes:
+    elif form == NPZ:
         yield from _arrays(paths[0], manifest, split)
     else:
         yield from _images(paths, manifest)
 
 
+def _forms(expected: InputPart) -> tuple[str, ...]:
+    """Return the forms of files that a model can predict."""
+    if expected.kind is SampleKind.IMAGES:
+        return IMAGES, NPZ
+    if expected.kind is SampleKind.TABLE:
+        return (TABLE,)
+    return (NPZ,) if expected.columns is None else (TABLE, NPZ)
+
+
 def _arrays(path: Path, manifest: Manifest, split: str) -> Iterator[Chunk]:
-    """Read `{split}_images` and, if present, `{split}_labels`; or `images` and `labels`."""
-    with open_zip(path) as archive:
-        held = [name.removesuffix(".npy") for name in archive.namelist()]
-    name = next((name for name in (f"{split}_images", "images") if name in held), None)
-    if name is None:
-        raise DataError(f"{path} must hold {split}_images or images, got {', '.join(held)}")
-    images, labels_name = open_member(path, name), name.replace("images", "labels")
-    labels = open_member(path, labels_name).read() if labels_name in held else None
+    """Read the samples of a split and, if present, their labels; or those of a file without splits."""
+    name, labels_name = samples_of_split(path, split)
+    images = open_member(path, name)
+    labels = open_member(path, labels_name).read() if labels_name else None
     if labels is not None and len(labels) != images.shape[0]:
-        raise DataError(f"{path} must hold one label for each image, got {len(labels)} and {images.shape[0]}")
+        raise DataError(f"{path} must hold one label for each sample, got {len(labels)} and {images.shape[0]}")
     targets = None if labels is None else _targets(labels, manifest, f"{labels_name} of {path}")
     for start, rows in _chunked(images):
         stop = start + len(rows)
@@ -98,6 +108,8 @@ def _chunked(images: Member) -> Iterator[tuple[int, Samples]]:
 def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Targets:
     """Check labels and bring them into the form of training, (sample,)."""
     flat = labels.reshape(len(labels), -1)
+    if manifest.task == "classification" and flat.dtype.kind == "U" and flat.shape[1] == 1:
+        return _labels_of(flat[:, 0].tolist(), manifest, where)
     if flat.shape[1] != 1 or not np.issubdtype(flat.dtype, np.number):
         raise DataError(
             f"labels must be one number for each sample, got shape {labels.shape}, {labels.dtype} in {where}"
@@ -161,7 +173,7 @@ def read_table(path: Path, manifest: Manifest) -> Chunk:
     if missing:
         raise DataError(f"{path} must have the columns that the model was trained on, missing: {', '.join(missing)}")
     features = [feature for encoding in encodings for feature in _encoded(columns[encoding.name], encoding, path)]
-    samples = np.stack(features, axis=1).astype(np.float32)
+    samples = np.stack(features, axis=1).astype(np.float32).reshape(-1, *manifest.input.shape)
     truth = columns.get(target or "")
     return Chunk([str(row) for row in range(1, len(samples) + 1)], samples, _column_targets(truth, manifest, path))
 
@@ -186,11 +198,16 @@ def _column_targets(truth: Column | None, manifest: Manifest, path: Path) -> Tar
             raise DataError(f"the target of a regression must be a number, got texts in {truth.name!r} of {path}")
         values: NDArray[np.float64] = truth.values
         return values
-    known = {name: label for label, name in enumerate(manifest.target.class_names or ())}
     names = [_class_name(text) for text in truth.values]
+    return _labels_of(names, manifest, f"column {truth.name!r} of {path}")
+
+
+def _labels_of(names: Sequence[str], manifest: Manifest, where: str) -> Integers:
+    """Return the labels of classes by their names."""
+    known = {name: label for label, name in enumerate(manifest.target.class_names or ())}
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        raise DataError(f"classes must be those seen in training, got {unknown!r} in column {truth.name!r} of {path}")
+        raise DataError(f"classes must be those seen in training, got {unknown!r} in {where}")
     return np.array([known[name] for name in names], np.int64)
 
 
@@ -206,12 +223,30 @@ def as_samples(x: ArrayLike, expected: InputPart) -> Samples:
     """Convert an array to samples (batch, *sample) in the graph's dtype. Refuse what is ambiguous.
 
     Images are whole numbers in [0, 255]. Channels may come last, and gray images may have no
-    channel dimension. Features are finite numbers.
+    channel dimension; so may signals of one channel. Features and signals are finite numbers.
     """
     array = np.asarray(x)
     if array.dtype == np.dtype(bool) or not np.issubdtype(array.dtype, np.number):
         raise DataError(f"samples must be numbers, got {array.dtype}")
-    return _features(array, expected) if len(expected.shape) == 1 else _pixels(array, expected)
+    if expected.kind is SampleKind.IMAGES:
+        return _pixels(array, expected)
+    return _signals(array, expected) if expected.kind is SampleKind.SIGNALS else _features(array, expected)
+
+
+def _signals(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
+    channels, length = expected.shape
+    signals = array[:, None] if channels == 1 and array.shape[1:] == (length,) else array
+    if signals.shape[1:] != expected.shape:
+        hint = ": a single signal needs a batch, x[None]" if array.shape == expected.shape else ""
+        raise DataError(f"signals must be (batch, {channels}, {length}), got {array.shape}{hint}")
+    wrong = np.argwhere(~np.isfinite(signals))
+    if len(wrong):
+        sample, channel, step = wrong[0].tolist()
+        raise DataError(
+            f"signals must be finite, got {signals[sample, channel, step]} in sample {sample}, channel {channel}, "
+            f"time step {step}, counted from 0: remove or impute such values"
+        )
+    return signals.astype(np.float32)
 
 
 def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32]:

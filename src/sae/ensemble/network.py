@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from sae.backbones.base import Backbone, FeatureKind, GlobalAveragePool, StageInfo, TokenMean
+from sae.backbones.base import Backbone, FeatureKind, GlobalAveragePool, StageInfo, TimeMean, TokenMean
 
 
 class MultiExitNetwork(nn.Module):
@@ -45,6 +45,9 @@ def build_connector(info: StageInfo, num_features: int) -> nn.Sequential:
     if info.kind is FeatureKind.MAP:
         convolution = nn.Conv2d(info.num_features, num_features, kernel_size=1)
         return nn.Sequential(convolution, nn.BatchNorm2d(num_features), nn.ReLU(), GlobalAveragePool())
+    if info.kind is FeatureKind.SIGNAL:
+        pointwise = nn.Conv1d(info.num_features, num_features, kernel_size=1)
+        return nn.Sequential(pointwise, nn.BatchNorm1d(num_features), nn.ReLU(), TimeMean())
     linear = nn.Linear(info.num_features, num_features)
     return nn.Sequential(linear, nn.GELU(), nn.LayerNorm(num_features), TokenMean())
 

@@ -12,7 +12,7 @@ from sae.core.errors import ConfigError
 from sae.core.task import Shape
 from sae.ensemble.network import MultiExitNetwork, join_inputs, repeat_sample
 
-Layer = TypeVar("Layer", bound=nn.Linear | nn.Conv2d)
+Layer = TypeVar("Layer", bound=nn.Linear | nn.Conv1d | nn.Conv2d)
 
 
 class Exit(nn.Module):
@@ -114,7 +114,7 @@ def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
     name = names[0]
     layer, norm_name = stem.get_submodule(name), _norm_before(stem, name)
     if norm_name is None:
-        if not isinstance(layer, nn.Linear | nn.Conv2d):
+        if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
             raise _cannot_fold(f"its first layer is {layer}")
         return replaced(stem, {name: lambda _: _with_summed_weight(layer, layer.weight.double(), num_inputs)})
     norm = stem.get_submodule(norm_name)
@@ -131,7 +131,7 @@ def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
 
 def _with_summed_weight(layer: Layer, weight: Tensor, num_inputs: int) -> Layer:
     """Return the layer over one sample; its weight is summed over inputs in float64 to lose no digits."""
-    if isinstance(layer, nn.Conv2d) and layer.groups != 1:
+    if isinstance(layer, nn.Conv1d | nn.Conv2d) and layer.groups != 1:
         raise _cannot_fold(f"its first convolution has {layer.groups} groups")
     summed = weight.unflatten(1, (num_inputs, -1)).sum(dim=1).to(layer.weight.dtype)
     narrow = copy.deepcopy(layer)
@@ -159,6 +159,6 @@ def _norm_before(stem: nn.Module, name: str) -> str | None:
 
 def _cannot_fold(problem: str) -> ConfigError:
     return ConfigError(
-        "the stem of a network with several inputs must begin with a Linear or an ungrouped Conv2d, or with a "
-        f"LayerNorm and a Linear, but {problem}: set method.inputs to 1, or change the stem of the backbone"
+        "the stem of a network with several inputs must begin with a Linear or an ungrouped convolution, or "
+        f"with a LayerNorm and a Linear, but {problem}: set method.inputs to 1, or change the stem of the backbone"
     )

@@ -5,19 +5,18 @@ Every operation in the forward pass of one sample is counted by the rules below
 silently too small.
 """
 
-import copy
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from sae.backbones import MemberNetwork
-from sae.backbones.surgery import without_batch_norm
+from sae.backbones.dry_run import DryRun, dry_run
+from sae.backbones.surgery import fuse_batch_norms
 from sae.core.errors import CostError
 from sae.core.task import Shape
 
@@ -44,19 +43,17 @@ class Cost(PartCost):
 def measure_cost(network: nn.Module, shape: Shape) -> Cost:
     """Count one network's cost for one sample of `shape`.
 
-    It counts a copy on torch's `meta` device, which has no numbers and whose operations do not
-    depend on the device of the network. The network itself does not change.
+    It counts on torch's `meta` device, which has no numbers and whose operations do not depend on
+    the device of the network. The network itself does not change.
 
     Example:
         >>> measure_cost(nn.Sequential(nn.Linear(8, 4), nn.ReLU()), (8,)).flops
         40
     """
-    copied = copy.deepcopy(network).to("meta").eval()
-    parts = copied.parts() if isinstance(copied, MemberNetwork) else dict(copied.named_children())
-    sample = torch.zeros((1, *shape), device="meta")
+    parts = network.parts() if isinstance(network, MemberNetwork) else dict(network.named_children())
     counter = _Counter()
-    with torch.no_grad(), counter.watching(copied, parts):
-        copied(sample)
+    with counter.knowing(network, parts):
+        dry_run(network, shape, counter)
     by_part = {name: PartCost(_num_params(part), counter.flops.get(name, 0)) for name, part in parts.items()}
     params = _num_params(network)
     rest = PartCost(params - sum(cost.params for cost in by_part.values()), counter.flops.get(REST, 0))
@@ -70,38 +67,45 @@ def measure_shipped_cost(network: MemberNetwork, shape: Shape) -> Cost:
 
     Never mix it with `measure_cost`, which counts the pruned network as the paper does.
     """
-    return measure_cost(without_batch_norm(network.folded(shape).eval(), shape), shape)
+    shipped = network.folded(shape).eval().to("meta")
+    with DryRun():
+        fuse_batch_norms(shipped, shape)
+    return measure_cost(shipped, shape)
 
 
 def _num_params(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
-class _Counter(TorchDispatchMode):
+class _Counter(DryRun):
     """A counter of the cost of every operation that torch dispatches, by the part that is running."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.flops: dict[str, int] = {}
         self.part = REST
         self.is_free = False
 
     @contextmanager
-    def watching(self, network: nn.Module, parts: dict[str, nn.Module]) -> Iterator[None]:
-        for name, module in parts.items():
-            module.register_forward_pre_hook(lambda *_, name=name: setattr(self, "part", name))
-            module.register_forward_hook(lambda *_: setattr(self, "part", REST))
-        for module in network.modules():
-            if getattr(module, "is_free_of_cost", False):
-                module.register_forward_pre_hook(lambda *_: setattr(self, "is_free", True))
-                module.register_forward_hook(lambda *_: setattr(self, "is_free", False))
-        with self:
+    def knowing(self, network: nn.Module, parts: dict[str, nn.Module]) -> Iterator[None]:
+        """Know within the context which part is running."""
+        with ExitStack() as hooks:
+            for name, module in parts.items():
+                self._set_within(hooks, module, "part", name, REST)
+            for module in network.modules():
+                if getattr(module, "is_free_of_cost", False):
+                    self._set_within(hooks, module, "is_free", True, False)
             yield
+
+    def _set_within(self, hooks: ExitStack, module: nn.Module, name: str, inside: object, outside: object) -> None:
+        """Set an attribute to `inside` while the module runs."""
+        hooks.enter_context(module.register_forward_pre_hook(lambda *_: setattr(self, name, inside)))
+        hooks.enter_context(module.register_forward_hook(lambda *_: setattr(self, name, outside)))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        out = func(*args, **(kwargs or {}))
+        out = super().__torch_dispatch__(func, types, args, kwargs)
         packet = func.overloadpacket
         if func not in FREE and packet not in FREE and not self.is_free:
             if packet not in RULES:
@@ -135,7 +139,7 @@ def _norm(_: Args, out: Any) -> int:
 
 
 def _convolution(args: Args, out: Tensor) -> int:
-    """k²·C_in·C_out·H·W, and C_out·H·W with bias; a group sees its share of C_in."""
+    """k²·C_in·C_out·H·W, and C_out·H·W with bias; k·C_in·C_out·L over time; a group sees its share of C_in."""
     weight, bias = args[1], args[2]
     per_output = math.prod(weight.shape[1:]) + (0 if bias is None else 1)
     return out.numel() * int(per_output)
@@ -171,7 +175,7 @@ RULES: dict[Any, Rule] = {
 
 FREE = {
     # Views and copies compute nothing.
-    *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze),
+    *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze, aten.squeeze),
     *(aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach, aten._to_copy),
     aten.repeat,
     # The 1/√d of attention; the paper does not count it.

@@ -134,7 +134,10 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def pruned(self, eval_exits: int | None = None) -> MemberNetwork:
-        """Return a new network with only what this method needs to predict at K′ exits."""
+        """Return a new network with only what this method needs to predict at K′ exits.
+
+        Its cost depends on K′ and `active_counts` only, not on any weight.
+        """
 
     def pruned_to(self, active: Sequence[int]) -> MemberNetwork:
         """Return a new network in which `active[j]` inputs use exit j, whatever has been learnt."""

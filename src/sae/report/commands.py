@@ -15,6 +15,7 @@ FLAGS = {
     "data.name": "--data",
     "data.task": "--task",
     "data.target": "--target",
+    "data.kind": "--kind",
     "data.size": "--size",
     "method.name": "--method",
     "method.inputs": "--inputs",
@@ -65,7 +66,8 @@ def _defaults(config: RunConfig) -> Values:
     Without the task, which settings depend on, and without the names of method and backbone where these are not the
     default; empty if the data cannot be read.
     """
-    given = {} if config.data.task is None else {"task": config.data.task}
+    settings = {"task": config.data.task, "kind": config.data.kind}
+    given = {key: value for key, value in settings.items() if value is not None}
     data = {"data": {"name": config.data.name, **given}}
     try:
         usual = resolve(data)
@@ -82,8 +84,13 @@ def _defaults(config: RunConfig) -> Values:
 
 
 def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:
-    """Return the data and the settings that differ from the defaults; a schedule is named with both its ends."""
-    differ = {key for key in values if key == "data.name" or key not in defaults or values[key] != defaults[key]}
+    """Return the data and the settings that differ from the defaults.
+
+    The kind of the data is named if it was given: without it, other defaults would apply. A schedule
+    is named with both its ends.
+    """
+    always = [key for key in ("data.name", "data.kind") if values.get(key) is not None]
+    differ = {key for key in values if key in always or key not in defaults or values[key] != defaults[key]}
     schedules = {key.rpartition(".")[0] for key in differ if key.count(".") > 1}
     return [key for key in values if key in differ or key.rpartition(".")[0] in schedules]
 

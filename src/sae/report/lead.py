@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sae.analysis.comparison import ALIKE, BETTER, LEVEL, WORSE, compare
 from sae.analysis.results import Result, Tested
-from sae.config.methods import all_kinds, rivals
+from sae.config.methods import rivals
 from sae.core.objectives import objective
 from sae.core.table import Cell, Column, Table, show
 from sae.core.wording import count, listed
@@ -43,7 +43,7 @@ def describe(result: Result) -> str:
     """Describe a configuration in a few words, `one network with early exits (N=1 K=5 W=1), using 1 exit`."""
     eval_exits = shown_exits(result.config, result.eval_exits)
     using = f", using {count(eval_exits, 'exit')} per input" if eval_exits is not None else ""
-    return f"{all_kinds()[result.kind].phrase} ({result.settings}){using}"
+    return f"{result.config.called.phrase} ({result.settings}){using}"
 
 
 def claims(found: Findings) -> list[str]:

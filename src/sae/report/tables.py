@@ -153,7 +153,7 @@ def front_table(selection: Selection, task: str, name: str = "front", costs: Seq
     rows = [
         (
             Cell(f"{item.label}, the pick" if item is pick else item.label),
-            *(Cell(all_kinds()[item.kind].label), Cell(item.config.summary)),
+            *(Cell(item.config.called.label), Cell(item.config.summary)),
             Cell(shown_exits(item.config, item.eval_exits)),
             *(number_cell(item.values.get(metric), metric) for metric in measured),
         )
@@ -213,7 +213,7 @@ def trials_table(runs: Sequence[Run], metrics: Sequence[str], task: str, name: s
     columns = [*heads, *(metric_column(metric, task, shown[metric]) for metric in measured), Column("Seconds")]
     rows = [
         (
-            *(Cell(run.label), Cell(all_kinds()[run.config.kind].label), Cell(run.config.summary), Cell(run.state)),
+            *(Cell(run.label), Cell(run.config.called.label), Cell(run.config.summary), Cell(run.state)),
             *(number_cell(run.value(metric), metric) for metric in measured),
             Cell(run.seconds),
         )
@@ -285,7 +285,7 @@ def number_cell(value: float | None, metric: str) -> Cell:
 
 def _name_cells(result: Result) -> Row:
     k_prime = Cell(shown_exits(result.config, result.eval_exits))
-    return Cell(result.label), Cell(all_kinds()[result.kind].label), Cell(result.settings), k_prime
+    return Cell(result.label), Cell(result.config.called.label), Cell(result.settings), k_prime
 
 
 def _result_column(results: Sequence[Result], metric: str, where: Tested, task: str) -> Column:

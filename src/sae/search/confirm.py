@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind, losses_of
 from sae.analysis.pareto import spread_order
 from sae.analysis.results import summarise
+from sae.config.methods import rivals
 from sae.config.study import ConfirmConfig
 from sae.core.errors import SaeError
 from sae.core.objectives import Objective
@@ -78,6 +79,8 @@ class Confirmation:
 def choose(record: StudyRecord, most: int | None, each: int = 0) -> list[Candidate]:
     """Choose candidates from the front of a study, then from the front of each class of methods, as in the paper.
 
+    Limits bind the pick, not the rivals that it is compared with.
+
     Args:
         record: The study.
         most: At most this many of the front: the one nearest to the ideal, then those farthest from the chosen ones.
@@ -85,7 +88,9 @@ def choose(record: StudyRecord, most: int | None, each: int = 0) -> list[Candida
     """
     found, objectives, limits = candidates(record.read_runs()), record.objectives, record.limits
     chosen = _spread(front(found, objectives, limits), objectives)[:most]
-    for own in fronts_by_kind(found, objectives, limits).values():
+    compared = [item for item in found if item.method in rivals()]
+    fronts = fronts_by_kind(found, objectives, limits) | fronts_by_kind(compared, objectives)
+    for own in fronts.values():
         best = min(own, key=lambda item: item.losses(objectives))
         order = [best, *(item for item in _spread(own, objectives) if item is not best)]
         chosen += [item for item in order[:each] if not any(item is other for other in chosen)]

@@ -22,7 +22,7 @@ from sae.search.dispatch import POLL, Dispatcher, gives_members
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
 from sae.search.method_study import Asked, MethodStudy
-from sae.search.screening import broken_limit, check_hope, passes
+from sae.search.screening import broken_limit, check_hope, is_hopeless, passes, screened
 
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 CLOCK_SECONDS = 20.0
@@ -72,8 +72,7 @@ class Driver:
 
     def run(self, on_change: Callable[[], None] = lambda: None) -> None:
         """Run trials until the budget is spent or someone stops it; running trials finish first."""
-        for study in self.studies.values():
-            check_hope(study, list(self.studies.values()), self.limits, self.spec)
+        check_hope(list(self.studies.values()), self.limits, self.spec)
         self._resume()
         while True:
             if self.is_stopping:
@@ -124,19 +123,20 @@ class Driver:
             if study is None:
                 return
             asked = study.ask()
-            broken = broken_limit(self.limits, asked.config, self.spec)
+            must_keep = asked.method in screened(self.studies)
+            broken = broken_limit(self.limits, asked.config, self.spec) if must_keep else None
             if broken is None:
                 self._start(asked)
             else:
                 study.refuse(asked, broken)
-                check_hope(study, list(self.studies.values()), self.limits, self.spec)
+                check_hope(list(self.studies.values()), self.limits, self.spec)
 
     def _next_study(self) -> MethodStudy | None:
         """Return the method with the smallest share of its trials; those that take members wait for the givers."""
         shares = []
         for study in self.studies.values():
             budget, asked = study.budget(self.budget.trials), study.num_asked()
-            if budget is None or asked < budget:
+            if (budget is None or asked < budget) and not (self.limits and is_hopeless(study)):
                 shares.append((asked / (budget or DEFAULT_TRIALS), study))
         methods = {study.method for _, study in shares}
         ready = [pair for pair in shares if _giver(pair[1].method) not in methods - {pair[1].method}]

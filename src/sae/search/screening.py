@@ -8,15 +8,17 @@ No trial waits for another.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from sae.analysis.pareto import Losses, spread_order
+from sae.config.methods import rivals
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError
 from sae.core.objectives import COSTS, Limit
 from sae.core.task import DataSpec
+from sae.core.wording import listed
 from sae.methods.costing import cost_bounds
 from sae.search.method_study import REFUSED, MethodStudy
 from sae.search.space import Space
@@ -25,6 +27,15 @@ SHIPPED = "shipped_"
 MOST_REFUSED = 200
 """After this many refused trials of a method in a row, the search reports that its limits leave nothing to sample."""
 NUM_RUNGS = 2
+
+
+def screened(methods: Collection[str]) -> set[str]:
+    """Return the methods whose trials must keep the limits: all but those that a pick is only compared with.
+
+    Limits bind the pick. Whoever cannot afford an ensemble still wants to know its quality, so the rivals of a
+    pick are trained whatever they cost, unless nothing else is searched.
+    """
+    return set(methods) - set(rivals()) or set(methods)
 
 
 def broken_limit(limits: Sequence[Limit], config: RunConfig, spec: DataSpec) -> str | None:
@@ -37,27 +48,33 @@ def broken_limit(limits: Sequence[Limit], config: RunConfig, spec: DataSpec) -> 
 
 
 def check_reach(spaces: Sequence[Space], limits: Sequence[Limit], spec: DataSpec) -> None:
-    """Refuse a space in which every configuration breaks a limit.
+    """Refuse a search in which every configuration that must keep the limits breaks one.
 
     Only spaces with few structures are checked; in larger ones the refused trials will show it (`check_hope`).
     """
     if not _on_costs(limits):
         return
+    names = screened([space.method for space in spaces])
+    tried: list[RunConfig] = []
     for space in spaces:
-        points = list(itertools.islice(space.structures(), MOST_REFUSED))
-        if len(points) < MOST_REFUSED and all(broken_limit(limits, space.fill(point), spec) for point in points):
-            advice = _advice([space.fill(point) for point in points], limits, spec)
-            raise ConfigError(f"limits must leave {space.method} something to try: {advice}")
+        if space.method in names:
+            points = list(itertools.islice(space.structures(), MOST_REFUSED))
+            configs = [space.fill(point) for point in points]
+            if len(points) == MOST_REFUSED or not all(broken_limit(limits, config, spec) for config in configs):
+                return
+            tried += configs
+    raise ConfigError(f"limits must leave {listed(sorted(names))} something to try: {_advice(tried, limits, spec)}")
 
 
-def check_hope(study: MethodStudy, studies: Sequence[MethodStudy], limits: Sequence[Limit], spec: DataSpec) -> None:
-    """Refuse to go on if a sampled space seems to hold nothing within the limits, or if no enumerated one does."""
-    concerned = studies if study.is_enumerated else [study]
-    if not all(map(_is_hopeless, concerned)):
+def check_hope(studies: Sequence[MethodStudy], limits: Sequence[Limit], spec: DataSpec) -> None:
+    """Refuse to go on if no method that must keep the limits seems to hold anything within them."""
+    names = screened([study.method for study in studies])
+    concerned = [study for study in studies if study.method in names]
+    if not limits or not all(map(is_hopeless, concerned)):
         return
-    configs = [study.config_of(trial) for trial in study.trials()[-MOST_REFUSED:]]
+    configs = [study.config_of(trial) for study in concerned for trial in study.trials()[-MOST_REFUSED:]]
     raise ConfigError(
-        f"limits must leave {study.method} something to try, but its last {len(configs)} configurations "
+        f"limits must leave {listed(sorted(names))} something to try, but the last {len(configs)} configurations "
         f"all break one: {_advice(configs, limits, spec)}"
     )
 
@@ -81,7 +98,7 @@ def _least_cost(limit: Limit, config: RunConfig, spec: DataSpec) -> int:
     return least
 
 
-def _is_hopeless(study: MethodStudy) -> bool:
+def is_hopeless(study: MethodStudy) -> bool:
     """Return whether all trials of an enumerated space, or many in a row of a sampled one, were refused."""
     enough = int(study.space.size) if study.is_enumerated else MOST_REFUSED
     latest = study.trials()[-enough:]

@@ -118,9 +118,19 @@ def scale_temperature(
     return evaluation.model_copy(update={"readings": tuple(readings)})
 
 
-def measure_costs(method: Method, spec: DataSpec) -> list[Reading]:
-    """Return the exits in use and the costs at every K′, without metrics."""
-    return [describe_exits(method, eval_exits, spec) for eval_exits in method.exit_choices]
+def measure_costs(method: Method, spec: DataSpec, known: Iterable[Reading] = ()) -> list[Reading]:
+    """Return the exits in use and the costs at every K′, without metrics.
+
+    Args:
+        method: The method.
+        spec: The shape of samples and the task.
+        known: Costs of this method that were counted before, perhaps when it used other exits.
+    """
+    counted = {(reading.eval_exits, reading.active): reading for reading in known}
+    return [
+        counted.get((eval_exits, method.active_counts(eval_exits))) or describe_exits(method, eval_exits, spec)
+        for eval_exits in method.exit_choices
+    ]
 
 
 def describe_exits(method: Method, eval_exits: int, spec: DataSpec) -> Reading:

@@ -19,7 +19,7 @@ from sae.data.catalogue import load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
-from sae.records.evaluation import SPLITS, Detection, Interim, Json, ShiftEvaluation, Split, SplitEvaluation
+from sae.records.evaluation import SPLITS, Detection, Interim, Json, Reading, ShiftEvaluation, Split, SplitEvaluation
 from sae.records.run import RunRecord
 from sae.training.checkpoint import (
     load_checkpoint,
@@ -52,7 +52,7 @@ from sae.training.tracking import UNTRACKED, Tracker
 from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device
 
 START_ON_OTHER_DATA = "bring the old data back, choose another folder, or start over on the new data with --force"
-REHEARSED = 8
+REHEARSED = 2
 """Samples that a run is rehearsed on before its first epoch."""
 
 
@@ -87,8 +87,7 @@ def train(
         spec = training_spec(dataset, config.train)
         method = build_method(config.method, config.backbone, spec, config.seed)
         with training(method, dataset, config, processes, binding) as trainer:
-            if is_new:
-                check_run(trainer)
+            costs = check_run(trainer) if is_new else []
             record = RunRecord.create(out, config, force=force)
             with record.lock():
                 if is_new and not _has_begun(out):  # another process may have begun it meanwhile
@@ -97,28 +96,41 @@ def train(
                     tracker.write(record)
                 else:
                     epochs = config.train.epochs
-                    _train_and_record(trainer, record, min(until or epochs, epochs), display, tracker)
+                    _train_and_record(trainer, record, min(until or epochs, epochs), display, tracker, costs)
     return record
 
 
-def check_run(trainer: Trainer) -> None:
+def check_run(trainer: Trainer) -> list[Reading]:
     """Rehearse everything that a run will do, so that what cannot work is refused before the first epoch.
 
-    On a copy of the method: one training step on a few samples, then pruning, folding, cost and metrics
-    at the fewest and the most exits. Neither the trainer nor torch's global generator changes.
+    On a copy of the method: one training step on a few samples, then pruning, folding and metrics
+    at the fewest and the most exits, and the cost at the most, where every operation occurs.
+    Neither the trainer nor torch's global generator changes.
+
+    Returns:
+        The cost that was counted, which need not be counted again.
     """
     rehearsal = copy.copy(trainer)
-    rehearsal.method = method = copy.deepcopy(trainer.method)
-    dataset, spec = trainer.dataset, trainer.dataset.spec
+    rehearsal.method = method = _copy_to_train(trainer.method, trainer.streams[0])
+    dataset, fewest, most = trainer.dataset, method.exit_choices[0], method.exit_choices[-1]
     with torch.random.fork_rng(devices=[]):
         rehearsal.try_step()
         outputs = member_outputs(method, [trainer.prepare(dataset.train.inputs[:REHEARSED])])
-        for eval_exits in sorted({method.exit_choices[0], method.exit_choices[-1]}):
-            describe_exits(method, eval_exits, spec)
+        cost = describe_exits(method, most, dataset.spec)
+        if fewest < most:
+            method.pruned(fewest).folded(dataset.spec.shape)
+        for eval_exits in sorted({fewest, most}):
             for split in (dataset.val, dataset.test):
                 # The few outputs repeat, because a metric may need every target of a split.
                 repeated = outputs[torch.arange(len(split)) % len(outputs)]
                 measure_members(method, repeated, split, eval_exits)
+    return [cost]
+
+
+def _copy_to_train(method: Method, stream: int) -> Method:
+    """Return a copy of a method for a step on one stream; it shares the modules of all other streams."""
+    others = [method.stream_module(other) for other in range(method.num_streams) if other != stream]
+    return copy.deepcopy(method, {id(module): module for module in others})
 
 
 def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
@@ -185,7 +197,7 @@ def evaluate(
     settings = record.read_config().train
     with torch_threads(settings.threads):
         method, dataset = restore(record, device, where)
-        others = load_others(ood) if ood else None
+        others = load_others(ood, dataset.spec.kind) if ood else None
         if shift:
             check_images(dataset)
         if others is not None:
@@ -274,7 +286,12 @@ def _has_ended(record: RunRecord) -> bool:
 
 
 def _train_and_record(
-    trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay, tracker: Tracker
+    trainer: Trainer,
+    record: RunRecord,
+    until: int,
+    display: ProgressDisplay,
+    tracker: Tracker,
+    costs: Sequence[Reading],
 ) -> None:
     try:
         progress = _train(trainer, record, until, display, tracker)
@@ -286,7 +303,7 @@ def _train_and_record(
         return
     trainer.method.progress = 1.0  # also after a run of one step, which ends at progress 0
     progress.stopping.restore(trainer.method)
-    _record_results(trainer.method, trainer.dataset, trainer.prepare, record)
+    _record_results(trainer.method, trainer.dataset, trainer.prepare, record, costs)
     epochs = progress.epoch if stopped else None
     record.end("finished", seconds=progress.seconds, epochs=epochs, versions=_versions())
 
@@ -326,9 +343,11 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
     return progress
 
 
-def _record_results(method: Method, dataset: Dataset, prepare: Preparation, record: RunRecord) -> None:
+def _record_results(
+    method: Method, dataset: Dataset, prepare: Preparation, record: RunRecord, known_costs: Sequence[Reading] = ()
+) -> None:
     save_model(record, method)
-    costs = measure_costs(method, dataset.spec)
+    costs = measure_costs(method, dataset.spec, known_costs)
     metrics: Json = {name: evaluate_split(method, dataset, name, prepare, costs).to_json() for name in SPLITS}
     record.write_json(record.METRICS, metrics)
     curves: Json = {name: draw_curves(method, dataset.split(name), prepare).to_json(method.exits) for name in SPLITS}

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sae.core.errors import ConfigError
+from sae.core.task import SampleKind
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.corruptions import ALL_SETS, CorruptedImages, CorruptedSet
 from sae.data.dataset import Dataset, Samples
@@ -93,9 +94,11 @@ def evaluate_ood(
 
 def check_images(dataset: Dataset) -> None:
     """Refuse a data set without images, because only images can be corrupted."""
-    if len(dataset.spec.shape) != 3:
+    kind = dataset.spec.kind
+    if kind is not SampleKind.IMAGES:
         raise ConfigError(
-            f"--shift needs images, but {dataset.name} is a table, for which no corruptions are defined: drop --shift"
+            f"--shift needs images, but {dataset.name} is {kind.phrase}, for which no corruptions are defined: "
+            "drop --shift"
         )
 
 

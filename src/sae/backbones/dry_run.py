@@ -1,0 +1,154 @@
+"""Dry runs: one sample passes through a network on torch's `meta` device, where tensors have shapes but no numbers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from sae.core.task import Shape
+
+aten = torch.ops.aten
+Args = tuple[Any, ...]
+
+
+class DryRun(TorchDispatchMode):
+    """A watcher of every operation of a dry run.
+
+    On `meta`, torch works out the result of many common operations in slow Python code, which also
+    imports its compiler. `RESULTS` gives those results at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Say that torch need not guard this class from its compiler, whose import takes 1.5 s."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: dict[str, Any] | None = None) -> Any:
+        result_of = None if any((kwargs or {}).values()) else RESULTS.get(func)
+        if result_of and _first(args).is_meta:
+            return result_of(*args)
+        return func(*args, **(kwargs or {}))
+
+
+def dry_run(network: nn.Module, shape: Shape, watcher: DryRun | None = None) -> None:
+    """Pass one sample of `shape` through a network in evaluation mode, for a watcher or for hooks.
+
+    The network does not change: its weights are replaced for this pass, which is cheaper than a copy.
+    """
+    modes = [(module, module.training) for module in network.modules()]
+    state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    on_meta = {name: tensor.detach().to("meta") for name, tensor in state.items()}
+    sample = torch.empty((1, *shape), device="meta")
+    network.eval()
+    try:
+        with torch.no_grad(), watcher or DryRun():
+            functional_call(network, on_meta, sample)
+    finally:
+        for module, is_training in modes:
+            module.training = is_training
+
+
+def _first(args: Args) -> Tensor:
+    tensor: Tensor = args[0] if isinstance(args[0], Tensor) else args[0][0]
+    return tensor
+
+
+def _empty(shape: Sequence[int], like: Tensor) -> Tensor:
+    return torch.empty(shape, dtype=like.dtype, device=like.device)
+
+
+def _alike(x: Tensor, *_: object) -> Tensor:
+    return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+
+
+def _normalised(x: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the output of a normalisation, and its statistics, which only training uses."""
+    unused = _empty([0], x)
+    return _alike(x), unused, unused
+
+
+def _broadcast(x: Tensor, y: Tensor | float) -> Tensor:
+    shape = np.broadcast_shapes(x.shape, y.shape) if isinstance(y, Tensor) else x.shape  # torch's imports sympy
+    return _alike(x) if shape == x.shape else _empty(shape, x)
+
+
+def _product(x: Tensor, weight: Tensor) -> Tensor:
+    return _empty([*x.shape[:-1], weight.shape[-1]], x)
+
+
+def _product_and_bias(_: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    return _product(x, weight)
+
+
+def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
+    stride, padding, dilation, is_transposed = how[:4]
+    if is_transposed:
+        return aten.convolution.default(x, weight, bias, *how)  # type: ignore[no-any-return]
+    return _slid_over(x, len(weight), weight.shape[2:], stride, padding, dilation)
+
+
+def _max_pooled(x: Tensor, kernel: Sequence[int], stride: Sequence[int] = (), *how: Any) -> Any:
+    if x.dim() != 4 or how[1:]:  # dilated, or rounded up
+        return aten.max_pool2d_with_indices.default(x, kernel, stride, *how)
+    pooled = _slid_over(x, x.shape[1], kernel, stride or kernel, how[0] if how else (0, 0), (1, 1))
+    return pooled, pooled
+
+
+def _slid_over(
+    x: Tensor,
+    num_channels: int,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Tensor:
+    """Return what a window gives that slides over positions."""
+    geometry = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
+    positions = [(size + 2 * pad - gap * (width - 1) - 1) // step + 1 for size, width, step, pad, gap in geometry]
+    return _empty([len(x), num_channels, *positions], x)
+
+
+def _mean(x: Tensor, dims: Sequence[int]) -> Tensor:
+    gone = {dim % x.dim() for dim in dims}
+    return _empty([size for dim, size in enumerate(x.shape) if dim not in gone], x)
+
+
+def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    shape = list(tensors[0].shape)
+    shape[dim] = sum(tensor.shape[dim] for tensor in tensors)
+    return _empty(shape, tensors[0])
+
+
+def _repeated(x: Tensor, times: Sequence[int]) -> Tensor:
+    shape = [1] * (len(times) - x.dim()) + list(x.shape)
+    return _empty([size * count for size, count in zip(shape, times, strict=True)], x)
+
+
+def _stacked(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    shape = list(tensors[0].shape)
+    shape.insert(dim % (len(shape) + 1), len(tensors))
+    return _empty(shape, tensors[0])
+
+
+RESULTS: dict[Any, Callable[..., Any]] = {
+    **dict.fromkeys((aten.relu.default, aten.gelu.default, aten._softmax.default, aten._safe_softmax.default), _alike),
+    **dict.fromkeys((aten.zeros_like.default, aten.rsqrt.default, aten.mul.Scalar), _alike),
+    **dict.fromkeys((aten.native_batch_norm.default, aten.native_layer_norm.default), _normalised),
+    **dict.fromkeys((aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor), _broadcast),
+    **dict.fromkeys((aten.mm.default, aten.bmm.default), _product),
+    **dict.fromkeys((aten.addmm.default, aten.baddbmm.default), _product_and_bias),
+    aten.max_pool2d_with_indices.default: _max_pooled,
+    aten.convolution.default: _convolved,
+    aten.mean.dim: _mean,
+    aten.repeat.default: _repeated,
+    aten.cat.default: _joined,
+    aten.stack.default: _stacked,
+}
+"""Results of operations whose first argument is on `meta`, called without keywords."""

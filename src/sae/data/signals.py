@@ -1,0 +1,150 @@
+"""Signals in `.npz` files: (sample, channel, length), or (sample, length) for one channel."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from sae.config.run import DataConfig
+from sae.core.errors import DataError
+from sae.core.task import Classification, DataSpec, SampleKind, Task
+from sae.data.dataset import (
+    Array,
+    Dataset,
+    Floats,
+    Known,
+    Split,
+    hold_out_validation,
+    signal_normalisation,
+    split_indices,
+    standardised_regression,
+)
+from sae.data.locations import find_own
+from sae.data.npz import Member, classes_of, open_member, targets_of
+from sae.data.npz_layout import ALL, find_layout, samples_of_split
+
+
+def kind_of_samples(path: Path, given: SampleKind | None) -> SampleKind:
+    """Return whether a file holds images or signals; refuse a file that could hold either.
+
+    The names of its arrays decide. Arrays named x hold images if they are 4-D, or 3-D in uint8.
+
+    Args:
+        path: An `.npz` file.
+        given: What the user says that it holds.
+    """
+    if given is SampleKind.TABLE:
+        raise DataError(f"an .npz file holds images or signals, got --kind table for {path}")
+    layout = find_layout(path, given)
+    kind = given or (layout and layout.pair.kind)
+    if kind or layout is None:
+        return kind or SampleKind.IMAGES  # whose reader reports what is missing
+    first = open_member(path, next(iter(layout.samples.values())))
+    if len(first.shape) == 4 or (len(first.shape) == 3 and first.dtype == np.uint8):
+        return SampleKind.IMAGES
+    raise DataError(
+        f"{path} must say what its samples are: {first.name} of shape {first.shape} in {first.dtype} may be signals "
+        f"(sample, channel, length) or images. Name the array signals or images, or add --kind signals"
+    )
+
+
+def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
+    """Read the user's own file; its training split sets the normalisation and the scale of real targets.
+
+    Args:
+        config: The path and the task.
+        known: Classes of an earlier reading, if labels are texts; by default those of the training split.
+    """
+    path = find_own(config.name)
+    layout = find_layout(path, SampleKind.SIGNALS)
+    if layout is None:
+        raise DataError(
+            f"{path} must hold train_signals, train_labels, test_signals and test_labels, or signals and labels"
+        )
+    layout.check_complete()
+    inputs = {part: read_signals(open_member(path, name)) for part, name in layout.samples.items()}
+    raw = {part: open_member(path, name).read() for part, name in layout.labels.items()}
+    places = {part: f"{name} of {path}" for part, name in layout.labels.items()}
+    targets, class_names = _targets(raw, config.task, places, known.class_names if known else None)
+    for part, signals in inputs.items():
+        if len(signals) != len(targets[part]):
+            raise DataError(
+                f"there must be one label for each signal, got {len(targets[part])} for {len(signals)} signals "
+                f"in {places[part]}"
+            )
+    parts = _split({part: Split(inputs[part], targets[part]) for part in inputs}, config)
+    train = parts["train"]
+    task: Task
+    if class_names is not None:
+        task = Classification(len(class_names))
+    elif config.task == "classification":
+        task = classes_of(train.targets, places.get("train", places.get(ALL, "")))
+    else:
+        task = standardised_regression(train.targets, places.get("train", places.get(ALL, "")))
+    spec = DataSpec(train.inputs.shape[1:], task)
+    normalisation = signal_normalisation(train.inputs[:])
+    return Dataset(config.name, spec, normalisation, train, parts["val"], parts["test"], class_names)
+
+
+def read_samples(path: Path) -> Floats:
+    """Read the test signals of a file, or all of a file without splits, (sample, channel, length)."""
+    name, _ = samples_of_split(path, "test")
+    return read_signals(open_member(path, name))
+
+
+def read_signals(member: Member) -> Floats:
+    """Read an array of signals, (sample, channel, length); refuse values that are missing."""
+    where = f"{member.name} of {member.path}"
+    is_number = np.issubdtype(member.dtype, np.integer) or np.issubdtype(member.dtype, np.floating)
+    if not is_number or len(member.shape) not in (2, 3) or 0 in member.shape:
+        raise DataError(
+            f"signals must be numbers, (sample, channel, length) or (sample, length), "
+            f"got {member.dtype} of shape {member.shape} in {where}"
+        )
+    array = member.read()
+    signals = np.ascontiguousarray(array if array.ndim == 3 else array[:, None], np.float32)
+    wrong = np.argwhere(~np.isfinite(signals))
+    if len(wrong):
+        sample, channel, step = wrong[0].tolist()
+        raise DataError(
+            f"signals must be finite, got {signals[sample, channel, step]} in sample {sample}, channel {channel}, "
+            f"time step {step} of {where}, counted from 0: remove or impute such values"
+        )
+    return signals
+
+
+def _split(parts: Mapping[str, Split], config: DataConfig) -> dict[str, Split]:
+    """Return train, val and test; what a file does not split is split by `data.split_seed`."""
+
+    def rows(split: Split, chosen: Array) -> Split:
+        return Split(split.inputs[chosen], split.targets[chosen])
+
+    if ALL in parts:
+        whole = parts[ALL]
+        labels = whole.targets if config.task == "classification" else None
+        chosen = split_indices(len(whole), config.split_seed, labels)
+        return {name: rows(whole, part) for name, part in zip(("train", "val", "test"), chosen, strict=True)}
+    if "val" in parts:
+        return dict(parts)
+    kept, held_out = hold_out_validation(parts["train"].targets, config.split_seed)
+    return {**parts, "train": rows(parts["train"], kept), "val": rows(parts["train"], held_out)}
+
+
+def _targets(
+    raw: Mapping[str, Array], task: str | None, places: Mapping[str, str], known: tuple[str, ...] | None
+) -> tuple[dict[str, Array], tuple[str, ...] | None]:
+    """Return the targets of each part, and the names of the classes if labels are texts."""
+    is_text = {array.dtype.kind == "U" for array in raw.values()}
+    if task != "classification" or True not in is_text:
+        return {part: targets_of(array, task, places[part]) for part, array in raw.items()}, None
+    if False in is_text:
+        raise DataError(f"labels must be texts in all splits or in none, got both in {', '.join(places.values())}")
+    names = np.unique(raw["train" if "train" in raw else ALL] if known is None else known)
+    for part, array in raw.items():
+        unknown = np.flatnonzero(~np.isin(array, names))
+        if array.ndim != 1 or unknown.size:
+            given = repr(str(array[unknown[0]])) if array.ndim == 1 else f"shape {array.shape}"
+            raise DataError(
+                f"there must be one label of the training split for each signal, got {given} in {places[part]}"
+            )
+    return {part: np.searchsorted(names, array).astype(np.int64) for part, array in raw.items()}, tuple(names.tolist())
