@@ -6,6 +6,7 @@ scikit-learn's logistic or ridge regression, with its default settings, on the p
 
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from sae.core.task import Classification
-from sae.data.batches import Preparation
+from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
 
 MOST_SAMPLES, MOST_FEATURES = 20_000, 4_096
@@ -97,10 +98,11 @@ def _obstacle(dataset: Dataset, fitted: Split | None, num_features: int) -> str:
     return ""
 
 
-def _prepared(dataset: Dataset, split: Split) -> Numbers:
-    """Return the samples of a split as the network sees them, (sample, feature)."""
+def _prepared(dataset: Dataset, split: Split) -> Iterator[Numbers]:
+    """Yield the samples of a split as the network sees them, (sample, feature), a batch at a time."""
     prepare = Preparation(dataset.normalisation, len(dataset.spec.shape), torch.device("cpu"))
-    return prepare(split.inputs[:]).flatten(1).double().numpy()
+    for batch in evaluation_batches(split.inputs, prepare):
+        yield batch.flatten(1).double().numpy()
 
 
 def _shares_nll(dataset: Dataset) -> float:
@@ -120,13 +122,14 @@ def _logistic_nll(dataset: Dataset, fitted: Split) -> float:
     model = LogisticRegression(max_iter=MOST_ITERATIONS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(_prepared(dataset, fitted), fitted.targets)
-    log_probs = model.predict_log_proba(_prepared(dataset, dataset.val))  # a column for every class, in order
+        model.fit(np.concatenate(list(_prepared(dataset, fitted))), fitted.targets)
+    log_probs = np.concatenate([model.predict_log_proba(batch) for batch in _prepared(dataset, dataset.val)])
     return float(-log_probs[np.arange(len(log_probs)), dataset.val.targets].mean())
 
 
 def _ridge_mse(dataset: Dataset, fitted: Split) -> float:
     from sklearn.linear_model import Ridge
 
-    model = Ridge().fit(_prepared(dataset, fitted), fitted.targets.astype(np.float64))
-    return float(np.square(model.predict(_prepared(dataset, dataset.val)) - dataset.val.targets).mean())
+    model = Ridge().fit(np.concatenate(list(_prepared(dataset, fitted))), fitted.targets.astype(np.float64))
+    means = np.concatenate([model.predict(batch) for batch in _prepared(dataset, dataset.val)])
+    return float(np.square(means - dataset.val.targets).mean())
