@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sae.backbones import MemberNetwork
@@ -22,6 +22,9 @@ from sae.core.errors import CostError
 from sae.core.task import Shape
 
 aten = torch.ops.aten
+Args = tuple[object, ...]
+Rule = Callable[[Args, object], int]
+"""The cost of an operation from its arguments and its output."""
 REST = "rest"
 """The part of operations outside all named parts."""
 
@@ -99,9 +102,9 @@ class _Counter(TorchDispatchMode):
             yield
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
+        self, func: OpOverload, types: object, args: Args = (), kwargs: dict[str, object] | None = None
+    ) -> object:
+        out: object = func(*args, **(kwargs or {}))
         packet = func.overloadpacket
         if func not in FREE and packet not in FREE and not self.is_free:
             if packet not in RULES:
@@ -110,48 +113,46 @@ class _Counter(TorchDispatchMode):
         return out
 
 
-Args = tuple[Any, ...]
-Rule = Callable[[Args, Any], int]
-
-
-def _first(out: Any) -> Tensor:
-    tensor: Tensor = out[0] if isinstance(out, tuple) else out
+def _tensor(value: object) -> Tensor:
+    """Return an argument or an output as a tensor; of several outputs the first."""
+    tensor = value[0] if isinstance(value, tuple) else value
+    assert isinstance(tensor, Tensor), f"a cost rule reads tensors, got {type(tensor).__name__}"
     return tensor
 
 
-def _output(_: Args, out: Any) -> int:
+def _output(_: Args, out: object) -> int:
     """1·numel(out)."""
-    return _first(out).numel()
+    return _tensor(out).numel()
 
 
-def _input(args: Args, _: Any) -> int:
+def _input(args: Args, _: object) -> int:
     """1·numel(in)."""
-    return int(args[0].numel())
+    return _tensor(args[0]).numel()
 
 
-def _norm(_: Args, out: Any) -> int:
+def _norm(_: Args, out: object) -> int:
     """2·numel."""
-    return 2 * _first(out).numel()
+    return 2 * _tensor(out).numel()
 
 
-def _convolution(args: Args, out: Tensor) -> int:
+def _convolution(args: Args, out: object) -> int:
     """k²·C_in·C_out·H·W, and C_out·H·W with bias; a group sees its share of C_in."""
-    weight, bias = args[1], args[2]
+    weight, bias = _tensor(args[1]), args[2]
     per_output = math.prod(weight.shape[1:]) + (0 if bias is None else 1)
-    return out.numel() * int(per_output)
+    return _tensor(out).numel() * int(per_output)
 
 
-def _matmul(args: Args, out: Tensor) -> int:
+def _matmul(args: Args, out: object) -> int:
     """in·out for every position."""
-    return out.numel() * int(args[0].shape[-1])
+    return _tensor(out).numel() * _tensor(args[0]).shape[-1]
 
 
-def _matmul_with_bias(args: Args, out: Tensor) -> int:
+def _matmul_with_bias(args: Args, out: object) -> int:
     """in·out + out for every position."""
-    return out.numel() * int(args[1].shape[-1]) + out.numel()
+    return _tensor(out).numel() * (_tensor(args[1]).shape[-1] + 1)
 
 
-RULES: dict[Any, Rule] = {
+RULES: dict[OpOverloadPacket, Rule] = {
     aten.convolution: _convolution,
     aten.mm: _matmul,
     aten.bmm: _matmul,
