@@ -4,17 +4,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sae.core.errors import ConfigError, DataError, MissingExtraError
+from sae.core.errors import ConfigError, DataError, DataWarning, MissingExtraError
 from sae.core.task import Classification, Regression
 from sae.data.catalogue import load, suggestions
-from sae.data.dataset import Array, Dataset
+from sae.data.dataset import Dataset, Indices
 from sae.data.table import Column, encoded, learn_encoding
 from tests.data.samples import data_config, table_rows, write_csv
 
 EVERY_ROW = np.arange(4)
 
 
-def features(values: list[Any], training: Array = EVERY_ROW) -> list[list[float]]:
+def features(values: list[Any], training: Indices = EVERY_ROW) -> list[list[float]]:
     dtype = object if any(isinstance(value, str) for value in values) else float
     column = Column("c", np.array(values, dtype))
     return encoded({"c": column}, [learn_encoding(column, training, Path("t.csv"))]).T.tolist()  # type: ignore[no-any-return]
@@ -76,6 +76,25 @@ def test_features_come_in_the_order_of_the_columns(tmp_path: Path) -> None:
 def test_features_are_standardised_on_the_training_rows(tmp_path: Path) -> None:
     dataset = regression(tmp_path, table_rows())
     np.testing.assert_allclose(dataset.normalisation.mean, dataset.train.inputs[:].mean(axis=0), rtol=1e-6)
+
+
+def test_numbers_keep_their_digits(tmp_path: Path) -> None:
+    rows = [{**row, "age": 1.7e9 + row["age"], "price": 1.7e9 + index} for index, row in enumerate(table_rows())]
+    dataset = regression(tmp_path, rows)
+    assert len(np.unique(dataset.train.targets)) == len(np.unique(dataset.train.inputs[:][:, 0])) == 24
+
+
+def test_a_constant_column_is_warned_of(tmp_path: Path) -> None:
+    rows = [{"one": 0.1, **row, "same": "x", "hole": "" if index == 3 else 5} for index, row in enumerate(table_rows())]
+    with pytest.warns(DataWarning, match=r"t\.csv has columns with a single value .*: 'one', 'same'$") as found:
+        regression(tmp_path, rows)
+    assert len(found) == 1
+
+
+def test_a_spread_that_float64_cannot_hold_is_warned_of(tmp_path: Path) -> None:
+    rows = [{**row, "age": 1e17 + row["age"]} for row in table_rows()]
+    with pytest.warns(DataWarning, match=r"t\.csv has columns whose .* spread is lost in rounding: 'age'; subtract"):
+        regression(tmp_path, rows)
 
 
 def test_the_target_of_a_regression_is_standardised_on_the_training_rows(tmp_path: Path) -> None:

@@ -4,24 +4,28 @@ Medians and categories are learned from the training rows alone.
 """
 
 import csv
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sae.config.run import DataConfig
-from sae.core.errors import ConfigError, DataError, MissingExtraError, did_you_mean
+from sae.core.errors import ConfigError, DataError, DataWarning, MissingExtraError, did_you_mean
 from sae.core.task import Classification, Task
 from sae.data.dataset import (
     Array,
+    Cells,
     ColumnEncoding,
     Dataset,
-    Floats,
+    Features,
     Indices,
     Known,
     Mask,
+    Normalisation,
+    is_resolved,
     signal_normalisation,
     split_indices,
     split_up,
@@ -29,6 +33,9 @@ from sae.data.dataset import (
     standardised_regression,
 )
 from sae.data.locations import find_own
+
+if TYPE_CHECKING:
+    from pyarrow import ChunkedArray
 
 MOST_CATEGORIES = 256
 """Most different texts in a column; a column with more holds names or identifiers, which teach a network nothing."""
@@ -41,7 +48,7 @@ class Column:
     """One column: numbers in float64 with NaN for missing values, or texts as objects with None."""
 
     name: str
-    values: Array
+    values: Cells
 
     @property
     def is_numeric(self) -> bool:
@@ -113,7 +120,7 @@ def _read_parquet(path: Path, texts: Collection[str]) -> dict[str, Column]:
     return {name: _arrow_column(name, table.column(name), path, name in texts) for name in table.column_names}
 
 
-def _arrow_column(name: str, values: Any, path: Path, is_text: bool) -> Column:
+def _arrow_column(name: str, values: "ChunkedArray", path: Path, is_text: bool) -> Column:
     from pyarrow import types
 
     kind = values.type.value_type if types.is_dictionary(values.type) else values.type
@@ -148,7 +155,9 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     encodings = known.columns or tuple(learn_encoding(column, parts[0], path) for column in columns.values())
     check_columns(columns, encodings, path)
     inputs = encoded(columns, encodings)
-    normalisation = standardisation(inputs[parts[0]])
+    normalisation = standardisation(inputs, parts[0])
+    if known.columns is None:
+        _warn_of_columns(inputs, parts[0], normalisation, encodings, path)
     return split_up(config.name, inputs, targets, task, normalisation, parts, class_names, encodings)
 
 
@@ -222,11 +231,45 @@ def check_columns(columns: dict[str, Column], encodings: Sequence[ColumnEncoding
             raise DataError(f"column {encoding.name!r} of {path} must hold numbers, got {wrong!r}")
 
 
-def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> Floats:
-    """Return the features of all columns that have an encoding, (row, feature) in float32."""
+def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> Features:
+    """Return the features of all columns that have an encoding, (row, feature) in float64."""
+    num_rows = len(next(iter(columns.values())).values)
+    inputs = np.empty((num_rows, sum(encoding.num_features for encoding in encodings)))
     chosen = [(columns[encoding.name], encoding) for encoding in encodings]
-    features = [feature for column, way in chosen for feature in way.features(column.values, column.missing)]
-    return np.stack(features, axis=1).astype(np.float32)
+    features = (feature for column, way in chosen for feature in way.features(column.values, column.missing))
+    for index, feature in enumerate(features):
+        inputs[:, index] = feature
+    return inputs
+
+
+def _warn_of_columns(
+    inputs: Features, training: Indices, normalisation: Normalisation, encodings: Sequence[ColumnEncoding], path: Path
+) -> None:
+    """Warn of columns that are constant in the training rows, or whose spread float64 cannot hold."""
+    start = 0
+    constant, lost = [], []
+    for encoding in encodings:
+        features = range(start, start + encoding.num_features)
+        start = features.stop
+        if not any(np.ptp(inputs[training, feature]) for feature in features):
+            constant.append(encoding.name)
+        elif not all(is_resolved(normalisation.mean[i], normalisation.std[i], np.float64) for i in features):
+            lost.append(encoding.name)
+    if constant:
+        _warn(f"{path} has columns with a single value in the training rows, which teach nothing: {_listed(constant)}")
+    if lost:
+        _warn(
+            f"{path} has columns whose numbers are so large that their spread is lost in rounding: {_listed(lost)}; "
+            f"subtract a constant from them first"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=3)
 
 
 def learn_encoding(column: Column, training: Indices, path: Path) -> ColumnEncoding:
@@ -300,14 +343,14 @@ def _classes(target: Column, path: Path, known: tuple[str, ...] | None) -> tuple
     return labels.astype(np.int64), names
 
 
-def _numbers(target: Column, path: Path) -> Floats:
+def _numbers(target: Column, path: Path) -> Features:
     if not target.is_numeric:
         wrong = next(index for index, value in enumerate(target.values) if not _is_number(value))
         raise DataError(
             f"the target of a regression must be a number, got {target.values[wrong]!r} in row {wrong + 1}, "
             f"column {target.name!r} of {path}"
         )
-    return target.values.astype(np.float32)
+    return target.values.astype(np.float64, copy=False)
 
 
 def _is_number(text: str) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sae.core.errors import ConfigError, ModelError
 from sae.deploy.conformal import ConformalScores, Values, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
-from sae.deploy.session import Floats, Integers, SegmentSessions, Session
+from sae.deploy.session import Floats, Integers, Output, SegmentSessions, Session
 from sae.deploy.sources import as_samples
 
 
@@ -56,7 +56,7 @@ class ClassPrediction:
 
 @dataclass(frozen=True)
 class ValuePrediction:
-    """Predictions of a regression, in the units of the data.
+    """Predictions of a regression, in the units of the data and in float64.
 
     Attributes:
         mean: Means, (batch,).
@@ -65,18 +65,18 @@ class ValuePrediction:
         disagreement: The variance of the members' means, (batch,).
     """
 
-    mean: Floats
-    variance: Floats
-    entropy: Floats
-    disagreement: Floats
+    mean: Output
+    variance: Output
+    entropy: Output
+    disagreement: Output
 
     def __len__(self) -> int:
         return len(self.mean)
 
     @property
-    def std(self) -> Floats:
+    def std(self) -> Output:
         """Standard deviations, (batch,)."""
-        root: Floats = np.sqrt(self.variance)
+        root: Output = np.sqrt(self.variance)
         return root
 
 

@@ -1,5 +1,6 @@
 """Samples to predict: arrays that are checked, and files that are read one chunk at a time. No torch."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sae.core.errors import DataError
+from sae.core.errors import DataError, DataWarning
 from sae.core.task import SampleKind
 from sae.data.archive import Folder
-from sae.data.dataset import ColumnEncoding
+from sae.data.dataset import ColumnEncoding, is_resolved
 from sae.data.images import ImageKind, decode_images, is_image
 from sae.data.npz import Member, open_member
 from sae.data.npz_layout import samples_of_split
@@ -173,7 +174,7 @@ def read_table(path: Path, manifest: Manifest) -> Chunk:
     if missing:
         raise DataError(f"{path} must have the columns that the model was trained on, missing: {', '.join(missing)}")
     features = [feature for encoding in encodings for feature in _encoded(columns[encoding.name], encoding, path)]
-    samples = np.stack(features, axis=1).astype(np.float32).reshape(-1, *manifest.input.shape)
+    samples = np.stack(features, axis=1).reshape(-1, *manifest.input.shape)
     truth = columns.get(target or "")
     return Chunk([str(row) for row in range(1, len(samples) + 1)], samples, _column_targets(truth, manifest, path))
 
@@ -196,8 +197,7 @@ def _column_targets(truth: Column | None, manifest: Manifest, path: Path) -> Tar
     if manifest.task == "regression":
         if not truth.is_numeric:
             raise DataError(f"the target of a regression must be a number, got texts in {truth.name!r} of {path}")
-        values: NDArray[np.float64] = truth.values
-        return values
+        return truth.values.astype(np.float64, copy=False)
     names = [_class_name(text) for text in truth.values]
     return _labels_of(names, manifest, f"column {truth.name!r} of {path}")
 
@@ -233,7 +233,7 @@ def as_samples(x: ArrayLike, expected: InputPart) -> Samples:
     return _signals(array, expected) if expected.kind is SampleKind.SIGNALS else _features(array, expected)
 
 
-def _signals(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
+def _signals(array: Numbers, expected: InputPart) -> NDArray[np.float64]:
     channels, length = expected.shape
     signals = array[:, None] if channels == 1 and array.shape[1:] == (length,) else array
     if signals.shape[1:] != expected.shape:
@@ -246,10 +246,10 @@ def _signals(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
             f"signals must be finite, got {signals[sample, channel, step]} in sample {sample}, channel {channel}, "
             f"time step {step}, counted from 0: remove or impute such values"
         )
-    return signals.astype(np.float32)
+    return signals.astype(np.float64)
 
 
-def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
+def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32] | NDArray[np.float64]:
     if array.ndim != 2 or array.shape[1:] != expected.shape:
         raise DataError(f"samples must be (batch, {expected.shape[0]}), one number for each feature, got {array.shape}")
     wrong = np.argwhere(~np.isfinite(array))
@@ -259,7 +259,25 @@ def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
             f"features must be finite, got {array[row, column]} in sample {row}, feature {column}: "
             f"remove or impute such values"
         )
-    return array.astype(np.float32)
+    if expected.dtype == "float32":  # of an older version
+        return array.astype(np.float32)
+    if array.dtype == np.float32:
+        _warn_of_rounding(np.float32, expected)
+    return array.astype(np.float64)
+
+
+def _warn_of_rounding(dtype: type[np.floating], expected: InputPart) -> None:
+    """Say which feature has lost its spread in the type of the given samples."""
+    pairs = enumerate(zip(expected.mean, expected.std, strict=True))
+    lost = [index for index, (mean, std) in pairs if not is_resolved(mean, std, dtype)]
+    if lost:
+        warnings.warn(
+            f"feature {lost[0]} has lost its spread: samples are in {dtype.__name__}, where numbers around "
+            f"{expected.mean[lost[0]]:g} are too far apart for a standard deviation of {expected.std[lost[0]]:g}; "
+            f"give samples in float64",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _pixels(array: Numbers, expected: InputPart) -> NDArray[np.uint8]:
