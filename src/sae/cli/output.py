@@ -117,12 +117,23 @@ def print_evaluation(found: "SplitEvaluation") -> None:
     }
     if scaled:
         print_table(by_exits_table("after temperature scaling fitted on val", scaled, found.exits))
+        for remark, exits in _temperature_remarks(found).items():
+            print_line(f"{' and '.join(map(str, exits))} exits: {remark}" if len(scaled) > 1 else remark)
     if found.shift:
         shifted = {reading.eval_exits: reading.metrics for reading in found.shift.readings}
         print_table(by_exits_table(f"mean over {found.shift.num_sets} corrupted sets", shifted, found.exits))
     if found.ood:
         rows = [[key, f"{value:.4f}"] for key, value in found.ood.metrics.items()]
         print_table(text_table(f"detecting {found.ood.other} among {found.split} samples", ["", "value"], rows))
+
+
+def _temperature_remarks(found: "SplitEvaluation") -> dict[str, list[int]]:
+    """Return what is special about the fitted temperatures, with the numbers of exits that it is true for."""
+    remarks: dict[str, list[int]] = {}
+    for reading in found.evaluation.readings:
+        if reading.temperature_remark is not None:
+            remarks.setdefault(reading.temperature_remark, []).append(reading.eval_exits)
+    return remarks
 
 
 def by_exits_table(
