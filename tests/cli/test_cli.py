@@ -96,6 +96,27 @@ def test_a_temperature_that_is_special_is_explained(num_exits: int, capsys: pyte
     assert found.to_json()["temperature_remark"] == remark
 
 
+def test_errors_of_a_regression_name_the_target_as_their_unit(tmp_path: Path) -> None:
+    rows = [f"{i % 7},{i % 5},{100 * (i % 7) + i}" for i in range(80)]
+    (tmp_path / "houses.csv").write_text("\n".join(["rooms,age,price", *rows]))
+    data = ["--data", str(tmp_path / "houses.csv"), "--target", "price", "--task", "regression", "--method", "standard"]
+    assert sae("train", *data, *FAST, "--out", tmp_path / "x")[0] == 0
+    code, out, _ = sae("evaluate", tmp_path / "x")
+    assert code == 0
+    assert all(name in out for name in ("rmse (price)", "mae (price)", "mse (price²)", "pinball (price)", " r2 "))
+    assert out.count("½·log 2π") == 1
+
+
+def test_metrics_that_an_older_version_did_not_measure_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    cost = {"active": (1,), "params": 1, "flops": 1, "shipped_params": 1, "shipped_flops": 1}
+    reading = Reading.model_validate({"exits": 1, "metrics": {"nll": 5.3, "mse": 2943.127}, **cost})
+    evaluation = Evaluation.model_validate({"exits": 1, "by_exits": [reading]})
+    print_evaluation(SplitEvaluation(run="runs/x", split="test", evaluation=evaluation))
+    out = capsys.readouterr().out
+    assert "2,943" in out
+    assert "rmse" not in out
+
+
 def test_cost_of_an_ensemble_takes_members() -> None:
     arguments = "cost --method ensemble --backbone fc --input-shape 1,32,32 --outputs 2 --width 4 --depth 5 --json"
     assert json.loads(sae(*arguments.split(), "--members", "3")[1])["params"] == 3 * 1_844_226

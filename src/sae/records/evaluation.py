@@ -348,6 +348,7 @@ class SplitEvaluation(Part):
         shift: The same under corruption, if asked for.
         ood: Detection of another data set, if asked for.
         other_data: Whether the samples are not those of the run, which the user allowed.
+        target: The column that is predicted, if the data name it: the unit of some metrics.
     """
 
     run: str
@@ -356,6 +357,7 @@ class SplitEvaluation(Part):
     shift: ShiftEvaluation | None = None
     ood: Detection | None = None
     other_data: bool = False
+    target: str | None = None
 
     @property
     def exits(self) -> int:
