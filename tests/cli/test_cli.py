@@ -35,6 +35,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_train_says_what_baselines_reach_and_warns_if_they_are_better(tmp_path: Path) -> None:
+    code, _, error = sae("train", "--data", "diabetes", *FAST, "--out", tmp_path / "x")
+    assert code == 0
+    assert "baselines on validation, MSE: the mean" in error
+    assert "warning: the network's validation MSE" in error
+    assert "ridge regression" in error
+
+
 def test_cost_prints_the_published_parameters() -> None:
     arguments = "cost --method sae --backbone resnet --input-shape 3,64,64 --outputs 200 --inputs 2 --active 2,2,2,2"
     code, out, _ = sae(*arguments.split(), "--json")

@@ -6,10 +6,10 @@ import torch
 
 from sae.config.run import RunConfig
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
-from sae.core.task import Classification, DataSpec, Regression, Task
+from sae.core.task import Classification, DataSpec, Regression, Task, WeightedClassification
 from sae.measure.cost import measure_cost
 from sae.methods import Batch, Method
-from sae.training.evaluator import validation_metrics
+from sae.training.evaluator import member_outputs, validation_metrics
 from sae.training.trainer import Trainer
 from tests.builders import (
     REGRESSION_SPEC,
@@ -165,7 +165,8 @@ def test_a_small_problem_is_learnt(name: str, backbone: str) -> None:
     trainer = Trainer(small_method(name, backbone), dataset, config)
     for epoch in range(config.train.epochs):
         trainer.train_epoch(epoch)
-    assert validation_metrics(trainer.method, dataset, trainer.prepare)["accuracy"] > 0.95
+    outputs = member_outputs(trainer.method, [trainer.prepare(dataset.val.inputs[:])])
+    assert validation_metrics(trainer.method, dataset, outputs)["accuracy"] > 0.95
 
 
 @every_method
@@ -175,8 +176,20 @@ def test_a_small_regression_is_learnt_in_its_own_units(name: str) -> None:
     trainer = Trainer(small_method(name, "fc", dataset.spec), dataset, config)
     for epoch in range(config.train.epochs):
         trainer.train_epoch(epoch)
-    metrics = validation_metrics(trainer.method, dataset, trainer.prepare)
+    outputs = member_outputs(trainer.method, [trainer.prepare(dataset.val.inputs[:])])
+    metrics = validation_metrics(trainer.method, dataset, outputs)
     assert metrics["mse"] < 0.25 * np.var(dataset.val.targets)
+
+
+@every_method
+def test_class_weights_multiply_the_loss_of_their_samples(name: str) -> None:
+    doubled = DataSpec(SPEC.shape, WeightedClassification(3, (2.0, 2.0, 2.0)))
+    losses = [
+        small_method(name, "fc", spec).training_loss(batch(spec), 0.3, torch.Generator().manual_seed(7))
+        for spec in (SPEC, doubled)
+    ]
+    plain, weighted = (loss.terms.get("data_fit", loss.total).item() for loss in losses)
+    assert weighted == pytest.approx(2 * plain, rel=1e-5)
 
 
 @every_method

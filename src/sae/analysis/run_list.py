@@ -89,7 +89,9 @@ def num_epochs(run: Run) -> int:
     """Return how many epochs are done; 0 for a damaged run."""
     if run.state == "damaged" or run.config is None:
         return 0
-    return run.config.train.epochs if run.state == "finished" else run.record.count_epochs()
+    if run.state != "finished":
+        return run.record.count_epochs()
+    return (run.status and run.status.epochs) or run.config.train.epochs
 
 
 def select_runs(

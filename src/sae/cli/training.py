@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sae.config.settings import Values
     from sae.measure.cost import Cost
     from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
+    from sae.records.run import RunRecord
 
 
 def train(
@@ -69,7 +70,22 @@ def train(
     record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker)
     found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
     print_json(found.to_json()) if json else print_evaluation(found)
+    compare_with_baselines(record)
     print_message(f"the run is in {out}")
+
+
+def compare_with_baselines(record: "RunRecord") -> None:
+    """Print what simple baselines reach on validation, and warn if the network is worse."""
+    from sae.cli.output import print_message
+    from sae.training.baselines import measure_baselines
+    from sae.training.run import restore
+
+    _, dataset = restore(record, "cpu")
+    baselines = measure_baselines(dataset)
+    print_message(baselines.describe())
+    warning = baselines.warn_about(record.read_evaluation().val.chosen.metrics[baselines.metric])
+    if warning is not None:
+        print_message(warning)
 
 
 def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) -> "RunConfig":

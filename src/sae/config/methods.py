@@ -397,7 +397,7 @@ class McDropoutConfig(MethodSettings):
     kinds=(Kind("batch_ensemble", "BatchEnsemble", "BatchEnsemble", "#BF00BF", "triangle-left"),),
     space={"members": {"int": [2, 4]}},
     small={"members": 3},
-    batch_sizes={64: 72, 128: 144},  # that 2, 3, 4 and more members share evenly
+    batch_sizes={32: 36, 64: 72, 128: 144},  # that 2, 3, 4 and more members share evenly
 )
 class BatchEnsembleConfig(MethodSettings):
     """Members that share their weights except for rank-1 factors and biases."""

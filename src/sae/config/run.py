@@ -54,6 +54,14 @@ class TrainConfig(Settings):
     clip_norm: float = Field(
         5.0, gt=0, description="largest gradient norm, of each network's weights and of exit logits apart"
     )
+    patience: int = later(
+        0,
+        ge=0,
+        description="stop after this many epochs without a better validation NLL, and keep the best epoch; 0 is off",
+    )
+    class_weights: Literal["none", "balanced"] = later(
+        "none", description="balanced: every class counts the same in the loss, however rare it is"
+    )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
     precision: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the forward pass")
     threads: int = Field(1, ge=1, le=LARGEST, description="CPU threads of torch; part of what fixes a run's numbers")

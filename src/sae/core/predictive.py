@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sae.core.task import Classification, Regression, Task
+from sae.core.task import Classification, Regression, Task, WeightedClassification
 
 MIN_LOG_VARIANCE, MAX_LOG_VARIANCE = -6.0, 1.0
 
@@ -124,7 +124,7 @@ def member_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
     """Return the negative log-likelihood of each target: the loss before any averaging.
 
     Args:
-        task: Decides what the outputs mean.
+        task: Decides what the outputs mean; its class weights, if it has any, multiply the result.
         outputs: Raw outputs, (…, out).
         targets: Class indices or standardised values, (…).
 
@@ -134,5 +134,7 @@ def member_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
     outputs = outputs.float()
     if isinstance(task, Regression):
         return gaussian_nll(as_gaussian(outputs), targets)
-    flat = F.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), targets.reshape(-1), reduction="none")
+    given = task.class_weights if isinstance(task, WeightedClassification) else None
+    weight = None if given is None else outputs.new_tensor(given)
+    flat = F.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), targets.reshape(-1), weight, reduction="none")
     return flat.view(targets.shape)

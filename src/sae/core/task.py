@@ -37,6 +37,17 @@ class Classification:
 
 
 @dataclass(frozen=True)
+class WeightedClassification(Classification):
+    """A classification in whose training loss some classes count more than others; predictions take no part in it.
+
+    Attributes:
+        class_weights: The factor of each class's negative log-likelihood.
+    """
+
+    class_weights: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Regression:
     """Prediction of a real number; a network has two outputs, its mean and log-variance.
 

@@ -3,7 +3,7 @@
 Cheap to import: a reader is imported only when its data set is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from sae.config.run import DataConfig, RunConfig, parse_run, suit_method
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import SampleKind
+from sae.data.defaults import count_folder, count_npz, count_table, suggest_training
 from sae.data.locations import PublishedFile, find_own
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
@@ -59,6 +60,8 @@ class Entry:
             Empty if nothing has to be fetched.
         learns: Whether reading learns from the training samples how to encode; the reader then also takes what an
             earlier reading learnt, a `Known` or None.
+        count: Counts the training samples of the user's own data, given its path; None if it cannot tell. Settings
+            that suit this number are then suggested, too.
     """
 
     summary: str
@@ -69,6 +72,7 @@ class Entry:
     takes: frozenset[str] = frozenset()
     files: Mapping[int | None, PublishedFile] = field(default_factory=dict)
     learns: bool = False
+    count: Callable[[Path], int | None] | None = None
 
     def read(self, config: DataConfig, seed: int, known: "Known | None" = None) -> "Dataset":
         """Check the settings, then read the data set."""
@@ -77,6 +81,11 @@ class Entry:
         more = (known,) if self.learns else ()
         dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
         return dataset
+
+    def suggest(self, name: str, task: object) -> Layer:
+        """Return the settings for a run on this data, with those that suit the number of samples and the task."""
+        number = self.count(find_own(name)) if self.count else None
+        return merge(suggest_training(number, self.task or task), self.suggests) if number else self.suggests
 
     def check_settings(self, config: DataConfig) -> None:
         """Refuse settings that would have no effect, and ask for those that are needed."""
@@ -161,10 +170,22 @@ def as_kind(given: object) -> SampleKind | None:
     return next((kind for kind in SampleKind if kind == given), None)
 
 
-def suggestions(name: str, kind: SampleKind | None = None) -> Values:
-    """Return the settings that a data set suggests, the lowest layer of a run's settings."""
-    entry = find_entry(name, kind)
-    return {**entry.suggests, "data": {"name": name, **entry.suggests.get("data", {})}}
+def data_task(given: Layer) -> object:
+    """Return the task in a run's settings, or None; a wrong value is refused when they are parsed."""
+    section = given.get("data")
+    return section.get("task") if isinstance(section, Mapping) else None
+
+
+def suggestions(name: str, kind: SampleKind | None = None, task: object = None) -> Values:
+    """Return the settings that a data set suggests, the lowest layer of a run's settings.
+
+    Args:
+        name: Name or path of the data.
+        kind: What a sample is, where the data does not say.
+        task: What to predict, where the data does not say.
+    """
+    suggested = find_entry(name, kind).suggest(name, task)
+    return {**suggested, "data": {"name": name, **suggested.get("data", {})}}
 
 
 def resolve(*layers: Layer) -> RunConfig:
@@ -186,7 +207,7 @@ def resolve(*layers: Layer) -> RunConfig:
     given: Values = {}
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
-    suggested = suggestions(data_name(given), data_kind(given))
+    suggested = suggestions(data_name(given), data_kind(given), data_task(given))
     return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
 
 
@@ -264,7 +285,12 @@ def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
         if layout.is_tiny:
             return Entry("images in the layout of TinyImageNet", "sae.data.image_tree:read_tiny_own", TINY_SUGGESTS)
         suggests = _suggest_backbone(layout.side)
-        return Entry("images in one folder per class", "sae.data.image_tree:read_folder", suggests)
+        return Entry(
+            "images in one folder per class",
+            "sae.data.image_tree:read_folder",
+            suggests,
+            count=count_folder,
+        )
     if suffix == ".npz":
         from sae.data.npz import image_side
         from sae.data.signals import kind_of_samples
@@ -272,7 +298,14 @@ def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
         if kind_of_samples(path, kind) is SampleKind.SIGNALS:
             return _signals("signals in an .npz file", "sae.data.signals:read_own", "task")
         suggests = _suggest_backbone(image_side(path))
-        return Entry("images in an .npz file", "sae.data.npz:read_own", suggests, task=None, takes=frozenset({"task"}))
+        return Entry(
+            "images in an .npz file",
+            "sae.data.npz:read_own",
+            suggests,
+            task=None,
+            takes=frozenset({"task"}),
+            count=count_npz,
+        )
     if suffix in (".csv", ".parquet") and kind is SampleKind.SIGNALS:
         return _signals("signals, one in each row of a table", "sae.data.table:read_own_signals", "task", "target")
     if suffix in (".csv", ".parquet"):
@@ -284,6 +317,7 @@ def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
             task=None,
             takes=frozenset({"task", "target"}),
             learns=True,
+            count=count_table,
         )
     raise DataError(f"data must be a folder, .npz, .zip, .csv or .parquet, got {Path(name)}")
 

@@ -9,7 +9,7 @@
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from sae.data.archive import FileTree, open_tree, tree_identity
 from sae.data.cache import cached
 from sae.data.catalogue import published_file
 from sae.data.dataset import Dataset, Indices, Normalisation, Split, hold_out_validation, rows_of, split_indices
+from sae.data.defaults import training_part
 from sae.data.images import (
     DecodedImages,
     ImageKind,
@@ -37,8 +38,8 @@ from sae.data.images import (
 )
 from sae.data.locations import check_md5, find_own, find_published
 
-VERSION = 1
-"""Version of what is kept in the cache."""
+VERSION, LAYOUT_VERSION = 1, 2
+"""Versions of what is kept in the cache: of decoded images and of layouts."""
 LAYOUT_FILE = "layout.json"
 SPLITS = ("train", "val", "test")
 NUM_CLASSES = 200
@@ -56,10 +57,12 @@ class Layout:
     Attributes:
         is_tiny: Whether it has the layout of TinyImageNet.
         side: Shorter side of an image in pixels; 0 for the layout of TinyImageNet.
+        num_training: About how many images are for training; 0 for the layout of TinyImageNet.
     """
 
     is_tiny: bool
     side: int
+    num_training: int
 
 
 def layout_of(path: Path) -> Layout:
@@ -67,7 +70,7 @@ def layout_of(path: Path) -> Layout:
 
     It is cached, because every start asks for it and listing a large archive takes seconds.
     """
-    kept = cached("layout", VERSION, tree_identity(path), lambda folder: _keep_layout(path, folder))
+    kept = cached("layout", LAYOUT_VERSION, tree_identity(path), lambda folder: _keep_layout(path, folder))
     return Layout(**json.loads((kept / LAYOUT_FILE).read_text()))
 
 
@@ -113,12 +116,15 @@ def _read_tiny(name: str, path: Path, seed: int, md5: str | None) -> Dataset:
 
 
 def _keep_layout(path: Path, folder: Path) -> None:
-    tree, side = open_tree(path), 0
+    tree, side, num_training = open_tree(path), 0, 0
     if not _is_tiny(tree):
-        first_split = next(iter(_group_by_split(tree).values()), [])
+        groups = _group_by_split(tree)
+        first_split = next(iter(groups.values()), [])
         kind = survey(tree, [name for name, _ in first_split[:1]])
         side = min(kind.height, kind.width)
-    (folder / LAYOUT_FILE).write_text(json.dumps({"is_tiny": _is_tiny(tree), "side": side}))
+        num_training = len(first_split) if "train" in groups else training_part(len(first_split))
+    layout = Layout(_is_tiny(tree), side, num_training)
+    (folder / LAYOUT_FILE).write_text(json.dumps(asdict(layout)))
 
 
 def _is_tiny(tree: FileTree) -> bool:

@@ -130,7 +130,7 @@ class Status(Part):
         ended: When, in seconds since 1970.
         seconds: Time spent training.
         error: Why it has no result.
-        epochs: Epochs done, if it was stopped early.
+        epochs: Epochs done, if it was stopped before the last.
         derived_from: The run whose members it took instead of training its own.
         versions: Of the packages that made it.
     """

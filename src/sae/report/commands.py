@@ -63,10 +63,12 @@ def _flat(config: RunConfig) -> Values:
 def _defaults(config: RunConfig) -> Values:
     """Return the settings that `sae train` uses for this data, method and backbone by default.
 
-    Without the names of method and backbone where these are not the default; empty if the data cannot be read.
+    Without the task, which settings depend on, and without the names of method and backbone where these are not the
+    default; empty if the data cannot be read.
     """
-    kind = {} if config.data.kind is None else {"kind": config.data.kind}
-    data = {"data": {"name": config.data.name, **kind}}
+    settings = {"task": config.data.task, "kind": config.data.kind}
+    given = {key: value for key, value in settings.items() if value is not None}
+    data = {"data": {"name": config.data.name, **given}}
     try:
         usual = resolve(data)
         other = {
@@ -77,7 +79,8 @@ def _defaults(config: RunConfig) -> Values:
         base = _flat(resolve(data, other))
     except (DataError, ModuleNotFoundError):  # reading own data may need packages that `sae pick` does not
         return {}
-    return {key: value for key, value in base.items() if key.removesuffix(".name") not in other}
+    named = {*other, *(f"data.{key}" for key in given)}
+    return {key: value for key, value in base.items() if key.removesuffix(".name") not in named}
 
 
 def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:

@@ -9,6 +9,7 @@ from sae.core.errors import RecordError
 from sae.methods import Method
 from sae.records.folder import Arrays
 from sae.records.run import RunRecord
+from sae.training.early_stopping import BestEpoch, EarlyStopping
 from sae.training.trainer import Progress, Trainer
 
 
@@ -37,20 +38,23 @@ def save_checkpoint(record: RunRecord, trainer: Trainer, progress: Progress) -> 
     arrays = {f"method.{name}": array for name, array in _to_arrays(trainer.method.state_dict()).items()}
     for index, state in trainer.optimizer.state_dict()["state"].items():
         arrays |= {f"optimizer.{index}.{name}": array for name, array in _to_arrays(state).items()}
+    for stream, best in enumerate(progress.stopping.best):
+        arrays |= {f"best.{stream}.{name}": array for name, array in _to_arrays(best.state).items()}
     header = {
         "epoch": progress.epoch,
         "seconds": progress.seconds,
         "history": progress.history,
         "scaler": trainer.scaler.state_dict(),
+        "best": [(best.epoch, best.nll) for best in progress.stopping.best],
     }
     record.write_arrays(record.CHECKPOINT, arrays, {"progress": json.dumps(header)})
 
 
 def load_checkpoint(record: RunRecord, trainer: Trainer) -> Progress:
     """Restore a trainer from the last checkpoint and return its progress; start fresh if there is none."""
-    path = record.path / record.CHECKPOINT
+    path, stopping = record.path / record.CHECKPOINT, EarlyStopping(trainer.config.train.patience)
     if not path.exists():
-        return Progress()
+        return Progress(stopping=stopping)
     arrays, metadata = record.read_arrays(record.CHECKPOINT)
     if "progress" not in metadata:
         raise RecordError(f"{path} is not a checkpoint of sae: delete it or train again with --force")
@@ -62,7 +66,10 @@ def load_checkpoint(record: RunRecord, trainer: Trainer) -> Progress:
         state.setdefault(int(index), {})[key] = torch.from_numpy(array)
     trainer.optimizer.load_state_dict({**trainer.optimizer.state_dict(), "state": state})
     trainer.scaler.load_state_dict(header["scaler"])
-    return Progress(header["epoch"], header["seconds"], header["history"])
+    for stream, (epoch, nll) in enumerate(header.get("best", [])):  # older checkpoints have none
+        weights = _below(arrays, f"best.{stream}.")
+        stopping.best.append(BestEpoch(epoch, nll, {name: torch.from_numpy(array) for name, array in weights.items()}))
+    return Progress(header["epoch"], header["seconds"], header["history"], stopping)
 
 
 def _to_arrays(state: dict[str, Tensor]) -> Arrays:

@@ -57,9 +57,8 @@ def evaluate_split(
     return Evaluation(exits=method.exits, readings=tuple(readings))
 
 
-def validation_metrics(method: Method, dataset: Dataset, prepare: Preparation) -> dict[str, float]:
-    """Return the metrics on the validation split at the trained K, with the current exit temperature."""
-    outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, prepare))
+def validation_metrics(method: Method, dataset: Dataset, outputs: Tensor) -> dict[str, float]:
+    """Return the metrics of member outputs on the validation split at the trained K, with the current temperature."""
     return measure_all(predictive_at(method, outputs, method.exits), torch.from_numpy(dataset.val.targets))
 
 

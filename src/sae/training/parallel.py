@@ -21,6 +21,7 @@ from sae.data.binding import Binding, load_bound
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
 from sae.records.folder import Arrays
+from sae.training.class_weights import training_spec
 from sae.training.trainer import Trainer, keep_freed_memory, mean_of
 
 
@@ -138,7 +139,7 @@ def _work(connection: Connection, config: RunConfig, binding: Binding | None, sh
         warnings.simplefilter("ignore", DataWarning)  # the parent has said it
         keep_freed_memory()
         dataset = load_bound(config.data, config.seed, binding)
-        method = build_method(config.method, config.backbone, dataset.spec, config.seed)
+        method = build_method(config.method, config.backbone, training_spec(dataset, config.train), config.seed)
         trainers = {stream: Trainer(method, dataset, config, (stream,)) for stream in share}
         for stream, state in connection.recv().items():
             load_stream(trainers[stream], stream, state)

@@ -13,7 +13,7 @@ import torch
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
 from sae.core.version import __version__
-from sae.data.batches import Preparation
+from sae.data.batches import Preparation, evaluation_batches
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound, warn_of_unbound
 from sae.data.catalogue import load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
@@ -28,6 +28,8 @@ from sae.training.checkpoint import (
     save_checkpoint,
     save_model,
 )
+from sae.training.class_weights import training_spec
+from sae.training.early_stopping import stream_losses
 from sae.training.evaluator import (
     describe_exits,
     draw_curves,
@@ -82,7 +84,8 @@ def train(
         before = None if is_new else _binding_of(RunRecord(out))
         dataset = load_bound(config.data, config.seed, before, advice=START_ON_OTHER_DATA)
         binding = before or Binding.of(dataset, config.data)
-        method = build_method(config.method, config.backbone, dataset.spec, config.seed)
+        spec = training_spec(dataset, config.train)
+        method = build_method(config.method, config.backbone, spec, config.seed)
         with training(method, dataset, config, processes, binding) as trainer:
             costs = check_run(trainer) if is_new else []
             record = RunRecord.create(out, config, force=force)
@@ -296,11 +299,14 @@ def _train_and_record(
     except DivergedError as error:
         record.end("failed", error=str(error), versions=_versions())
         raise
-    if progress.epoch < trainer.config.train.epochs:
+    stopped = progress.stopping.has_stopped(progress.epoch)
+    if progress.epoch < trainer.config.train.epochs and not stopped:
         return
     trainer.method.progress = 1.0  # also after a run of one step, which ends at progress 0
+    progress.stopping.restore(trainer.method)
     _record_results(trainer.method, trainer.dataset, trainer.prepare, record, costs)
-    record.end("finished", seconds=progress.seconds, versions=_versions())
+    epochs = progress.epoch if stopped else None
+    record.end("finished", seconds=progress.seconds, epochs=epochs, versions=_versions())
 
 
 def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay, tracker: Tracker) -> Progress:
@@ -313,9 +319,12 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
         tracker.epochs(record, progress.history) as on_epoch,
     ):
         for epoch in range(progress.epoch, until):
+            if progress.stopping.has_stopped(epoch):
+                return progress
             start = time.perf_counter()
             terms = trainer.train_epoch(epoch, on_step)
-            metrics = validation_metrics(method, dataset, prepare)
+            outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, prepare))
+            metrics = validation_metrics(method, dataset, outputs)
             if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
                 raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch + 1}")
             validation = {f"val_{key}": value for key, value in metrics.items()}
@@ -323,11 +332,14 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
             columns = progress.history[0] if progress.history else row  # an older version may have measured less
             progress.history.append({key: row[key] for key in columns})
             progress.epoch = epoch + 1
+            if trainer.config.train.patience:
+                progress.stopping.update(method, epoch + 1, stream_losses(method, outputs, dataset.val))
             progress.seconds += time.perf_counter() - start
             record.write_rows(record.HISTORY, progress.history)
             save_checkpoint(record, trainer, progress)
             on_epoch(progress.history[-1])
-    if progress.epoch < trainer.config.train.epochs:
+    if progress.epoch < trainer.config.train.epochs and not progress.stopping.has_stopped(progress.epoch):
+        progress.stopping.restore(method)
         evaluation = evaluate_split(method, dataset, "val", prepare)
         interim = Interim(epoch=progress.epoch, seconds=progress.seconds, val=evaluation)
         record.write_json(record.INTERIM, interim.to_json())

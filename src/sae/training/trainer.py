@@ -17,6 +17,7 @@ from sae.core.seeds import derive_seed
 from sae.data.batches import Preparation, batch_bounds, standardised, training_batches
 from sae.data.dataset import Dataset
 from sae.methods import Batch, Loss, Method
+from sae.training.early_stopping import EarlyStopping
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -31,11 +32,13 @@ class Progress:
         epoch: The number of finished epochs.
         seconds: The time spent in them.
         history: A row for each epoch: learning rate, loss terms, gradient norms, validation metrics, θ.
+        stopping: The best epochs so far.
     """
 
     epoch: int = 0
     seconds: float = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
+    stopping: EarlyStopping = field(default_factory=lambda: EarlyStopping(patience=0))
 
 
 class FlatParameters:

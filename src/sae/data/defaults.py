@@ -1,0 +1,111 @@
+"""Settings that suit the user's own data, by the number of its training samples.
+
+Small sets need many passes to be trained enough, large ones few. docs/data.md has the evidence: the
+numbers here were chosen on one half of the sets of `benchmarks/defaults.py`, and reported on the other.
+"""
+
+import math
+from pathlib import Path
+
+from sae.config.settings import Layer
+from sae.core.errors import DataError
+from sae.core.task import SampleKind
+
+LARGE = 5_000
+"""Training samples from which on the paper's settings have enough updates."""
+UPDATES = 500
+"""Updates that a training has at least, in batches of `BATCH_SIZE`."""
+FEWEST_EPOCHS, MOST_EPOCHS = 20, 1000
+BATCH_SIZE, LEARNING_RATE = 32, 3e-3
+PATIENCE = 0.25
+"""Share of the epochs after which a regression stops early."""
+TRAINING_SHARE = 0.6
+"""Share of the samples that are for training where the data has no splits."""
+CHUNK = 2**20
+
+
+def suggest_training(num_samples: int, task: object) -> Layer:
+    """Return the settings that suit this many training samples; none for many samples or an unknown task.
+
+    A regression overfits its variance long before its last epoch. It stops early, and the inputs of SAE see
+    different samples to the end, which regularises. Neither helped classification.
+
+    Args:
+        num_samples: The number of training samples.
+        task: `classification` or `regression`; anything else is refused elsewhere.
+
+    Example:
+        >>> suggest_training(206, "classification")
+        {'train': {'epochs': 72, 'batch_size': 32, 'lr': 0.003}}
+        >>> suggest_training(206, "regression")["train"]
+        {'epochs': 72, 'batch_size': 32, 'lr': 0.003, 'patience': 18}
+    """
+    if num_samples >= LARGE or task not in ("classification", "regression"):
+        return {}
+    epochs = math.ceil(UPDATES / math.ceil(num_samples / BATCH_SIZE))
+    epochs = min(max(epochs, FEWEST_EPOCHS), MOST_EPOCHS)
+    train = {"epochs": epochs, "batch_size": BATCH_SIZE, "lr": LEARNING_RATE}
+    if task == "classification":
+        return {"train": train}
+    return {
+        "train": {**train, "patience": math.ceil(PATIENCE * epochs)},
+        "method": {"name": "sae", "repeat_fraction": {"start": 0.0, "end": 0.0}},  # another method replaces this
+    }
+
+
+def count_table(path: Path) -> int | None:
+    """Return about how many training rows a table has, or None if it cannot be read; reading it reports why."""
+    rows = _parquet_rows(path) if path.suffix.lower() == ".parquet" else _csv_rows(path)
+    return None if rows is None else training_part(rows)
+
+
+def count_npz(path: Path) -> int | None:
+    """Return how many training images an `.npz` file has, or None if it has none; reading it reports why."""
+    from sae.data.npz import open_member
+    from sae.data.npz_layout import ALL, find_layout
+
+    try:
+        layout = find_layout(path, SampleKind.IMAGES)
+        name = None if layout is None else layout.samples.get("train", layout.samples.get(ALL))
+        shape = () if name is None else open_member(path, name).shape
+    except DataError:
+        return None
+    if layout is None or not shape:
+        return None
+    return training_part(shape[0]) if ALL in layout.samples else shape[0]
+
+
+def count_folder(path: Path) -> int:
+    """Return about how many training images a folder or zip has."""
+    from sae.data.image_tree import layout_of
+
+    return layout_of(path).num_training
+
+
+def training_part(count: int) -> int:
+    """Return about how many of these samples are for training, where the data has no splits."""
+    return round(TRAINING_SHARE * count)
+
+
+def _csv_rows(path: Path) -> int | None:
+    """Count the lines behind the header, without reading them as a table."""
+    lines, last = 0, b"\n"
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+    except OSError:
+        return None
+    return max(0, lines + (last != b"\n") - 1)
+
+
+def _parquet_rows(path: Path) -> int | None:
+    try:
+        from pyarrow import ArrowException, parquet
+
+        try:
+            return int(parquet.read_metadata(path).num_rows)
+        except (ArrowException, OSError):
+            return None
+    except ModuleNotFoundError:
+        return None

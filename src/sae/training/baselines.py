@@ -1,0 +1,135 @@
+"""Simple baselines on the validation split: what a network must beat to be worth training.
+
+The trivial baseline ignores the inputs: it predicts the share of each class, or the mean. The linear one is
+scikit-learn's logistic or ridge regression, with its default settings, on the prepared samples.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sae.core.task import Classification
+from sae.data.batches import Preparation, evaluation_batches
+from sae.data.dataset import Dataset, Split
+
+MOST_SAMPLES, MOST_FEATURES = 20_000, 4_096
+MOST_PRODUCTS = 20_000_000
+"""Most samples × features × outputs that a linear baseline is fitted to; it takes some seconds."""
+MOST_ITERATIONS = 200
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Losses on the validation split, lower is better.
+
+    Attributes:
+        metric: `nll` for classification, `mse` for regression.
+        trivial: Loss of class shares or of the mean.
+        linear: Loss of logistic or ridge regression; None if it was left out.
+        num_fitted: Training samples that the linear baseline was fitted to.
+        num_training: All training samples.
+        reason: Why the linear baseline was left out.
+    """
+
+    metric: Literal["nll", "mse"]
+    trivial: float
+    linear: float | None
+    num_fitted: int
+    num_training: int
+    reason: str = ""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What the trivial and the linear baseline are."""
+        return ("class shares", "logistic regression") if self.metric == "nll" else ("the mean", "ridge regression")
+
+    def describe(self) -> str:
+        """Return one line with what the baselines reach."""
+        trivial, linear = self.names
+        start = f"baselines on validation, {self.metric.upper()}: {trivial} {self.trivial:.4g}"
+        if self.linear is None:
+            return f"{start}; {linear} left out: {self.reason}"
+        some = f" (on {self.num_fitted:,} of {self.num_training:,} samples)"
+        return f"{start}, {linear} {self.linear:.4g}{some if self.num_fitted < self.num_training else ''}"
+
+    def warn_about(self, loss: float) -> str | None:
+        """Return a sentence if a network with this loss is worse than a baseline, otherwise None."""
+        reached = {self.names[0]: self.trivial, self.names[1]: math.inf if self.linear is None else self.linear}
+        better = [f"{name} ({value:.4g})" for name, value in reached.items() if value < loss]
+        if not better:
+            return None
+        return (
+            f"warning: the network's validation {self.metric.upper()} of {loss:.4g} is worse than that of "
+            f"{' and '.join(better)}: train it longer or with other settings, search for them, or use the baseline"
+        )
+
+
+def measure_baselines(dataset: Dataset) -> Baselines:
+    """Fit the baselines to the training split and measure them on the validation split."""
+    num_training, num_features = len(dataset.train), math.prod(dataset.spec.shape)
+    is_classes = isinstance(dataset.spec.task, Classification)
+    metric: Literal["nll", "mse"] = "nll" if is_classes else "mse"
+    trivial = _shares_nll(dataset) if is_classes else _mean_mse(dataset)
+    products = num_features * (dataset.spec.task.num_outputs if is_classes else 1)
+    num_fitted = min(num_training, MOST_SAMPLES, MOST_PRODUCTS // products)
+    chosen = np.linspace(0, num_training - 1, num_fitted).round().astype(np.int64)
+    fitted = Split(dataset.train.inputs[chosen], dataset.train.targets[chosen]) if num_fitted else None
+    reason = _obstacle(dataset, fitted, num_features)
+    if fitted is None or reason:
+        return Baselines(metric, trivial, None, 0, num_training, reason)
+    linear = _logistic_nll(dataset, fitted) if is_classes else _ridge_mse(dataset, fitted)
+    return Baselines(metric, trivial, linear, num_fitted, num_training)
+
+
+def _obstacle(dataset: Dataset, fitted: Split | None, num_features: int) -> str:
+    if num_features > MOST_FEATURES or fitted is None:
+        return f"a sample has {num_features:,} numbers, more than {MOST_FEATURES:,}"
+    task = dataset.spec.task
+    if isinstance(task, Classification) and len(np.unique(fitted.targets)) < task.num_classes:
+        return f"the {len(fitted):,} samples it would be fitted to do not have all {task.num_classes:,} classes"
+    return ""
+
+
+def _prepared(dataset: Dataset, split: Split) -> Iterator[Numbers]:
+    """Yield the samples of a split as the network sees them, (sample, feature), a batch at a time."""
+    prepare = Preparation(dataset.normalisation, len(dataset.spec.shape), torch.device("cpu"))
+    for batch in evaluation_batches(split.inputs, prepare):
+        yield batch.flatten(1).double().numpy()
+
+
+def _shares_nll(dataset: Dataset) -> float:
+    counts = np.bincount(dataset.train.targets, minlength=dataset.spec.task.num_outputs) + 1  # a class may be missing
+    return float(-np.log(counts / counts.sum())[dataset.val.targets].mean())
+
+
+def _mean_mse(dataset: Dataset) -> float:
+    mean = dataset.train.targets.mean(dtype=np.float64)
+    return float(np.square(dataset.val.targets - mean).mean())
+
+
+def _logistic_nll(dataset: Dataset, fitted: Split) -> float:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=MOST_ITERATIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(np.concatenate(list(_prepared(dataset, fitted))), fitted.targets)
+    log_probs = np.concatenate([model.predict_log_proba(batch) for batch in _prepared(dataset, dataset.val)])
+    return float(-log_probs[np.arange(len(log_probs)), dataset.val.targets].mean())
+
+
+def _ridge_mse(dataset: Dataset, fitted: Split) -> float:
+    from sklearn.linear_model import Ridge
+
+    model = Ridge().fit(np.concatenate(list(_prepared(dataset, fitted))), fitted.targets.astype(np.float64))
+    means = np.concatenate([model.predict(batch) for batch in _prepared(dataset, dataset.val)])
+    return float(np.square(means - dataset.val.targets).mean())

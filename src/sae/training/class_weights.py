@@ -1,0 +1,38 @@
+"""Weights of rare and frequent classes in the training loss."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from sae.config.run import TrainConfig
+from sae.core.errors import ConfigError
+from sae.core.task import Classification, DataSpec, WeightedClassification
+from sae.data.dataset import Array, Dataset
+
+
+def training_spec(dataset: Dataset, config: TrainConfig) -> DataSpec:
+    """Return the spec that a method is trained with: that of the data, with class weights if they are asked for."""
+    spec = dataset.spec
+    if config.class_weights == "none":
+        return spec
+    if not isinstance(spec.task, Classification):
+        raise ConfigError(
+            f"train.class_weights must be none for regression, got {config.class_weights}: "
+            f"{dataset.name} has no classes to weigh"
+        )
+    weights = balanced_weights(dataset.train.targets, spec.task.num_classes)
+    return replace(spec, task=WeightedClassification(spec.task.num_classes, weights))
+
+
+def balanced_weights(labels: Array, num_classes: int) -> tuple[float, ...]:
+    """Return weights with which every class counts the same in sum, and a sample counts 1 on average.
+
+    A class without samples gets weight 1, which nothing uses.
+
+    Example:
+        >>> balanced_weights(np.array([0, 0, 0, 1]), 2)
+        (0.6666666666666666, 2.0)
+    """
+    counts = np.bincount(labels, minlength=num_classes)
+    present = np.count_nonzero(counts)
+    return tuple(len(labels) / (present * int(count)) if count else 1.0 for count in counts)

@@ -1,0 +1,30 @@
+"""The tables of docs/data.md are those of the stored results."""
+
+import json
+
+from benchmarks.defaults import SEEDS, TUNING, contestants_for, read_results, tables, tuning_table
+from benchmarks.small_sets import SETS, half
+
+from tests.docs.pages import ROOT
+
+
+def test_the_tables_are_made_from_the_stored_results() -> None:
+    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    assert tables(read_results()) in page
+    assert tuning_table(json.loads(TUNING.read_text(encoding="utf-8"))) in page
+
+
+def test_every_reported_set_has_all_seeds_of_all_contestants() -> None:
+    results = read_results()
+    assert set(results) == {item.name for item in half("reported")}
+    for item in half("reported"):
+        assert {name: len(values) for name, values in results[item.name].items()} == dict.fromkeys(
+            contestants_for(item), len(SEEDS)
+        )
+
+
+def test_nothing_was_tuned_on_a_reported_set() -> None:
+    tuned = {row["set"] for row in json.loads(TUNING.read_text(encoding="utf-8"))}
+    assert tuned == {item.name for item in half("tuned")}
+    assert not tuned & set(read_results())
+    assert len(half("tuned")) + len(half("reported")) == len(SETS)
