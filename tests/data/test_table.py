@@ -10,7 +10,7 @@ import pytest
 from sae.core.errors import ConfigError, DataError, DataWarning, MissingExtraError
 from sae.core.task import Classification, Regression
 from sae.data.catalogue import load, suggestions
-from sae.data.columns import Column
+from sae.data.columns import Column, ignoring
 from sae.data.dataset import Dataset, Indices
 from sae.data.table import encoded, learn_encoding
 from tests.data.samples import data_config, table_rows, write_csv
@@ -201,7 +201,7 @@ def test_identifiers_are_suggested_to_be_ignored(
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         regression(tmp_path, rows)
-    assert [f"leave them out with --ignore {name}" in str(each.message) for each in found] == [True] * is_suggested
+    assert [f"leave them out with {ignoring([name])}" in str(each.message) for each in found] == [True] * is_suggested
 
 
 def test_no_group_is_in_two_splits(tmp_path: Path) -> None:
@@ -215,9 +215,14 @@ def test_no_group_is_in_two_splits(tmp_path: Path) -> None:
 
 
 def test_the_test_split_is_later_than_the_training_rows(tmp_path: Path) -> None:
-    rows = [{**row, "day": date(2024, 1, 1) + timedelta(days=index * 7 % 40)} for index, row in enumerate(table_rows())]
+    places = [index * 7 % 40 for index in range(40)]
+    rows = [
+        {**row, "day": date(2024, 1, 1) + timedelta(days=place), "place": place}
+        for row, place in zip(table_rows(), places, strict=True)
+    ]
     path = write_csv(tmp_path / "t.csv", rows)
     dataset = load(data_config(path, task="regression", target="price", time="day"))
+    assert "day" not in [encoding.name for encoding in dataset.columns or ()]
     days = [dataset.split(name).inputs[:][:, -1] for name in ("train", "val", "test")]
     assert days[0].max() < days[1].min() < days[1].max() < days[2].min()
     assert [len(part) for part in days] == [24, 8, 8]

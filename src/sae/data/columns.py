@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -281,8 +282,18 @@ def _arrow_column(name: str, values: "ChunkedArray", reading: Reading, path: Pat
         return Column(name, values.cast(pyarrow.float64(), safe=False).to_numpy().astype(np.float64))
     raise DataError(
         f"columns must hold numbers, texts, booleans or dates, got {kind} in column {name!r} of {path}: "
-        f"leave it out with --ignore {name}"
+        f"leave it out with {ignoring([name])}"
     )
+
+
+def ignoring(names: Sequence[str]) -> str:
+    """Return the flag that leaves out some columns, as a shell takes it.
+
+    Example:
+        >>> ignoring(["id", "zip code"])
+        "--ignore 'id,zip code'"
+    """
+    return f"--ignore {shlex.quote(','.join(names))}"
 
 
 def _check_finite(column: Column, path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from sae.config.run import DataConfig
 from sae.core.errors import ConfigError, DataError, DataWarning, did_you_mean
 from sae.core.task import Classification, Task
-from sae.data.columns import Column, Reading, column_names, read_columns
+from sae.data.columns import Column, Reading, column_names, ignoring, read_columns
 from sae.data.dataset import (
     Array,
     ColumnEncoding,
@@ -123,7 +123,7 @@ def _read_table(config: DataConfig, known: Known) -> _Table:
         if class_names is not None
         else standardised_regression(targets[parts[0]], f"column {target.name!r} of {path}")
     )
-    left_out = {target.name, *config.ignore, *([config.group] if config.group else [])}
+    left_out = {target.name, *config.ignore, *(rule for rule in (config.group, config.time) if rule)}
     chosen = {name: column for name, column in columns.items() if name not in left_out}
     if not chosen:
         raise DataError(f"{path} must hold columns besides {_listed(sorted(left_out))} to predict from, got none")
@@ -230,7 +230,7 @@ def _warn_of_identifiers(columns: Iterable[Column], path: Path) -> None:
     if found:
         _warn(
             f"{path} has columns with another value in every row, like identifiers: {_listed(found)}; "
-            f"leave them out with --ignore {','.join(found)}"
+            f"leave them out with {ignoring(found)}"
         )
 
 
@@ -264,7 +264,7 @@ def _warn_of_columns(
     if constant:
         _warn(
             f"{path} has columns with a single value in the training rows, which teach nothing: {_listed(constant)}; "
-            f"leave them out with --ignore {','.join(constant)}"
+            f"leave them out with {ignoring(constant)}"
         )
     if lost:
         _warn(
@@ -297,7 +297,7 @@ def learn_encoding(column: Column, training: Indices, path: Path) -> ColumnEncod
     if not len(present):
         raise DataError(
             f"a column must have values in the training rows, got none in column {column.name!r} of {path}: "
-            f"leave it out with --ignore {column.name}"
+            f"leave it out with {ignoring([column.name])}"
         )
     marks_missing = bool(missing.any())
     if column.is_numeric:
@@ -307,7 +307,7 @@ def learn_encoding(column: Column, training: Indices, path: Path) -> ColumnEncod
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
             f"a text column must have at most {MOST_CATEGORIES} different values, got {len(categories)} "
-            f"in column {column.name!r} of {path}: leave it out with --ignore {column.name}"
+            f"in column {column.name!r} of {path}: leave it out with {ignoring([column.name])}"
         )
     return ColumnEncoding(column.name, categories=categories, marks_missing=marks_missing)
 
