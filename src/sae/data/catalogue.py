@@ -13,7 +13,7 @@ from sae.config.run import DataConfig, RunConfig, parse_run, suit_method
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import SampleKind
-from sae.data.defaults import count_folder, count_npz, count_table, suggest_training
+from sae.data.defaults import count_folder, count_npz, count_signals, count_table, suggest_training
 from sae.data.locations import PublishedFile, find_own
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
@@ -45,7 +45,7 @@ TINY_SUGGESTS: Layer = {
     "data": {"crop": 4, "flip": True},
     "train": {"epochs": 100, "batch_size": 128, "weight_decay": 0.0},
 }
-SIGNAL_SUGGESTS: Layer = {"backbone": {"name": "conv1d"}, "train": {"epochs": 200, "batch_size": 16, "lr": 1e-3}}
+SIGNAL_SUGGESTS: Layer = {"backbone": {"name": "conv1d"}}
 EMBEDDED_SUGGESTS: Layer = {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}}
 
 
@@ -300,7 +300,7 @@ def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
         from sae.data.signals import kind_of_samples
 
         if kind_of_samples(path, kind) is SampleKind.SIGNALS:
-            return _signals("signals in an .npz file", "sae.data.signals:read_own", "task")
+            return _signals("signals in an .npz file", "sae.data.signals:read_own", {"task"}, count_signals)
         suggests = _suggest_backbone(image_side(path))
         return Entry(
             "images in an .npz file",
@@ -311,7 +311,8 @@ def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
             count=count_npz,
         )
     if suffix in (".csv", ".parquet") and kind is SampleKind.SIGNALS:
-        return _signals("signals, one in each row of a table", "sae.data.table:read_own_signals", "task", *ROW_SETTINGS)
+        reader = "sae.data.table:read_own_signals"
+        return _signals("signals, one in each row of a table", reader, {"task", *ROW_SETTINGS}, count_table)
     if suffix in (".csv", ".parquet"):
         return Entry(
             "a table",
@@ -326,9 +327,16 @@ def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
     raise DataError(f"data must be a folder, .npz, .zip, .csv or .parquet, got {Path(name)}")
 
 
-def _signals(summary: str, reader: str, *takes: str) -> Entry:
+def _signals(summary: str, reader: str, takes: set[str], count: Callable[[Path], int | None]) -> Entry:
     return Entry(
-        summary, reader, SIGNAL_SUGGESTS, kind=SampleKind.SIGNALS, task=None, takes=frozenset(takes), learns=True
+        summary,
+        reader,
+        SIGNAL_SUGGESTS,
+        SampleKind.SIGNALS,
+        task=None,
+        takes=frozenset(takes),
+        learns=True,
+        count=count,
     )
 
 
