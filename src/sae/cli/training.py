@@ -88,8 +88,9 @@ def compare_with_baselines(record: "RunRecord") -> None:
 
     _, dataset = restore(record, "cpu")
     baselines = measure_baselines(dataset)
-    print_message(baselines.describe())
-    warning = baselines.warn_about(record.read_evaluation().val.chosen.metrics[baselines.metric])
+    loss = record.read_evaluation().val.chosen.metrics[baselines.metric]
+    print_message(baselines.describe(loss))
+    warning = baselines.warn_about(loss)
     if warning is not None:
         print_message(warning)
 
