@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "sae"
-WITHOUT_ANY = ("analysis", "records", "training", "experiment", "search", "deploy", "report", "cli")
+WITHOUT_ANY = (
+    *("data", "measure", "methods", "analysis", "records"),
+    *("training", "experiment", "search", "deploy", "report", "cli"),
+)
 LIGHT_PROPERTIES = ("analysis", "records")
 LINE_LIMIT = 420
 ON_DISK = re.compile(r"open|read|read_\w+|load|load_\w+|exists|is_file|is_dir|has|glob|rglob|iterdir|stat")

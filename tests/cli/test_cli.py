@@ -14,6 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sae.cli import app
+from sae.cli.output import print_evaluation
+from sae.records.evaluation import Evaluation, Reading, SplitEvaluation
 
 SAE = [sys.executable, "-c", "from sae.cli import main; main()"]
 FAST = ["--set", "backbone.depth=2", "--epochs", "2"]
@@ -84,6 +86,43 @@ def test_evaluation_prints_calibrated_numbers_beside_the_raw_ones(run: Path) -> 
     assert out.count("nll") == 2
     report = json.loads(sae("evaluate", run, "--calibrate", "--json")[1])
     assert {"temperature", "calibrated", "metrics"} <= set(report["by_exits"][0])
+
+
+@pytest.mark.parametrize("num_exits", [1, 3])
+def test_a_temperature_that_is_special_is_explained(num_exits: int, capsys: pytest.CaptureFixture[str]) -> None:
+    remark = "T stays 1, because of something."
+    cost = {"active": (1,), "params": 1, "flops": 1, "shipped_params": 1, "shipped_flops": 1}
+    scaled = {"temperature": 1.0, "temperature_remark": remark, "calibrated": {"nll": 1.0}}
+    readings = [
+        Reading.model_validate({"eval_exits": k, "metrics": {"nll": 1.0}, **cost, **(scaled if k != 2 else {})})
+        for k in range(1, num_exits + 1)
+    ]
+    evaluation = Evaluation.model_validate({"exits": 1, "readings": readings})
+    found = SplitEvaluation(run="runs/x", split="test", evaluation=evaluation)
+    print_evaluation(found)
+    assert capsys.readouterr().out.endswith(f"{remark}\n" if num_exits == 1 else f"1 and 3 exits: {remark}\n")
+    assert found.to_json()["temperature_remark"] == remark
+
+
+def test_errors_of_a_regression_name_the_target_as_their_unit(tmp_path: Path) -> None:
+    rows = [f"{i % 7},{i % 5},{100 * (i % 7) + i}" for i in range(80)]
+    (tmp_path / "houses.csv").write_text("\n".join(["rooms,age,price", *rows]))
+    data = ["--data", str(tmp_path / "houses.csv"), "--target", "price", "--task", "regression", "--method", "standard"]
+    assert sae("train", *data, *FAST, "--out", tmp_path / "x")[0] == 0
+    code, out, _ = sae("evaluate", tmp_path / "x")
+    assert code == 0
+    assert all(name in out for name in ("rmse (price)", "mae (price)", "mse (price²)", "pinball (price)", " r2 "))
+    assert out.count("½·log 2π") == 1
+
+
+def test_metrics_that_an_older_version_did_not_measure_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    cost = {"active": (1,), "params": 1, "flops": 1, "shipped_params": 1, "shipped_flops": 1}
+    reading = Reading.model_validate({"exits": 1, "metrics": {"nll": 5.3, "mse": 2943.127}, **cost})
+    evaluation = Evaluation.model_validate({"exits": 1, "by_exits": [reading]})
+    print_evaluation(SplitEvaluation(run="runs/x", split="test", evaluation=evaluation))
+    out = capsys.readouterr().out
+    assert "2,943" in out
+    assert "rmse" not in out
 
 
 def test_cost_of_an_ensemble_takes_members() -> None:

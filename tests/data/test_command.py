@@ -170,3 +170,14 @@ def test_where_the_file_was_is_no_part_of_the_run(tmp_path: Path, monkeypatch: p
     assert run(*arguments, "--data-root", tmp_path / "one").exit_code == 0
     assert run(*arguments, "--data-root", tmp_path / "two").exit_code == 0  # returns what is there
     assert str(tmp_path / "one") not in (tmp_path / "run" / "config.yaml").read_text()
+
+
+@pytest.mark.filterwarnings("default::sae.core.errors.DataWarning")
+def test_a_warning_about_data_is_one_line(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "t.csv", [{**row, "same": 1} for row in table_rows()])
+    result = CliRunner().invoke(app, ["data", "info", str(path), "--task", "regression", "--target", "price"])
+    assert result.exit_code == 0, result.output
+    assert result.stderr == (
+        f"warning: {path} has columns with a single value in the training rows, which teach nothing: 'same'; "
+        f"leave them out with --ignore same\n"
+    )

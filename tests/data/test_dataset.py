@@ -12,6 +12,7 @@ from sae.data.dataset import (
     Split,
     check_split,
     hold_out_validation,
+    is_resolved,
     split_indices,
     standardisation,
 )
@@ -135,8 +136,20 @@ def test_samples_of_another_shape_are_refused() -> None:
 
 
 def test_a_constant_feature_is_only_centred() -> None:
-    normalisation = standardisation(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    normalisation = standardisation(np.array([[1.0, 5.0], [3.0, 5.0], [9.0, 9.0]]), np.array([0, 1]))
     assert normalisation == Normalisation((2.0, 5.0), (1.0, 1.0))
+
+
+def test_rounding_does_not_make_a_constant_feature_vary() -> None:
+    values = np.full((7, 1), 0.1)
+    assert values.std() > 0
+    assert standardisation(values, np.arange(7)) == Normalisation((0.1,), (1.0,))
+
+
+@pytest.mark.parametrize(("dtype", "is_kept"), [(np.float32, False), (np.float64, True)])
+def test_float32_loses_the_spread_of_unix_time(dtype: type[np.floating], is_kept: bool) -> None:
+    assert is_resolved(6e4, 1.0, dtype)
+    assert is_resolved(1.7e9, 77.0, dtype) == is_kept
 
 
 def test_targets_that_do_not_vary_are_refused() -> None:

@@ -11,7 +11,7 @@ def test_digits_are_enlarged_to_sixteen_pixels() -> None:
     digits = load(DataConfig(name="digits"))
     assert digits.spec == DataSpec((1, 16, 16), Classification(10))
     assert [len(digits.split(name)) for name in ("train", "val", "test")] == [1078, 359, 360]
-    image = digits.train.inputs[0, 0]
+    image = digits.train.inputs[:1][0, 0]
     assert (image[::2, ::2] == image[1::2, 1::2]).all()
 
 

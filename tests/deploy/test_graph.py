@@ -1,17 +1,20 @@
 """Every method as a real ONNX graph in a real onnxruntime."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+import torch
 
-from sae.core.task import Shape
+from sae.core.errors import ParityError
+from sae.core.task import DataSpec, Regression, Shape
 from sae.deploy.evaluation import TOLERANCE, check_parity
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Method
 from tests.builders import SMALL_BACKBONES, SMALL_METHODS
-from tests.deploy.models import as_values, digits, digits_for, exported, stirred_method
+from tests.deploy.models import as_values, digit_values, digits, digits_for, exported, stirred_method
 
 QUICK = {("sae", "fc"), ("batch_ensemble", "vgg"), ("sae", "conv1d")}
 CASES = [
@@ -61,6 +64,20 @@ def test_a_regression_comes_in_its_own_units(backbone: str) -> None:
     assert set(outputs) == {"mean", "variance", "entropy", "disagreement"}
     assert 0 < outputs["mean"].mean() < 2000
     assert (outputs["variance"] > 100).all()
+
+
+def test_a_large_mean_of_the_targets_does_not_hide_a_difference() -> None:
+    values = digit_values()
+    dataset = dataclasses.replace(values, spec=DataSpec(values.spec.shape, Regression(mean=1.7e9 + 33, std=287.0)))
+    method = stirred_method("standard", "fc", values)
+    method.task = dataset.spec.task
+    _, session = exported(method, dataset)
+    check_parity(session, method, dataset, method.exits)
+    with torch.no_grad():
+        for parameter in method.parameters():
+            parameter.mul_(1.01)
+    with pytest.raises(ParityError, match="mean differs by"):
+        check_parity(session, method, dataset, method.exits)
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def test_waiting_counts_on_the_wall_but_not_for_the_thread() -> None:
 
 def test_samples_of_another_kind_are_refused() -> None:
     assert random_samples((1, 4, 4), "uint8", 3).dtype == np.uint8
-    with pytest.raises(ModelError, match="of a fixed shape in uint8 or float32, got"):
+    with pytest.raises(ModelError, match="of a fixed shape in uint8, float32, float64, got"):
         random_samples(("height", 4), "float32", 3)
     with pytest.raises(ModelError, match="in tensor"):
         random_samples((4,), "tensor(int64)", 3)

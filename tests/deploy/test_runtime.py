@@ -7,14 +7,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
 import sae
-from sae.core.errors import ConfigError, DataError, ModelError
+from sae.core.errors import ConfigError, DataError, DataWarning, ModelError
 from sae.core.predictive import aggregate
 from sae.data.batches import Preparation
-from sae.deploy.manifest import NAME
+from sae.deploy.manifest import NAME, sha256_of
 from sae.deploy.runtime import ClassPrediction, ValuePrediction, load
 from sae.deploy.sources import as_samples
 from sae.records.run import RunRecord
@@ -107,6 +108,44 @@ def test_features_that_are_not_finite_are_refused(table_model: Path) -> None:
         model.predict(x)
     with pytest.raises(DataError, match="one number for each feature"):
         model.predict(x[:, :1])
+
+
+def test_features_in_float32_are_taken(table_model: Path) -> None:
+    model = load(table_model)
+    x = np.random.default_rng(0).normal(size=(3, *model.manifest.input.shape)).astype(np.float32)
+    given, exact = model.predict(x), model.predict(x.astype(np.float64))
+    assert isinstance(given, ValuePrediction)
+    assert isinstance(exact, ValuePrediction)
+    np.testing.assert_array_equal(given.mean, exact.mean)
+
+
+def test_features_whose_spread_float32_cannot_hold_are_warned_of(table_model: Path) -> None:
+    expected = load(table_model).manifest.input
+    moved = expected.model_copy(update={"mean": (1.7e9, *expected.mean[1:])})
+    x = np.full((3, *expected.shape), 1.7e9, np.float32)
+    with pytest.warns(DataWarning, match="feature 0 has lost its spread: samples are in float32, .* give .* float64"):
+        as_samples(x, moved)
+    as_samples(x, expected)
+    as_samples(x.astype(np.float64), moved)
+
+
+def test_a_model_of_an_older_version_takes_float32(table_model: Path, tmp_path: Path) -> None:
+    shutil.copytree(table_model.parent, tmp_path / "old")
+    old = tmp_path / "old" / "model.onnx"
+    graph = onnx.load(old)
+    graph.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    name = graph.graph.input[0].name
+    for node in graph.graph.node:
+        node.input[:] = ["as_float64" if given == name else given for given in node.input]
+    graph.graph.node.insert(0, onnx.helper.make_node("Cast", [name], ["as_float64"], to=onnx.TensorProto.DOUBLE))
+    old.write_bytes(graph.SerializeToString())
+    changed(old, "input", dtype="float32")
+    changed(old, "graph", sha256=sha256_of(old.read_bytes()))
+    x = np.random.default_rng(0).normal(size=(3, *load(old).manifest.input.shape))
+    given, exact = load(old).predict(x), load(table_model).predict(x)
+    assert isinstance(given, ValuePrediction)
+    assert isinstance(exact, ValuePrediction)
+    np.testing.assert_allclose(given.mean, exact.mean, rtol=1e-5)
 
 
 def test_a_single_image_is_told_what_it_lacks(framed_model: Path) -> None:

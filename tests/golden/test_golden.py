@@ -44,6 +44,9 @@ COMPUTED = {
 """Commands that compute, whose numbers may differ in their last digits from one machine to another."""
 ADDED = {"data.json"}
 """Files that runs hold since; everything that was there before must stay."""
+REFITTED = {f"evaluate.by_exits[{index}].calibrated.cc_ece": 5e-3 for index in (0, 2)}
+"""Wider tolerances. Temperatures are fitted with a prior since the folders were written. It moves those of this
+hardly trained network by 0.4 %, which takes a sample into another bin of these two errors."""
 PROSE = ("why", "error")
 """Texts for people, whose words may change."""
 
@@ -155,6 +158,7 @@ def check_equal(found: Any, expected: Any, tolerance: float, where: str) -> None
         for index, item in enumerate(expected):
             check_equal(found[index], item, tolerance, f"{where}[{index}]")
     elif isinstance(expected, float):
-        assert math.isclose(found, expected, rel_tol=tolerance, abs_tol=tolerance), f"{where}: {found} != {expected}"
+        allowed = REFITTED.get(where, tolerance)
+        assert math.isclose(found, expected, rel_tol=allowed, abs_tol=allowed), f"{where}: {found} != {expected}"
     else:
         assert found == expected, where

@@ -3,6 +3,7 @@ import math
 import hypothesis.extra.numpy as arrays
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from sae.measure.metrics import (
     measure_all,
     mse,
     nll,
+    r2,
     regression_nll,
     reliability,
 )
@@ -127,3 +129,24 @@ def test_regression_metrics_are_their_definitions() -> None:
     assert regression_nll(gaussian, y) == pytest.approx(np.mean(naive), rel=1e-5)
     assert mse(gaussian, y) == pytest.approx(sklearn_metrics.mean_squared_error(y.numpy(), mean.numpy()), rel=1e-5)
     assert set(measure_all(gaussian, y)) == set(metrics_of("regression"))
+
+
+def test_regression_metrics_agree_with_scikit_learn() -> None:
+    mean, variance, y = torch.randn(50), torch.rand(50) + 0.1, 3 * torch.randn(50)
+    found, guess, truth = measure_all(Gaussian(mean, variance), y), mean.double().numpy(), y.double().numpy()
+    assert found["rmse"] == pytest.approx(sklearn_metrics.root_mean_squared_error(truth, guess), rel=1e-5)
+    assert found["mae"] == pytest.approx(sklearn_metrics.mean_absolute_error(truth, guess), rel=1e-5)
+    assert found["r2"] == pytest.approx(sklearn_metrics.r2_score(truth, guess), rel=1e-5)
+    deciles = [
+        sklearn_metrics.mean_pinball_loss(
+            truth, scipy.stats.norm.ppf(level, guess, variance.double().sqrt().numpy()), alpha=level
+        )
+        for level in np.arange(1, 10) / 10
+    ]
+    assert found["pinball"] == pytest.approx(np.mean(deciles), rel=1e-5)
+
+
+@pytest.mark.parametrize(("guess", "expected"), [(2.0, 1.0), (3.0, 0.0)])
+def test_r2_of_equal_targets_is_finite(guess: float, expected: float) -> None:
+    gaussian = Gaussian(torch.full((4,), guess), torch.ones(4))
+    assert r2(gaussian, torch.full((4,), 2.0)) == expected

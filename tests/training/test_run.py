@@ -11,6 +11,7 @@ from sae.config.methods import METHODS
 from sae.core.errors import ConfigError, CostError, DataWarning, DivergedError, RecordError
 from sae.core.task import Classification
 from sae.data.batches import Preparation, evaluation_batches
+from sae.data.catalogue import load
 from sae.methods import build_method
 from sae.methods.sae import Sae
 from sae.records.evaluation import SPLITS, Reading
@@ -110,6 +111,20 @@ def test_an_interrupted_run_continues_to_the_same_bytes(
             train(CONFIG, tmp_path / "run")
     assert RunRecord(tmp_path / "run").read_status() is None
     assert results(train(CONFIG, tmp_path / "run")) == results(finished)
+
+
+def test_a_run_that_measured_less_when_it_began_keeps_its_columns(tmp_path: Path) -> None:
+    config = run_config(data={"name": "diabetes"}, train={"epochs": 2})
+    record = train(config, tmp_path / "run", until=1)
+    method = build_method(config.method, config.backbone, load(config.data, config.seed).spec, config.seed)
+    trainer = Trainer(method, load(config.data, config.seed), config)
+    progress = load_checkpoint(record, trainer)
+    del progress.history[0]["val_rmse"]  # as older versions wrote it
+    save_checkpoint(record, trainer, progress)
+    rows = train(config, tmp_path / "run").read_rows(RunRecord.HISTORY)
+    assert len(rows) == 2
+    assert "val_mse" in rows[1]
+    assert "val_rmse" not in rows[1]
 
 
 def test_evaluating_again_from_the_weights_gives_the_recorded_numbers(finished: RunRecord) -> None:
@@ -318,7 +333,7 @@ def test_the_number_of_threads_is_put_back(finished: RunRecord) -> None:
 def test_regression_is_recorded_in_the_units_of_the_data(tmp_path: Path) -> None:
     config = run_config(data={"name": "diabetes"}, train={"epochs": 5, "lr": 3e-3})
     metrics = train(config, tmp_path / "run").read_evaluation().test.metrics
-    assert {"nll", "mse", "coverage_90", "width_90"} <= set(metrics)
+    assert {"nll", "mse", "rmse", "mae", "r2", "pinball", "coverage_90", "width_90"} <= set(metrics)
     assert 1_000 < metrics["mse"] < 10_000  # the targets' variance is about 6,000
 
 

@@ -58,15 +58,17 @@ def _is_usage_error(error: Exception) -> TypeGuard[typer.BadParameter]:
 
 
 def _showing_data_warnings(show: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that prints warnings about data for users, and leaves others to `show`."""
+    """Return a function that prints each warning about data once, for users, and leaves others to `show`."""
+    said = set()
 
     def show_warning(message: Warning | str, category: type[Warning], *rest: object) -> None:
         from sae.cli.output import print_message
 
-        if issubclass(category, DataWarning):
-            print_message(f"warning: {message}")
-        else:
+        if not issubclass(category, DataWarning):
             show(message, category, *rest)
+        elif str(message) not in said:
+            said.add(str(message))
+            print_message(f"warning: {message}")
 
     return show_warning
 

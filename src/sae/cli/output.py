@@ -12,18 +12,20 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.text import Text
 
-from sae.core.table import MISSING, Table, show, text_table
+from sae.core.table import MISSING, Table, four_digits, show, text_table
 
 if TYPE_CHECKING:
     from sae.records.evaluation import SplitEvaluation
 
 METRIC_ROWS = (
-    *("temperature", "accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90", "width_90"),
+    *("temperature", "accuracy", "f1", "nll", "ece", "cc_ece", "brier"),
+    *("mse", "rmse", "mae", "r2", "pinball", "coverage_90", "width_90"),
     *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
 )
 """Metrics that tables show; JSON has all."""
 MOST_COLUMNS = 10_000
 """Wider than any table."""
+NLL_OF_REGRESSION = "nll is that of a normal distribution without the constant ½·log 2π = 0.919."
 SHORT_NAMES = {"diversity_disagreement": "diversity"}
 COST_ROWS = {"FLOPs": "flops", "parameters": "params"}
 SHIPPED_COST_ROWS = {"shipped FLOPs": "shipped_flops", "shipped params": "shipped_params"}
@@ -109,26 +111,51 @@ def print_evaluation(found: "SplitEvaluation") -> None:
         for name, key in (COST_ROWS | SHIPPED_COST_ROWS).items()
     }
     data = f"other data, {found.split}" if found.other_data else found.split
-    print_table(by_exits_table(f"{found.run} on {data}", metrics, found.exits, first=active, last=costs))
+    title = f"{found.run} on {data}"
+    print_table(by_exits_table(title, metrics, found.exits, found.target, first=active, last=costs))
+    if "mse" in found.metrics:
+        print_line(NLL_OF_REGRESSION)
     scaled = {
         reading.eval_exits: {"temperature": reading.temperature, **reading.calibrated}
         for reading in evaluation.readings
         if reading.temperature is not None and reading.calibrated is not None
     }
     if scaled:
-        print_table(by_exits_table("after temperature scaling fitted on val", scaled, found.exits))
+        print_table(by_exits_table("after temperature scaling fitted on val", scaled, found.exits, found.target))
+        for remark, exits in _temperature_remarks(found).items():
+            print_line(f"{' and '.join(map(str, exits))} exits: {remark}" if len(scaled) > 1 else remark)
     if found.shift:
         shifted = {reading.eval_exits: reading.metrics for reading in found.shift.readings}
-        print_table(by_exits_table(f"mean over {found.shift.num_sets} corrupted sets", shifted, found.exits))
+        title = f"mean over {found.shift.num_sets} corrupted sets"
+        print_table(by_exits_table(title, shifted, found.exits, found.target))
     if found.ood:
         rows = [[key, f"{value:.4f}"] for key, value in found.ood.metrics.items()]
         print_table(text_table(f"detecting {found.ood.other} among {found.split} samples", ["", "value"], rows))
+
+
+def metric_name(key: str, target: str | None = None) -> str:
+    """Return the name of a metric, with the target as its unit if it has one: `rmse (price)`, `mse (price²)`."""
+    from sae.core.objectives import METRICS
+
+    power = next((entry.power for entry in METRICS if entry.key == key), 0)
+    unit = f" ({target}{'²' if power == 2 else ''})" if target and power else ""
+    return f"{SHORT_NAMES.get(key, key)}{unit}"
+
+
+def _temperature_remarks(found: "SplitEvaluation") -> dict[str, list[int]]:
+    """Return what is special about the fitted temperatures, with the numbers of exits that it is true for."""
+    remarks: dict[str, list[int]] = {}
+    for reading in found.evaluation.readings:
+        if reading.temperature_remark is not None:
+            remarks.setdefault(reading.temperature_remark, []).append(reading.eval_exits)
+    return remarks
 
 
 def by_exits_table(
     title: str,
     metrics: Mapping[int, Mapping[str, float]],
     chosen: int,
+    target: str | None = None,
     first: Mapping[str, Sequence[str]] | None = None,
     last: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
@@ -138,12 +165,13 @@ def by_exits_table(
         title: Heading.
         metrics: By number of exits.
         chosen: The number of exits to mark.
+        target: The name of what is predicted, as unit of the metrics that have one.
         first: Rows above the metrics, by name.
         last: Rows below them.
     """
     marks = {exits: " ←" if exits == chosen and len(metrics) > 1 else "" for exits in metrics}
     keys = [key for key in listed_metrics() if all(key in values for values in metrics.values())]
-    rows = [[SHORT_NAMES.get(key, key), *(f"{values[key]:.4f}" for values in metrics.values())] for key in keys]
+    rows = [[metric_name(key, target), *(four_digits(values[key]) for values in metrics.values())] for key in keys]
     above, below = ([[name, *cells] for name, cells in (part or {}).items()] for part in (first, last))
     return text_table(
         title, ["exits per input", *(f"{exits}{mark}" for exits, mark in marks.items())], above + rows + below

@@ -228,15 +228,15 @@ def commands(chosen: "Candidate") -> dict[str, str]:
 
 def print_pick(picked: "Pick") -> None:
     """Print the pick, the reason, its metrics and costs, its run folder and what to do next."""
-    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, SHORT_NAMES, listed_metrics, print_line, print_table
-    from sae.core.table import text_table
+    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
+    from sae.core.table import four_digits, text_table
 
     chosen = picked.candidate
     print_line(f"{chosen.label}: {chosen.config.called.key}, {chosen.config.summary}{exits_used(chosen)}")
     print_line(f"why: {picked.why}")
     test = metrics_on_test(chosen)
     rows = [
-        [SHORT_NAMES.get(key, key), f"{chosen.values[key]:.4f}", f"{test[key]:.4f}"]
+        [metric_name(key, chosen.config.data.target), four_digits(chosen.values[key]), four_digits(test[key])]
         for key in listed_metrics()
         if key in chosen.values and key in test
     ]
@@ -303,7 +303,7 @@ def print_receipt(model: str, receipt: "Receipt") -> None:
     """Print quality, cost and time of the pick beside its rivals, whose costs are also multiples of the pick's."""
     from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, print_line, print_table
     from sae.config.methods import rivals
-    from sae.core.table import text_table
+    from sae.core.table import four_digits, text_table
 
     rows = receipt.rows
     names = [{"pick": "the pick, shipped", **rivals()}.get(label, label) for label in rows]
@@ -311,7 +311,7 @@ def print_receipt(model: str, receipt: "Receipt") -> None:
         ["trial", *(row.trial for row in rows.values())],
         ["settings", *(_settings(row) for row in rows.values())],
         *(
-            [f"{key} on test", *(f"{row.metrics[key]:.4f}" for row in rows.values())]
+            [f"{key} on test", *(four_digits(row.metrics[key]) for row in rows.values())]
             for key in listed_metrics(RECEIPT_METRICS)
             if all(key in row.metrics for row in rows.values())
         ),

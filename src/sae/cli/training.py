@@ -22,6 +22,11 @@ def train(
     task: options.Task = None,
     target: options.Target = None,
     kind: options.Kind = None,
+    ignore: options.Ignore = None,
+    categories: options.Categories = None,
+    dates: options.Dates = None,
+    group: options.Group = None,
+    time: options.Time = None,
     size: options.Size = None,
     data_root: options.DataRoot = None,
     method: options.Method = None,
@@ -50,8 +55,9 @@ def train(
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
     from sae.data.locations import choose_data_root
 
+    table = options.table_section(ignore, categories, dates, group, time)
     flags = options.section(
-        data=options.section(name=data, task=task, target=target, kind=kind, size=size),
+        data=options.section(name=data, task=task, target=target, kind=kind, **table, size=size),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),

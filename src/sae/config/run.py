@@ -26,6 +26,11 @@ class DataConfig(Settings):
     kind: SampleKind | None = later(
         None, description="what a sample is, where the data do not say: signals, for .npz files and tables"
     )
+    ignore: tuple[str, ...] = later((), description="columns of a table that are not used, such as identifiers")
+    categories: tuple[str, ...] = later((), description="columns of a table that hold categories, though in numbers")
+    dates: tuple[str, ...] = later((), description="columns of a table that hold dates; ISO dates are found out")
+    group: str | None = later(None, description="column of a table whose groups are never split, such as patients")
+    time: str | None = later(None, description="column of a table to split by: train earliest, test latest")
     size: Literal[28, 64, 128, 224] | None = Field(None, description="side of the images, for sets of MedMNIST")
     split_seed: int = Field(
         0, ge=0, le=2**32 - 1, description="seed of the split into train, val and test, kept over run seeds"

@@ -40,6 +40,7 @@ class MetricEntry(Quantity):
         compute: From a predictive distribution and targets to a number; see `measure.metrics`.
         label: In tables and figures, such as `CC-ECE`.
         is_listed: Whether tables on the terminal show it; JSON has all metrics.
+        power: The power of the target's unit that it is measured in: 2 for the MSE, 0 for a share or a likelihood.
     """
 
     key: str
@@ -47,6 +48,7 @@ class MetricEntry(Quantity):
     compute: Reference
     label: str
     is_listed: bool = True
+    power: int = 0
 
     @property
     def name(self) -> str:
@@ -86,6 +88,7 @@ def register_metric(
     lower: float = 0.0,
     upper: float = math.inf,
     is_listed: bool = True,
+    power: int = 0,
 ) -> Callable[[Function], Function]:
     """Register a metric by decorating the function that computes it; its key is the function's name.
 
@@ -104,6 +107,7 @@ def register_metric(
                 lower=lower,
                 upper=upper,
                 is_listed=is_listed,
+                power=power,
             )
         )
         return function
@@ -130,7 +134,11 @@ _register_ours("cc_ece", "classification", "CC-ECE", upper=1.0)
 _register_ours("cc_ece_uniform", "classification", "CC-ECE, equal class weights", upper=1.0, is_listed=False)
 _register_ours("brier", "classification", "Brier score", upper=2.0)
 _register_ours("nll", "regression", "NLL", "regression_nll", lower=-math.inf)
-_register_ours("mse", "regression", "MSE")
+_register_ours("mse", "regression", "MSE", power=2)
+_register_ours("rmse", "regression", "RMSE", power=1)
+_register_ours("mae", "regression", "MAE", power=1)
+_register_ours("r2", "regression", "R²", maximise=True, lower=-math.inf, upper=1.0)
+_register_ours("pinball", "regression", "pinball loss", power=1)
 
 MILLION = 1e6
 COSTS: dict[str, CostEntry] = {

@@ -110,8 +110,9 @@ def aggregate(task: Task, outputs: Tensor, weight: Tensor) -> Predictive:
 
 
 def in_units(task: Regression, gaussian: Gaussian) -> Gaussian:
-    """Undo the standardisation of the targets."""
-    return Gaussian(gaussian.mean * task.std + task.mean, gaussian.variance * task.std**2)
+    """Undo the standardisation of the targets, in float64: a large mean would round the spread away."""
+    shift, scale = torch.tensor([task.mean, task.std], dtype=torch.float64, device=gaussian.mean.device)
+    return Gaussian(gaussian.mean.double() * scale + shift, gaussian.variance.double() * scale.square())
 
 
 def gaussian_nll(gaussian: Gaussian, targets: Tensor) -> Tensor:

@@ -135,6 +135,19 @@ def digits_for_costs(values: Iterable[float]) -> int:
     return _digits(least)
 
 
+def four_digits(value: float) -> str:
+    """Write a number with four digits, and never with more than four decimals.
+
+    Example:
+        >>> four_digits(2943.127), four_digits(54.216), four_digits(-1.5), four_digits(0.0871)
+        ('2,943', '54.22', '-1.500', '0.0871')
+    """
+    if not value or not math.isfinite(value):
+        return f"{value:.4f}"
+    decimals = 3 - math.floor(math.log10(abs(value)))
+    return f"{value:,.{min(4, max(0, decimals))}f}"
+
+
 def _digits(value: float) -> int:
     return min(MOST_DIGITS, max(0, 2 - math.floor(math.log10(value)))) if value else 3
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sae.config.run import DataConfig
@@ -21,18 +22,27 @@ BATCHES_AT_ONCE = 8
 
 
 class Preparation:
-    """The step from raw samples to the network's input: float32, normalised, on the device."""
+    """The step from raw samples to the network's input: float32, normalised, on the device.
+
+    Samples in float64, the rows of a table, are normalised before they are rounded: the mean of a
+    column may be so large that float32 would lose its spread.
+    """
 
     def __init__(self, normalisation: Normalisation, num_dimensions: int, device: torch.device) -> None:
         shape = (-1, *[1] * (num_dimensions - 1))  # channels first, or features
         self.device = device
+        self.exact_shift = torch.tensor(normalisation.mean, dtype=torch.float64).view(shape)
+        self.exact_scale = torch.tensor(normalisation.std, dtype=torch.float64).view(shape).reciprocal()
         self.shift = torch.tensor(normalisation.mean, dtype=torch.float32, device=device).view(shape)
         self.scale = torch.tensor(normalisation.std, dtype=torch.float32, device=device).view(shape).reciprocal()
 
     def __call__(self, samples: Array) -> Tensor:
         """Return samples of any dtype, (batch, *sample), as normalised float32 on the device."""
         writable = np.require(samples, requirements="W")  # torch refuses arrays mapped read-only
-        moved = torch.from_numpy(writable).to(self.device)
+        given = torch.from_numpy(writable)
+        if given.dtype == torch.float64:
+            return ((given - self.exact_shift) * self.exact_scale).float().to(self.device)
+        moved = given.to(self.device)
         return moved.to(torch.float32, copy=True).sub_(self.shift).mul_(self.scale)
 
 
@@ -88,11 +98,11 @@ def batch_bounds(num_samples: int, batch_size: int, smallest: int = 1) -> list[i
     return bounds
 
 
-def standardised(targets: Array, task: Task) -> Array:
+def standardised(targets: Array, task: Task) -> NDArray[np.int64] | NDArray[np.float32]:
     """Return the targets that a network learns: labels unchanged, real values standardised."""
     if isinstance(task, Regression):
-        return ((targets - task.mean) / task.std).astype(np.float32)
-    return targets
+        return ((targets.astype(np.float64) - task.mean) / task.std).astype(np.float32)
+    return targets.astype(np.int64, copy=False)
 
 
 def random_crop(images: Array, padding: int, generator: np.random.Generator) -> Array:

@@ -1,8 +1,9 @@
 """Data sets in memory or mapped from disk: three splits of raw samples, with their normalisation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,19 @@ from numpy.typing import NDArray
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
 
-Array = NDArray[Any]
-"""An array whose dtype depends on the data: images are uint8, features float32, targets int64 or float32."""
+Array = NDArray[np.number]
+"""Numbers whose type depends on the data: images are uint8, features float64, targets int64 or floats."""
+Cells = NDArray[np.float64] | NDArray[np.object_]
+"""The values of a column, (row,): numbers, or texts."""
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Features = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+STEPS_PER_DEVIATION = 100
+"""Different numbers that a standard deviation must span; with fewer, the spread of a column is lost in rounding."""
+DATE_FEATURES = 4
 VALIDATION_SHARE = 0.1
 """Share of the training samples held out if a data set has a test split but no validation split."""
 
@@ -29,12 +36,12 @@ class Samples(Protocol):
         """(sample, *sample)."""
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """Type of the raw samples."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, rows: Any, /) -> Array: ...
+    def __getitem__(self, rows: slice | Indices, /) -> Array: ...
 
 
 class Rows:
@@ -52,16 +59,15 @@ class Rows:
         return (len(self.rows), *self.array.shape[1:])
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """Type of the array."""
         return self.array.dtype
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, rows: Any, /) -> Array:
-        chosen: Array = self.array[self.rows[rows]]
-        return chosen
+    def __getitem__(self, rows: slice | Indices, /) -> Array:
+        return self.array[self.rows[rows]]
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,8 @@ class Split:
     """Raw samples and their targets, in the units of the data.
 
     Attributes:
-        inputs: (sample, channel, height, width) in uint8, or (sample, feature) in float32.
-        targets: (sample,), int64 labels or float32 values.
+        inputs: (sample, channel, height, width) in uint8, or (sample, feature) in float64.
+        targets: (sample,), int64 labels or float values.
     """
 
     inputs: Samples
@@ -94,27 +100,30 @@ class ColumnEncoding:
 
     Attributes:
         name: Name of the column.
-        median: Value for a missing number; None for a text column.
+        median: Value for a missing number or date; None for a text column.
         categories: Texts that have a feature each; empty for a numeric column.
         marks_missing: Whether a last feature marks missing values.
+        is_date: Whether the numbers are days since 1970, which become year, month, day of the week and the days.
     """
 
     name: str
     median: float | None = None
     categories: tuple[str, ...] = ()
     marks_missing: bool = False
+    is_date: bool = False
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the column holds numbers."""
+        """Whether the column holds numbers or dates."""
         return self.median is not None
 
     @property
     def num_features(self) -> int:
         """Number of features the column becomes."""
-        return (1 if self.is_numeric else len(self.categories)) + self.marks_missing
+        values = DATE_FEATURES if self.is_date else 1 if self.is_numeric else len(self.categories)
+        return values + self.marks_missing
 
-    def features(self, values: Array, missing: Mask) -> Iterator[NDArray[np.float64]]:
+    def features(self, values: Cells, missing: Mask) -> Iterator[Features]:
         """Yield the features, (row,) each: the number itself, or 1 for the matching category.
 
         A text that is not in `categories` is 0 in all of them.
@@ -125,11 +134,22 @@ class ColumnEncoding:
             [[0.0, 0.0], [1.0, 0.0]]
         """
         if self.median is not None:
-            yield np.where(missing, self.median, values)
+            filled = np.where(missing, self.median, values).astype(np.float64, copy=False)
+            yield from _date_features(filled) if self.is_date else [filled]
         for category in self.categories:
             yield (values == category).astype(np.float64)
         if self.marks_missing:
             yield missing.astype(np.float64)
+
+
+def _date_features(days: Features) -> Iterator[Features]:
+    """Yield year, month, day of the week from Monday as 0, and the days themselves, (row,) each."""
+    dates = np.floor(days).astype("datetime64[D]")
+    months = dates.astype("datetime64[M]").astype(np.int64)
+    yield (months // 12 + 1970).astype(np.float64)
+    yield (months % 12 + 1).astype(np.float64)
+    yield ((dates.astype(np.int64) + 3) % 7).astype(np.float64)  # 1970 began on a Thursday
+    yield days
 
 
 @dataclass(frozen=True)
@@ -202,10 +222,32 @@ def check_split(split: Split, spec: DataSpec, where: str) -> None:
     spec.task.check_targets(split.targets, where)
 
 
-def standardisation(inputs: Array) -> Normalisation:
-    """Return the mean and standard deviation of each feature; a constant feature is only centred."""
-    mean, std = inputs.mean(axis=0, dtype=np.float64), inputs.std(axis=0, dtype=np.float64)
-    return Normalisation(tuple(mean.tolist()), tuple(np.where(std > 0, std, 1.0).tolist()))
+def standardisation(inputs: Features, training: Indices) -> Normalisation:
+    """Return the mean and standard deviation of each feature; a constant feature is only centred.
+
+    Args:
+        inputs: (sample, feature) in float64.
+        training: Indices of the training samples.
+    """
+    moments = [_moments(feature[training]) for feature in inputs.T]
+    return Normalisation(tuple(mean for mean, _ in moments), tuple(std for _, std in moments))
+
+
+def _moments(values: Features) -> tuple[float, float]:
+    """Return the mean and the standard deviation, or the value and 1 if all are the same."""
+    if values.min() == values.max():
+        return float(values[0]), 1.0  # rounding would make the deviation of equal numbers larger than 0
+    return float(values.mean()), float(values.std())
+
+
+def is_resolved(mean: float, std: float, dtype: type[np.floating]) -> bool:
+    """Return whether numbers of this type tell apart values within a standard deviation of their mean.
+
+    Example:
+        >>> is_resolved(1.7e9, 100.0, np.float32), is_resolved(1.7e9, 100.0, np.float64)
+        (False, True)
+    """
+    return bool(np.finfo(dtype).eps * abs(mean) * STEPS_PER_DEVIATION <= std)
 
 
 def signal_normalisation(signals: Array) -> Normalisation:
@@ -226,13 +268,27 @@ def standardised_regression(targets: Array, where: str) -> Regression:
     """Return a regression task standardised on these training targets."""
     Regression().check_targets(targets, where)
     values = targets.astype(np.float64)
-    if not values.std() > 0:
+    if values.min() == values.max():
         raise DataError(f"targets must vary, but all {len(values)} are {values[:1].tolist()} in {where}")
-    return Regression(float(values.mean()), float(values.std()))
+    return Regression(*_moments(values))
 
 
-def split_indices(num_samples: int, split_seed: int, labels: Array | None = None) -> tuple[Indices, Indices, Indices]:
-    """Split samples at random into 60 % train, 20 % val and 20 % test, with equal shares of each class."""
+def split_indices(
+    num_samples: int,
+    split_seed: int,
+    labels: Array | None = None,
+    class_names: Sequence[str] | None = None,
+    path: Path | None = None,
+) -> tuple[Indices, Indices, Indices]:
+    """Split samples at random into 60 % train, 20 % val and 20 % test, with equal shares of each class.
+
+    Args:
+        num_samples: Number of samples.
+        split_seed: Seed of the random choice.
+        labels: Classes of the samples, (sample,); None for regression.
+        class_names: Names of the classes, for messages.
+        path: The file or folder, for messages.
+    """
     from sklearn.model_selection import train_test_split
 
     everything = np.arange(num_samples)
@@ -242,9 +298,16 @@ def split_indices(num_samples: int, split_seed: int, labels: Array | None = None
             rest, test_size=0.5, random_state=split_seed, stratify=None if labels is None else labels[rest]
         )
     except ValueError:
-        fewest = num_samples if labels is None else np.unique(labels, return_counts=True)[1].min()
+        where = f" in {path}" if path else ""
+        if labels is None:
+            raise DataError(
+                f"data must hold at least 5 samples to be split into train, val and test, got {num_samples}{where}"
+            ) from None
+        found, counts = np.unique(labels, return_counts=True)
+        fewest = int(found[counts.argmin()])
         raise DataError(
-            f"data must hold at least 5 samples of each class to be split into train, val and test, got {fewest}"
+            f"data must hold at least 5 samples of each class to be split into train, val and test, got {counts.min()} "
+            f"of class {class_names[fewest] if class_names else fewest!r}{where}: add samples, or remove this class"
         ) from None
     return train, val, test
 

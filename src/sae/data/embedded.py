@@ -35,9 +35,9 @@ def read_diabetes(config: DataConfig, _seed: int) -> Dataset:
     from sklearn.datasets import load_diabetes
 
     bunch = load_diabetes(scaled=False)
-    inputs, targets = bunch.data.astype(np.float32), bunch.target.astype(np.float32)
+    inputs, targets = bunch.data.astype(np.float64), bunch.target.astype(np.float64)
     parts = split_indices(len(targets), config.split_seed)
     task = standardised_regression(targets[parts[0]], "the train split of diabetes")
     medians = np.median(inputs[parts[0]], axis=0).tolist()
     columns = tuple(ColumnEncoding(name, median) for name, median in zip(bunch.feature_names, medians, strict=True))
-    return split_up("diabetes", inputs, targets, task, standardisation(inputs[parts[0]]), parts, columns=columns)
+    return split_up("diabetes", inputs, targets, task, standardisation(inputs, parts[0]), parts, columns=columns)

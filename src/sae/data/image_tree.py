@@ -79,7 +79,7 @@ def read_folder(config: DataConfig, _seed: int) -> Dataset:
     path = find_own(config.name)
     kept = cached("folder", VERSION, tree_identity(path), lambda folder: _decode_folder(path, folder))
     decoded, class_names = kept_splits(kept), kept_class_names(kept)
-    (train, val, test), moments = _parts(decoded, config.split_seed)
+    (train, val, test), moments = _parts(decoded, config.split_seed, class_names, path)
     first = next(iter(decoded.values()))
     spec = DataSpec(first.images.shape[1:], Classification(len(class_names)))
     return Dataset(config.name, spec, normalisation_of(moments), train, val, test, class_names)
@@ -207,11 +207,13 @@ def _class_names(tree: FileTree, groups: dict[str, list[tuple[str, str]]]) -> tu
     return names
 
 
-def _parts(decoded: dict[str, DecodedImages], split_seed: int) -> tuple[list[Split], NDArray[np.float64]]:
+def _parts(
+    decoded: dict[str, DecodedImages], split_seed: int, names: tuple[str, ...], path: Path
+) -> tuple[list[Split], NDArray[np.float64]]:
     """Return train, val and test, and the moments of the training images."""
     if "all" in decoded:
         whole = decoded["all"]
-        rows = split_indices(len(whole.labels), split_seed, whole.labels)
+        rows = split_indices(len(whole.labels), split_seed, whole.labels, names, path)
         return [_rows(whole, part) for part in rows], whole.moments[rows[0]]
     train, test = decoded["train"], _whole(decoded["test"])
     if "val" in decoded:

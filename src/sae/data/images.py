@@ -126,7 +126,11 @@ def kept_splits(folder: Path) -> dict[str, DecodedImages]:
     """Map the splits of a kept set from disk."""
     names = [path.name.removesuffix("_images.npy") for path in folder.glob("*_images.npy")]
     return {
-        name: DecodedImages(*(read_array(folder, f"{name}_{part}") for part in ("images", "labels", "moments")))
+        name: DecodedImages(
+            read_array(folder, f"{name}_images").astype(np.uint8, copy=False),
+            read_array(folder, f"{name}_labels"),
+            read_array(folder, f"{name}_moments").astype(np.float64, copy=False),
+        )
         for name in names
     }
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Member:
     path: Path
     name: str
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.number]
     is_column_major: bool
 
     def read(self) -> Array:
@@ -199,7 +199,8 @@ def _decode_split(path: Path, split: str, folder: Path) -> None:
         raise DataError(f"{images.name} of {path} must have one label for each image, got {count} and {len(labels)}")
     frame = frame_of(height, width)
     shape = (count, channels, height + 2 * frame, width + 2 * frame)
-    rows = (image.reshape(height, width, channels).transpose(2, 0, 1) for image in images.rows())
+    pixels = (image.astype(np.uint8, copy=False) for image in images.rows())
+    rows = (image.reshape(height, width, channels).transpose(2, 0, 1) for image in pixels)
     keep_split(folder, split, rows, labels, shape, frame)
 
 
@@ -235,10 +236,10 @@ def targets_of(labels: Array, task: str | None, where: str) -> Array:
         )
     if not is_integer and not np.issubdtype(labels.dtype, np.floating):
         raise DataError(f"targets must be numbers, got {labels.dtype} in {where}")
-    return labels.astype(np.int64 if task == "classification" else np.float32)
+    return labels.astype(np.int64 if task == "classification" else np.float64)
 
 
-def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.number]]:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, is_column_major, dtype = read(file)

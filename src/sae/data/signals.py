@@ -11,7 +11,8 @@ from sae.core.task import Classification, DataSpec, SampleKind, Task
 from sae.data.dataset import (
     Array,
     Dataset,
-    Floats,
+    Features,
+    Indices,
     Known,
     Split,
     hold_out_validation,
@@ -86,14 +87,14 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     return Dataset(config.name, spec, normalisation, train, parts["val"], parts["test"], class_names)
 
 
-def read_samples(path: Path) -> Floats:
+def read_samples(path: Path) -> Array:
     """Read the test signals of a file, or all of a file without splits, (sample, channel, length)."""
     name, _ = samples_of_split(path, "test")
     return read_signals(open_member(path, name))
 
 
-def read_signals(member: Member) -> Floats:
-    """Read an array of signals, (sample, channel, length); refuse values that are missing."""
+def read_signals(member: Member) -> Features:
+    """Read an array of signals in float64, (sample, channel, length); refuse values that are missing."""
     where = f"{member.name} of {member.path}"
     is_number = np.issubdtype(member.dtype, np.integer) or np.issubdtype(member.dtype, np.floating)
     if not is_number or len(member.shape) not in (2, 3) or 0 in member.shape:
@@ -102,7 +103,7 @@ def read_signals(member: Member) -> Floats:
             f"got {member.dtype} of shape {member.shape} in {where}"
         )
     array = member.read()
-    signals = np.ascontiguousarray(array if array.ndim == 3 else array[:, None], np.float32)
+    signals = np.ascontiguousarray(array if array.ndim == 3 else array[:, None], np.float64)
     wrong = np.argwhere(~np.isfinite(signals))
     if len(wrong):
         sample, channel, step = wrong[0].tolist()
@@ -116,7 +117,7 @@ def read_signals(member: Member) -> Floats:
 def _split(parts: Mapping[str, Split], config: DataConfig) -> dict[str, Split]:
     """Return train, val and test; what a file does not split is split by `data.split_seed`."""
 
-    def rows(split: Split, chosen: Array) -> Split:
+    def rows(split: Split, chosen: Indices) -> Split:
         return Split(split.inputs[chosen], split.targets[chosen])
 
     if ALL in parts:

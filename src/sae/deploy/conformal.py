@@ -18,7 +18,7 @@ from sae.core.errors import ConfigError
 
 Score = Literal["one_minus_probability", "standardised_error"]
 Values = NDArray[np.float64]
-Outputs = Mapping[str, NDArray[np.float32]]
+Outputs = Mapping[str, NDArray[np.floating]]
 
 MOST_KEPT = 200
 """Order statistics to keep. If there are more scores, evenly spaced ones are kept and sets grow a little."""
@@ -95,13 +95,13 @@ def keep_scores(scores: Values, score: Score) -> ConformalScores:
     )
 
 
-def class_scores(probs: NDArray[np.floating], labels: NDArray[np.integer]) -> Values:
+def class_scores(probs: NDArray[np.floating], labels: NDArray[np.number]) -> Values:
     """Return 1 − p of the true class, (batch,)."""
-    scores: Values = 1.0 - probs.astype(np.float64)[np.arange(len(labels)), labels]
+    scores: Values = 1.0 - probs.astype(np.float64)[np.arange(len(labels)), labels.astype(np.int64)]
     return scores
 
 
-def value_scores(mean: NDArray[np.floating], variance: NDArray[np.floating], targets: NDArray[np.floating]) -> Values:
+def value_scores(mean: NDArray[np.floating], variance: NDArray[np.floating], targets: NDArray[np.number]) -> Values:
     """Return |y − mean| / std, (batch,)."""
     scores: Values = np.abs(targets.astype(np.float64) - mean) / np.sqrt(variance.astype(np.float64))
     return scores
@@ -121,17 +121,19 @@ def intervals(mean: NDArray[np.floating], variance: NDArray[np.floating], thresh
 
 
 def conformal_sets(
-    val: Outputs, val_labels: NDArray[np.integer], test: Outputs, test_labels: NDArray[np.integer]
+    val: Outputs, val_labels: NDArray[np.number], test: Outputs, test_labels: NDArray[np.number]
 ) -> ConformalPart:
     """Keep the scores of validation samples, and try sets of classes on test samples."""
     kept = keep_scores(class_scores(val["probs"], val_labels), "one_minus_probability")
     tried = _tried_coverage(kept)
     sets = class_sets(test["probs"], kept.threshold(tried))
-    return _part(kept, tried, sets[np.arange(len(sets)), test_labels], sets.sum(axis=1, dtype=np.float64))
+    return _part(
+        kept, tried, sets[np.arange(len(sets)), test_labels.astype(np.int64)], sets.sum(axis=1, dtype=np.float64)
+    )
 
 
 def conformal_intervals(
-    val: Outputs, val_values: NDArray[np.floating], test: Outputs, test_values: NDArray[np.floating]
+    val: Outputs, val_values: NDArray[np.number], test: Outputs, test_values: NDArray[np.number]
 ) -> ConformalPart:
     """Keep the scores of validation samples, and try intervals of values on test samples."""
     kept = keep_scores(value_scores(val["mean"], val["variance"], val_values), "standardised_error")

@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
-from sae.core.task import Classification, DataSpec, Regression, SampleKind
+from sae.core.task import Classification, DataSpec, Regression
 from sae.data.dataset import Dataset, Normalisation
-from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape, shipped_content
+from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape, sample_dtype, shipped_content
 from sae.deploy.latency import Call, Maker, random_samples
 from sae.methods import Method, build_method
 from sae.records.run import RunRecord
@@ -65,8 +65,7 @@ def eager_model(method: Method, dataset: Dataset, eval_exits: int) -> EagerModel
 
 def eager_call(model: EagerModel, batch: int) -> Call:
     """Return what computes a batch of random samples in torch."""
-    dtype = "uint8" if model.form.spec.kind is SampleKind.IMAGES else "float32"
-    samples = torch.from_numpy(random_samples(raw_shape(model.form), dtype, batch))
+    samples = torch.from_numpy(random_samples(raw_shape(model.form), sample_dtype(model.form), batch))
 
     def call() -> object:
         with torch.inference_mode():

@@ -1,5 +1,6 @@
 """Exported graphs on real samples: their outputs, their metrics, and their parity with the run's network."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -8,12 +9,12 @@ from numpy.typing import NDArray
 
 from sae.core.errors import ParityError
 from sae.core.predictive import Categorical, Gaussian
-from sae.core.task import Regression
+from sae.core.task import Regression, Task
 from sae.data.batches import Preparation
 from sae.data.dataset import Dataset, Split
 from sae.deploy.graph import Aggregation, without_frame
 from sae.deploy.manifest import ParityPart
-from sae.deploy.session import CHUNK, NEVER, Floats, Samples, SegmentSessions, Session
+from sae.deploy.session import CHUNK, NEVER, Floats, Output, Samples, SegmentSessions, Session
 from sae.methods import Method
 from sae.training.evaluator import measure_predictive
 
@@ -25,7 +26,7 @@ PARITY_SAMPLES = 64
 SMALLEST_PROBABILITY = float(np.finfo(np.float32).tiny)
 
 
-def split_outputs(session: Session, split: Split, dataset: Dataset) -> dict[str, Floats]:
+def split_outputs(session: Session, split: Split, dataset: Dataset) -> dict[str, Output]:
     """Return the outputs of a graph for a split, reading one chunk of samples at a time."""
     chunks = [
         session.run(without_frame(split.inputs[start : start + CHUNK], dataset.frame))
@@ -40,7 +41,7 @@ def trace_split(segments: SegmentSessions, split: Split, dataset: Dataset) -> Fl
     return np.concatenate([segments.trace(without_frame(chunk, dataset.frame)) for chunk in chunks], axis=1)
 
 
-def graph_metrics(outputs: Mapping[str, Floats], split: Split) -> Metrics:
+def graph_metrics(outputs: Mapping[str, Output], split: Split) -> Metrics:
     """Measure the outputs of a graph for a split."""
     disagreement = {"disagreement": torch.from_numpy(outputs["disagreement"]).double().mean().item()}
     if "probs" in outputs:
@@ -49,7 +50,7 @@ def graph_metrics(outputs: Mapping[str, Floats], split: Split) -> Metrics:
     return measure_predictive(gaussian, torch.from_numpy(np.array(split.targets))) | disagreement
 
 
-def class_metrics(probs: Floats, labels: NDArray[np.generic]) -> Metrics:
+def class_metrics(probs: Output, labels: NDArray[np.generic]) -> Metrics:
     """Measure probabilities. One that underflows counts as the smallest normal float32."""
     categorical = Categorical(torch.from_numpy(probs).clamp_min(SMALLEST_PROBABILITY).log())
     return measure_predictive(categorical, torch.from_numpy(np.array(labels)))
@@ -57,6 +58,8 @@ def class_metrics(probs: Floats, labels: NDArray[np.generic]) -> Metrics:
 
 def check_parity(session: Session, method: Method, dataset: Dataset, eval_exits: int) -> ParityPart:
     """Compare a graph with the unpruned, unfolded network on real samples.
+
+    Differences are in standardised units, relative where a value is above 1.
 
     Args:
         session: The graph.
@@ -75,8 +78,8 @@ def check_parity(session: Session, method: Method, dataset: Dataset, eval_exits:
     for how, (batch, wanted) in batches.items():
         found = session.run(batch)
         for name, values in wanted.items():
-            unit = np.maximum(_unit(dataset, name), np.abs(values))  # relative for large values
-            difference = float((np.abs(found[name].astype(np.float64) - values) / unit).max())
+            given, right = (_standardised(method.task, name, output) for output in (found[name], values))
+            difference = float((np.abs(given - right) / np.maximum(1.0, np.abs(right))).max())
             if not difference <= TOLERANCE:  # NaN is no match
                 raise ParityError(
                     f"the exported graph must predict what the run's network predicts to within {TOLERANCE:g}, but "
@@ -116,9 +119,14 @@ def _expected(method: Method, dataset: Dataset, eval_exits: int, samples: Sample
     return {name: output.double().numpy() for name, output in zip(aggregation.output_names, outputs, strict=True)}
 
 
-def _unit(dataset: Dataset, output: str) -> float:
-    """Return the unit of an output: values are compared standardised, as the network learnt them."""
-    task = dataset.spec.task
-    if not isinstance(task, Regression) or output == "entropy":
-        return 1.0
-    return task.std if output == "mean" else task.std**2
+def _standardised(task: Task, output: str, values: Output) -> NDArray[np.float64]:
+    """Return an output without the units of the data, as the network learnt it.
+
+    In units of the data, a difference would look small beside a large mean of the targets.
+    """
+    exact = values.astype(np.float64)
+    if not isinstance(task, Regression):
+        return exact
+    if output == "mean":
+        return (exact - task.mean) / task.std
+    return exact - math.log(task.std) if output == "entropy" else exact / task.std**2

@@ -20,7 +20,7 @@ from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, class_titles
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
 from sae.deploy.evaluation import Metrics, check_parity, graph_metrics, split_outputs
-from sae.deploy.graph import shipped_content
+from sae.deploy.graph import sample_dtype, shipped_content
 from sae.deploy.manifest import (
     NAME,
     AdaptivePart,
@@ -41,7 +41,7 @@ from sae.deploy.manifest import (
 )
 from sae.deploy.quantisation import check_finite, describe_quantisation, quantise, range_samples
 from sae.deploy.segments import check_adaptive, cut
-from sae.deploy.session import Floats, Session
+from sae.deploy.session import Output, Session
 from sae.deploy.tradeoff import adaptive_part
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Method
@@ -87,7 +87,7 @@ class Shipment:
     source: Source
     content: bytes
     session: Session
-    outputs: dict[str, dict[str, Floats]]
+    outputs: dict[str, dict[str, Output]]
     parity: ParityPart
     segments: Sequence[bytes] = ()
     adaptive: AdaptivePart | None = None
@@ -205,14 +205,14 @@ def describe(shipment: Shipment, file: str, identity: RunPart) -> Manifest:
     )
 
 
-def _outputs(session: Session, dataset: Dataset) -> dict[str, dict[str, Floats]]:
+def _outputs(session: Session, dataset: Dataset) -> dict[str, dict[str, Output]]:
     return {name: split_outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
 
 
 def _input_part(session: Session, dataset: Dataset) -> InputPart:
     return InputPart(
         name=session.input_name,
-        dtype="uint8" if session.dtype == "uint8" else "float32",
+        dtype=sample_dtype(dataset),
         shape=session.shape,
         frame=dataset.frame,
         mean=dataset.normalisation.mean,

@@ -5,7 +5,7 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import torch
@@ -49,7 +49,9 @@ class SampleForm(Protocol):
 class Preprocessing(nn.Module):
     """A black frame, then (x − mean) / std. As in training, the frame is black before normalisation.
 
-    Shape: (batch, *raw) in uint8 or float32 → (batch, *sample) in float32.
+    Tables and signals are normalised in float64 and then rounded, as in training.
+
+    Shape: (batch, *raw) in the type of `sample_dtype` → (batch, *sample) in float32.
     """
 
     shift: Tensor
@@ -59,13 +61,15 @@ class Preprocessing(nn.Module):
         super().__init__()
         shape = (-1, *[1] * (num_dimensions - 1))  # channels first, or features
         self.frame = frame
-        self.register_buffer("shift", torch.tensor(normalisation.mean, dtype=torch.float32).view(shape))
-        self.register_buffer("scale", torch.tensor(normalisation.std, dtype=torch.float32).view(shape).reciprocal())
+        dtype = torch.float32 if num_dimensions == 3 else torch.float64  # pixels fit into float32
+        self.register_buffer("shift", torch.tensor(normalisation.mean, dtype=dtype).view(shape))
+        self.register_buffer("scale", torch.tensor(normalisation.std, dtype=dtype).view(shape).reciprocal())
 
     def forward(self, x: Tensor) -> Tensor:
         """Return samples as the network was trained on them."""
-        x = x.to(torch.float32)
-        return ((F.pad(x, [self.frame] * 4) if self.frame else x) - self.shift) * self.scale
+        x = x.to(self.shift.dtype)
+        normalised = ((F.pad(x, [self.frame] * 4) if self.frame else x) - self.shift) * self.scale
+        return normalised.to(torch.float32)
 
 
 class Aggregation(nn.Module):
@@ -123,7 +127,7 @@ def raw_shape(dataset: SampleForm) -> Shape:
     return shape if not frame else (shape[0], shape[1] - 2 * frame, shape[2] - 2 * frame)
 
 
-def without_frame(images: NDArray[np.generic], frame: int) -> NDArray[np.generic]:
+def without_frame(images: NDArray[np.number], frame: int) -> NDArray[np.number]:
     """Remove the frame that reading added, to get raw images. Other samples have no frame."""
     return images[:, :, frame:-frame, frame:-frame] if frame else images
 
@@ -139,11 +143,15 @@ def graph_content(graph: ShippedGraph, dataset: SampleForm) -> bytes:
     return to_onnx(graph, example, name, graph.aggregation.output_names)
 
 
+def sample_dtype(dataset: SampleForm) -> Literal["uint8", "float64"]:
+    """Return the type in which a graph takes raw samples: pixels, or the numbers of a table or a signal."""
+    return "uint8" if dataset.spec.kind is SampleKind.IMAGES else "float64"
+
+
 def example_input(dataset: SampleForm) -> tuple[Tensor, str]:
     """Return a batch of two raw samples to trace a graph with, and the name of the graph's input."""
-    kind = dataset.spec.kind
-    dtype = torch.uint8 if kind is SampleKind.IMAGES else torch.float32
-    return torch.zeros((2, *raw_shape(dataset)), dtype=dtype), INPUT_NAMES[kind]
+    dtype = torch.uint8 if sample_dtype(dataset) == "uint8" else torch.float64
+    return torch.zeros((2, *raw_shape(dataset)), dtype=dtype), INPUT_NAMES[dataset.spec.kind]
 
 
 def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: Sequence[str]) -> bytes:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sae.core.errors import ModelError
-from sae.deploy.session import Session
+from sae.deploy.session import ELEMENT_TYPES, Samples, Session
 
 Call = Callable[[], object]
 """Computes what is timed, usually one batch."""
@@ -100,17 +99,18 @@ def session_maker(content: bytes, batch: int, threads: int = 1) -> Maker:
     return make
 
 
-def random_samples(shape: Sequence[int | str], dtype: str, batch: int) -> NDArray[np.uint8] | NDArray[np.float32]:
+def random_samples(shape: Sequence[int | str], dtype: str, batch: int) -> Samples:
     """Draw a batch of noise: its values do not change the time."""
     sizes = [size for size in shape if isinstance(size, int)]
-    if len(sizes) < len(shape) or dtype not in ("uint8", "float32"):
+    if len(sizes) < len(shape) or dtype not in ELEMENT_TYPES.values():
         raise ModelError(
-            f"a model to be timed must take samples of a fixed shape in uint8 or float32, got {tuple(shape)} in {dtype}"
+            f"a model to be timed must take samples of a fixed shape in {', '.join(ELEMENT_TYPES.values())}, "
+            f"got {tuple(shape)} in {dtype}"
         )
     rng = np.random.default_rng(0)
     if dtype == "uint8":
         return rng.integers(0, 256, (batch, *sizes), dtype=np.uint8)
-    return rng.standard_normal((batch, *sizes), dtype=np.float32)
+    return rng.standard_normal((batch, *sizes), dtype=np.float32).astype(dtype)
 
 
 def _timing(sessions: Sequence[Sequence[Clocks]]) -> Timing:

@@ -38,6 +38,7 @@ class ColumnPart(_Part):
     median: float | None
     categories: tuple[str, ...]
     marks_missing: bool
+    is_date: bool = False
 
 
 class InputPart(_Part):
@@ -45,7 +46,7 @@ class InputPart(_Part):
 
     Attributes:
         name: Name of the graph's input.
-        dtype: Element type of the graph's input.
+        dtype: Element type of the graph's input; graphs of older versions take the rows of a table in float32.
         shape: Shape of one raw sample: (channel, height, width), (channel, length) or (feature,).
         frame: Black pixels that the graph adds on each side.
         mean: What the graph subtracts, by channel or feature.
@@ -54,7 +55,7 @@ class InputPart(_Part):
     """
 
     name: str
-    dtype: Literal["uint8", "float32"]
+    dtype: Literal["uint8", "float32", "float64"]
     shape: tuple[int, ...]
     frame: int
     mean: tuple[float, ...]

@@ -13,7 +13,7 @@ from sae.deploy.evaluation import Metrics
 from sae.deploy.graph import quiet, without_frame
 from sae.deploy.latency import BATCH, Effort, interleaved, session_maker
 from sae.deploy.manifest import FloatPart, QuantisationPart
-from sae.deploy.session import Floats, Samples
+from sae.deploy.session import Output, Samples
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -90,7 +90,7 @@ def range_samples(dataset: Dataset, seed: int) -> Samples:
     return without_frame(inputs[np.sort(chosen)], dataset.frame)
 
 
-def check_finite(outputs: Mapping[str, Mapping[str, Floats]]) -> None:
+def check_finite(outputs: Mapping[str, Mapping[str, Output]]) -> None:
     """Refuse a graph with outputs that are not finite.
 
     Args:

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sae.core.errors import ConfigError, ModelError
 from sae.deploy.conformal import ConformalScores, Values, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
-from sae.deploy.session import Floats, Integers, SegmentSessions, Session
+from sae.deploy.rows import Frame, Row, encode_rows, is_rows
+from sae.deploy.session import Floats, Integers, Output, SegmentSessions, Session
 from sae.deploy.sources import as_samples
 
 
@@ -56,7 +57,7 @@ class ClassPrediction:
 
 @dataclass(frozen=True)
 class ValuePrediction:
-    """Predictions of a regression, in the units of the data.
+    """Predictions of a regression, in the units of the data and in float64.
 
     Attributes:
         mean: Means, (batch,).
@@ -65,18 +66,18 @@ class ValuePrediction:
         disagreement: The variance of the members' means, (batch,).
     """
 
-    mean: Floats
-    variance: Floats
-    entropy: Floats
-    disagreement: Floats
+    mean: Output
+    variance: Output
+    entropy: Output
+    disagreement: Output
 
     def __len__(self) -> int:
         return len(self.mean)
 
     @property
-    def std(self) -> Floats:
+    def std(self) -> Output:
         """Standard deviations, (batch,)."""
-        root: Floats = np.sqrt(self.variance)
+        root: Output = np.sqrt(self.variance)
         return root
 
 
@@ -94,14 +95,16 @@ class Model:
     def __init__(self, manifest: Manifest, graph: Session | SegmentSessions) -> None:
         self.manifest, self.graph = manifest, graph
 
-    def predict(self, x: ArrayLike) -> Prediction:
+    def predict(self, x: ArrayLike | Sequence[Row] | Frame) -> Prediction:
         """Predict samples. An empty batch gives an empty prediction.
 
         Args:
             x: Images (batch, channel, height, width), or with channels last, as whole numbers in
-                [0, 255]; or features (batch, feature). `sae.deploy.sources` reads image files.
+                [0, 255]; rows of a table as dictionaries or as a data frame of pandas; or encoded
+                features (batch, feature). `sae.deploy.sources` reads image files.
         """
-        samples = as_samples(x, self.manifest.input)
+        features = encode_rows(x, self.manifest).samples if is_rows(x) else np.asarray(x)
+        samples = as_samples(features, self.manifest.input)
         left = None
         if isinstance(self.graph, SegmentSessions):
             outputs, left = self.graph.run(samples)

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from sae.core.errors import ModelError
 
-Samples = NDArray[np.generic]
+Samples = NDArray[np.number]
 Floats = NDArray[np.float32]
+Output = NDArray[np.floating]
+"""An output: float32, or float64 where it is in the units of the data."""
 Integers = NDArray[np.int64]
 
 CHUNK = 256
 """Samples computed at once, so that memory does not grow with the number of samples."""
-ELEMENT_TYPES = {"tensor(uint8)": "uint8", "tensor(float)": "float32"}
+ELEMENT_TYPES = {"tensor(uint8)": "uint8", "tensor(float)": "float32", "tensor(double)": "float64"}
 NEVER = 2.0
 """A threshold that no confidence reaches: every sample goes to the last exit."""
 SHARE, NEXT = "share", "next_features"
@@ -60,14 +62,15 @@ class Session:
         self.outputs = tuple(str(output.name) for output in self._session.get_outputs())
         self.rows = 0
         self._widths = [tuple(output.shape[1:]) for output in self._session.get_outputs()]
+        self._dtypes = [ELEMENT_TYPES[output.type] for output in self._session.get_outputs()]
 
-    def run(self, samples: Samples) -> dict[str, Floats]:
+    def run(self, samples: Samples) -> dict[str, Output]:
         """Return all outputs by name, computed in chunks. Without samples they are empty."""
         if 0 < len(samples) <= CHUNK:
             return dict(zip(self.outputs, self.run_once(samples), strict=True))
         chunks = [self.run_once(samples[start : start + CHUNK]) for start in range(0, len(samples), CHUNK)]
         if not chunks:
-            chunks = [[np.zeros((0, *width), np.float32) for width in self._widths]]
+            chunks = [[np.zeros((0, *width), dtype) for width, dtype in zip(self._widths, self._dtypes, strict=True)]]
         return {
             name: np.concatenate(parts) for name, parts in zip(self.outputs, zip(*chunks, strict=True), strict=True)
         }
@@ -76,7 +79,7 @@ class Session:
         """Return how many numbers an output has per sample."""
         return int(np.prod(self._widths[self.outputs.index(output)], dtype=int))
 
-    def run_once(self, samples: Samples) -> list[Floats]:
+    def run_once(self, samples: Samples) -> list[Output]:
         """Return all outputs of one batch, computed at once."""
         self.rows += len(samples)
         return list(self._session.run(None, {self.input_name: samples}))
@@ -131,7 +134,7 @@ class SegmentSessions:
         sums, left = np.empty_like(carried), np.empty(len(x), np.int64)
         for number, segment in enumerate(self.segments):
             outputs = segment.run(x)
-            carried = carried + outputs[SHARE]
+            carried = carried + outputs[SHARE].astype(np.float32, copy=False)
             if number == len(self.segments) - 1:
                 sums[here], left[here] = carried, number
                 break

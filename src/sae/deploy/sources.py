@@ -1,5 +1,6 @@
 """Samples to predict: arrays that are checked, and files that are read one chunk at a time. No torch."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,15 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sae.core.errors import DataError
+from sae.core.errors import DataError, DataWarning
 from sae.core.task import SampleKind
 from sae.data.archive import Folder
-from sae.data.dataset import ColumnEncoding
+from sae.data.dataset import is_resolved
 from sae.data.images import ImageKind, decode_images, is_image
 from sae.data.npz import Member, open_member
 from sae.data.npz_layout import samples_of_split
-from sae.data.table import Column, read_columns
 from sae.deploy.manifest import InputPart, Manifest
+from sae.deploy.rows import Flags, labels_of, read_rows, true_targets
 from sae.deploy.session import CHUNK, Integers, Samples
 
 Numbers = NDArray[np.number]
@@ -34,11 +35,15 @@ class Chunk:
         names: The name of each sample in a list of predictions.
         samples: Raw samples, (batch, *sample).
         targets: Labels or values, (batch,); None if the truth is unknown.
+        imputed: Rows of a table with a value that is missing for the first time, (batch,); see `TableRows`.
+        unseen: Rows of a table with a new category, (batch,).
     """
 
     names: Sequence[str]
     samples: Samples
     targets: Targets | None
+    imputed: Flags | None = None
+    unseen: Flags | None = None
 
 
 def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterator[Chunk]:
@@ -109,7 +114,7 @@ def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Tar
     """Check labels and bring them into the form of training, (sample,)."""
     flat = labels.reshape(len(labels), -1)
     if manifest.task == "classification" and flat.dtype.kind == "U" and flat.shape[1] == 1:
-        return _labels_of(flat[:, 0].tolist(), manifest, where)
+        return labels_of(flat[:, 0].tolist(), manifest, where)
     if flat.shape[1] != 1 or not np.issubdtype(flat.dtype, np.number):
         raise DataError(
             f"labels must be one number for each sample, got shape {labels.shape}, {labels.dtype} in {where}"
@@ -161,62 +166,10 @@ def _files(path: Path) -> list[Path]:
 
 
 def read_table(path: Path, manifest: Manifest) -> Chunk:
-    """Read the rows of a table, named by their numbers from 1, with the truth if its column is there.
-
-    Columns are found by name, in any order. Columns that the model does not know are ignored.
-    """
-    encodings = [ColumnEncoding(**dict(part)) for part in manifest.input.columns or ()]
-    target, is_classes = manifest.target.column, manifest.task == "classification"
-    texts = [encoding.name for encoding in encodings if not encoding.is_numeric] + [target or ""] * is_classes
-    columns = read_columns(path, texts)
-    missing = [encoding.name for encoding in encodings if encoding.name not in columns]
-    if missing:
-        raise DataError(f"{path} must have the columns that the model was trained on, missing: {', '.join(missing)}")
-    features = [feature for encoding in encodings for feature in _encoded(columns[encoding.name], encoding, path)]
-    samples = np.stack(features, axis=1).astype(np.float32).reshape(-1, *manifest.input.shape)
-    truth = columns.get(target or "")
-    return Chunk([str(row) for row in range(1, len(samples) + 1)], samples, _column_targets(truth, manifest, path))
-
-
-def _encoded(column: Column, encoding: ColumnEncoding, path: Path) -> list[NDArray[np.float64]]:
-    """Return the features of a column, (row,) each."""
-    where = f"column {column.name!r} of {path}"
-    if encoding.is_numeric and not column.is_numeric:
-        raise DataError(f"a column that held numbers in training must hold numbers, got texts in {where}")
-    if column.missing.any() and not encoding.marks_missing:
-        row = int(np.flatnonzero(column.missing)[0]) + 1
-        raise DataError(f"{where} must have no missing values, as in training, got one in row {row}")
-    return list(encoding.features(column.values, column.missing))
-
-
-def _column_targets(truth: Column | None, manifest: Manifest, path: Path) -> Targets | None:
-    """Return labels or values, if every row has one."""
-    if truth is None or truth.missing.any():
-        return None
-    if manifest.task == "regression":
-        if not truth.is_numeric:
-            raise DataError(f"the target of a regression must be a number, got texts in {truth.name!r} of {path}")
-        values: NDArray[np.float64] = truth.values
-        return values
-    names = [_class_name(text) for text in truth.values]
-    return _labels_of(names, manifest, f"column {truth.name!r} of {path}")
-
-
-def _labels_of(names: Sequence[str], manifest: Manifest, where: str) -> Integers:
-    """Return the labels of classes by their names."""
-    known = {name: label for label, name in enumerate(manifest.target.class_names or ())}
-    unknown = next((name for name in names if name not in known), None)
-    if unknown is not None:
-        raise DataError(f"classes must be those seen in training, got {unknown!r} in {where}")
-    return np.array([known[name] for name in names], np.int64)
-
-
-def _class_name(text: str) -> str:
-    """Return the name of a class in training, where whole numbers have no decimal point."""
-    try:
-        return str(int(float(text))) if float(text) == int(float(text)) else text
-    except (ValueError, OverflowError):
-        return text
+    """Read the rows of a table, named by their numbers from 1, with the truth if its column is there."""
+    rows = read_rows(path, manifest)
+    names = [str(row) for row in range(1, len(rows.samples) + 1)]
+    return Chunk(names, rows.samples, true_targets(rows, manifest, path), rows.imputed, rows.unseen)
 
 
 def as_samples(x: ArrayLike, expected: InputPart) -> Samples:
@@ -233,7 +186,7 @@ def as_samples(x: ArrayLike, expected: InputPart) -> Samples:
     return _signals(array, expected) if expected.kind is SampleKind.SIGNALS else _features(array, expected)
 
 
-def _signals(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
+def _signals(array: Numbers, expected: InputPart) -> NDArray[np.float64]:
     channels, length = expected.shape
     signals = array[:, None] if channels == 1 and array.shape[1:] == (length,) else array
     if signals.shape[1:] != expected.shape:
@@ -246,10 +199,10 @@ def _signals(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
             f"signals must be finite, got {signals[sample, channel, step]} in sample {sample}, channel {channel}, "
             f"time step {step}, counted from 0: remove or impute such values"
         )
-    return signals.astype(np.float32)
+    return signals.astype(np.float64)
 
 
-def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
+def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32] | NDArray[np.float64]:
     if array.ndim != 2 or array.shape[1:] != expected.shape:
         raise DataError(f"samples must be (batch, {expected.shape[0]}), one number for each feature, got {array.shape}")
     wrong = np.argwhere(~np.isfinite(array))
@@ -259,7 +212,25 @@ def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32]:
             f"features must be finite, got {array[row, column]} in sample {row}, feature {column}: "
             f"remove or impute such values"
         )
-    return array.astype(np.float32)
+    if expected.dtype == "float32":  # of an older version
+        return array.astype(np.float32)
+    if array.dtype == np.float32:
+        _warn_of_rounding(np.float32, expected)
+    return array.astype(np.float64)
+
+
+def _warn_of_rounding(dtype: type[np.floating], expected: InputPart) -> None:
+    """Say which feature has lost its spread in the type of the given samples."""
+    pairs = enumerate(zip(expected.mean, expected.std, strict=True))
+    lost = [index for index, (mean, std) in pairs if not is_resolved(mean, std, dtype)]
+    if lost:
+        warnings.warn(
+            f"feature {lost[0]} has lost its spread: samples are in {dtype.__name__}, where numbers around "
+            f"{expected.mean[lost[0]]:g} are too far apart for a standard deviation of {expected.std[lost[0]]:g}; "
+            f"give samples in float64",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _pixels(array: Numbers, expected: InputPart) -> NDArray[np.uint8]:

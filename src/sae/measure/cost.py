@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload, OpOverloadPacket
 
 from sae.backbones import MemberNetwork
 from sae.backbones.dry_run import DryRun, dry_run
@@ -21,6 +21,9 @@ from sae.core.errors import CostError
 from sae.core.task import Shape
 
 aten = torch.ops.aten
+Args = tuple[object, ...]
+Rule = Callable[[Args, object], int]
+"""The cost of an operation from its arguments and its output."""
 REST = "rest"
 """The part of operations outside all named parts."""
 
@@ -103,8 +106,8 @@ class _Counter(DryRun):
         hooks.enter_context(module.register_forward_hook(lambda *_: setattr(self, name, outside)))
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self, func: OpOverload, types: object, args: Args = (), kwargs: dict[str, object] | None = None
+    ) -> object:
         out = super().__torch_dispatch__(func, types, args, kwargs)
         packet = func.overloadpacket
         if func not in FREE and packet not in FREE and not self.is_free:
@@ -114,48 +117,46 @@ class _Counter(DryRun):
         return out
 
 
-Args = tuple[Any, ...]
-Rule = Callable[[Args, Any], int]
-
-
-def _first(out: Any) -> Tensor:
-    tensor: Tensor = out[0] if isinstance(out, tuple) else out
+def _tensor(value: object) -> Tensor:
+    """Return an argument or an output as a tensor; of several outputs the first."""
+    tensor = value[0] if isinstance(value, tuple) else value
+    assert isinstance(tensor, Tensor), f"a cost rule reads tensors, got {type(tensor).__name__}"
     return tensor
 
 
-def _output(_: Args, out: Any) -> int:
+def _output(_: Args, out: object) -> int:
     """1·numel(out)."""
-    return _first(out).numel()
+    return _tensor(out).numel()
 
 
-def _input(args: Args, _: Any) -> int:
+def _input(args: Args, _: object) -> int:
     """1·numel(in)."""
-    return int(args[0].numel())
+    return _tensor(args[0]).numel()
 
 
-def _norm(_: Args, out: Any) -> int:
+def _norm(_: Args, out: object) -> int:
     """2·numel."""
-    return 2 * _first(out).numel()
+    return 2 * _tensor(out).numel()
 
 
-def _convolution(args: Args, out: Tensor) -> int:
+def _convolution(args: Args, out: object) -> int:
     """k²·C_in·C_out·H·W, and C_out·H·W with bias; k·C_in·C_out·L over time; a group sees its share of C_in."""
-    weight, bias = args[1], args[2]
+    weight, bias = _tensor(args[1]), args[2]
     per_output = math.prod(weight.shape[1:]) + (0 if bias is None else 1)
-    return out.numel() * int(per_output)
+    return _tensor(out).numel() * int(per_output)
 
 
-def _matmul(args: Args, out: Tensor) -> int:
+def _matmul(args: Args, out: object) -> int:
     """in·out for every position."""
-    return out.numel() * int(args[0].shape[-1])
+    return _tensor(out).numel() * _tensor(args[0]).shape[-1]
 
 
-def _matmul_with_bias(args: Args, out: Tensor) -> int:
+def _matmul_with_bias(args: Args, out: object) -> int:
     """in·out + out for every position."""
-    return out.numel() * int(args[1].shape[-1]) + out.numel()
+    return _tensor(out).numel() * (_tensor(args[1]).shape[-1] + 1)
 
 
-RULES: dict[Any, Rule] = {
+RULES: dict[OpOverloadPacket, Rule] = {
     aten.convolution: _convolution,
     aten.mm: _matmul,
     aten.bmm: _matmul,

@@ -4,6 +4,7 @@ Classification metrics take a `Categorical` over (batch, class) and labels (batc
 regression metrics a `Gaussian` over (batch,) and targets (batch,). All return a float.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -77,6 +78,37 @@ def regression_nll(predictive: Gaussian, targets: Tensor) -> float:
 def mse(predictive: Gaussian, targets: Tensor) -> float:
     """Return the mean squared error of the predictive mean."""
     return (predictive.mean - targets).double().square().mean().item()
+
+
+def rmse(predictive: Gaussian, targets: Tensor) -> float:
+    """Return the root of the mean squared error, in the unit of the targets."""
+    return math.sqrt(mse(predictive, targets))
+
+
+def mae(predictive: Gaussian, targets: Tensor) -> float:
+    """Return the mean absolute error of the predictive mean, in the unit of the targets."""
+    return (predictive.mean - targets).double().abs().mean().item()
+
+
+def r2(predictive: Gaussian, targets: Tensor) -> float:
+    """Return R² = 1 − MSE / variance of the targets: 1 is perfect, 0 is what their mean reaches.
+
+    If all targets are equal, it is 1 for exact predictions and 0 otherwise, as in scikit-learn.
+    """
+    spread = targets.double().var(correction=0).item()
+    error = mse(predictive, targets)
+    return 1.0 - error / spread if spread else float(error == 0)
+
+
+def pinball(predictive: Gaussian, targets: Tensor) -> float:
+    """Return the mean pinball loss of the nine deciles, which scores the whole distribution in the unit of the targets.
+
+    The loss of the quantile q at level τ is max(τ·(y − q), (τ − 1)·(y − q)).
+    """
+    level = torch.arange(1, 10, dtype=torch.float64) / 10
+    mean, std = predictive.mean.double()[:, None], predictive.variance.double().sqrt()[:, None]
+    over = targets.double()[:, None] - (mean + std * torch.special.ndtri(level))  # (batch, level)
+    return torch.maximum(level * over, (level - 1) * over).mean().item()
 
 
 def measure_all(predictive: Predictive, targets: Tensor) -> dict[str, float]:

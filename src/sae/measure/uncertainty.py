@@ -9,7 +9,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sae.core.predictive import Categorical, Gaussian, Predictive, as_gaussian, mix_categoricals, mix_gaussians
+from sae.core.predictive import (
+    Categorical,
+    Gaussian,
+    Predictive,
+    as_gaussian,
+    in_units,
+    mix_categoricals,
+    mix_gaussians,
+)
 from sae.core.task import Classification, Task
 
 INTERVAL_LEVELS = (0.5, 0.9, 0.95)
@@ -83,7 +91,8 @@ def disagreement(task: Task, outputs: Tensor, weight: Tensor) -> Tensor:
         log_probs = outputs.log_softmax(dim=-1)
         mean_entropy = (_entropy(log_probs) * weight).sum(dim=1)
         return (entropy(mix_categoricals(log_probs, weight)) - mean_entropy).clamp_min(0.0)
-    return variance_parts(outputs, weight).between * task.std**2
+    between = Gaussian(outputs[:, 0, 0], variance_parts(outputs, weight).between)
+    return in_units(task, between).variance
 
 
 def variance_parts(outputs: Tensor, weight: Tensor) -> VarianceParts:

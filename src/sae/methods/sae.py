@@ -1,7 +1,6 @@
 """Single architecture ensemble (SAE): N inputs, an exit at every depth, and K learnt exits per input."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -125,12 +124,12 @@ class Sae(Method):
         }
 
 
-def _to_stored_name(_module: Sae, state: dict[str, Any], prefix: str, _metadata: dict[str, Any]) -> None:
+def _to_stored_name(_module: Sae, state: dict[str, Tensor], prefix: str, _metadata: dict[str, object]) -> None:
     """Give the exit logits of a state dict the name that files of weights use."""
     state[prefix + STORED_LOGITS] = state.pop(prefix + LOGITS)
 
 
-def _from_stored_name(_module: Sae, state: dict[str, Any], prefix: str, *_: object) -> None:
+def _from_stored_name(_module: Sae, state: dict[str, Tensor], prefix: str, *_: object) -> None:
     """Undo `_to_stored_name` before a state dict is loaded."""
     if prefix + STORED_LOGITS in state:
         state[prefix + LOGITS] = state.pop(prefix + STORED_LOGITS)

@@ -67,6 +67,7 @@ class Reading(AtExits):
         shipped_flops: FLOPs per sample of the exported network.
         metrics: Quality and uncertainty, by name.
         temperature: Fitted on validation data, if temperature scaling was asked for.
+        temperature_remark: What is special about the temperature, if anything: it stayed 1, or stopped at a bound.
         calibrated: The metrics after temperature scaling.
     """
 
@@ -77,6 +78,7 @@ class Reading(AtExits):
     shipped_flops: int
     metrics: Metrics
     temperature: float | None = None
+    temperature_remark: str | None = None
     calibrated: Metrics | None = None
 
     @property
@@ -346,6 +348,7 @@ class SplitEvaluation(Part):
         shift: The same under corruption, if asked for.
         ood: Detection of another data set, if asked for.
         other_data: Whether the samples are not those of the run, which the user allowed.
+        target: The column that is predicted, if the data name it: the unit of some metrics.
     """
 
     run: str
@@ -354,6 +357,7 @@ class SplitEvaluation(Part):
     shift: ShiftEvaluation | None = None
     ood: Detection | None = None
     other_data: bool = False
+    target: str | None = None
 
     @property
     def exits(self) -> int:
@@ -378,11 +382,12 @@ class SplitEvaluation(Part):
         """Return what `sae evaluate --json` prints."""
         chosen = self.evaluation.chosen
         calibrated = {} if chosen.calibrated is None else dict(chosen.calibrated)
+        remark = {} if chosen.temperature_remark is None else {"temperature_remark": chosen.temperature_remark}
         return {
             "run": self.run,
             "split": self.split,
             **self.evaluation.to_json(),
-            **({"temperature": chosen.temperature, "calibrated": calibrated} if calibrated else {}),
+            **({"temperature": chosen.temperature, **remark, "calibrated": calibrated} if calibrated else {}),
             "shift": None if self.shift is None else self.shift.to_json(),
             **({} if self.ood is None else {"ood": self.ood.to_json()}),
             **({"other_data": True} if self.other_data else {}),

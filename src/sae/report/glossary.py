@@ -134,7 +134,8 @@ ENTRIES = (
     Entry("accuracy", "The share of samples with the right class.", "[Aa]ccuracy"),
     Entry(
         "NLL",
-        "Negative log-likelihood: low if the truth gets a high probability. Confident mistakes cost most.",
+        "Negative log-likelihood: low if the truth gets a high probability. Confident mistakes cost most. "
+        "For predicted numbers it leaves out the constant ½·log 2π.",
         "NLL|nll",
     ),
     Entry(
@@ -149,6 +150,10 @@ ENTRIES = (
     ),
     Entry("Brier score", "The squared distance of predicted probabilities from the truth.", "Brier score|brier"),
     Entry("MSE", "Mean squared error of the predicted numbers.", "MSE|mse|mean squared error"),
+    Entry("RMSE", "The root of the MSE, in the unit of the predicted numbers.", "RMSE|rmse"),
+    Entry("MAE", "Mean absolute error, in the unit of the predicted numbers.", "MAE|mae"),
+    Entry("R²", "The share of the numbers' variance that is predicted; 1 is perfect, their mean reaches 0.", "R²|r2"),
+    Entry("pinball loss", "The error of predicted deciles, in the unit of the predicted numbers.", "[Pp]inball"),
     Entry(
         "FLOPs",
         "Arithmetic operations for one prediction, on any machine. MFLOPs are millions.",

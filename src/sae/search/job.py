@@ -3,13 +3,14 @@
 A job is a pure function of its settings and is safe to repeat.
 """
 
+import warnings
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
 from sae.config.run import RunConfig
-from sae.core.errors import BusyError, DataError, DivergedError, MissingExtraError, RecordError, SaeError
+from sae.core.errors import BusyError, DataError, DataWarning, DivergedError, MissingExtraError, RecordError, SaeError
 from sae.core.registry import plugin_modules
 from sae.records.run import RunRecord
 
@@ -72,6 +73,7 @@ class Outcome:
 def run_job(job: Job) -> Outcome:
     """Do the part of a job that is not done yet."""
     try:
+        warnings.simplefilter("ignore", DataWarning)  # the process that submits jobs has said it
         _import_plugins(job)
         record = _train(job)
         if not record.has_finished():

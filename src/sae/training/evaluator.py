@@ -112,8 +112,12 @@ def scale_temperature(
     for reading in evaluation.readings:
         fitting = predictive_at(method, fitting_outputs, reading.eval_exits)
         temperature = fit_temperature(fitting, fitting_targets)
-        tempered = calibrated(predictive_at(method, outputs, reading.eval_exits), temperature)
-        scaled = {"temperature": temperature, "calibrated": measure_predictive(tempered, targets)}
+        tempered = calibrated(predictive_at(method, outputs, reading.eval_exits), temperature.value)
+        scaled = {
+            "temperature": temperature.value,
+            "temperature_remark": temperature.remark,
+            "calibrated": measure_predictive(tempered, targets),
+        }
         readings.append(reading.model_copy(update=scaled))
     return evaluation.model_copy(update={"readings": tuple(readings)})
 

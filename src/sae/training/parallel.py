@@ -6,6 +6,7 @@ state as if it had trained them itself, validates, and writes its checkpoint.
 """
 
 import multiprocessing
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sae.config.run import RunConfig
-from sae.core.errors import SaeError
+from sae.core.errors import DataWarning, SaeError
 from sae.data.binding import Binding, load_bound
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
@@ -135,6 +136,7 @@ def _work(connection: Connection, config: RunConfig, binding: Binding | None, sh
     """Train some streams, an epoch at a time, until the parent ends."""
     try:
         torch.set_num_threads(config.train.threads)
+        warnings.simplefilter("ignore", DataWarning)  # the parent has said it
         keep_freed_memory()
         dataset = load_bound(config.data, config.seed, binding)
         method = build_method(config.method, config.backbone, training_spec(dataset, config.train), config.seed)

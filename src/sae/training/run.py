@@ -218,6 +218,7 @@ def evaluate(
             shift=evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None,
             ood=detection,
             other_data=dataset.is_other,
+            target=record.read_config().data.target,
         )
 
 
@@ -327,7 +328,9 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
             if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
                 raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch + 1}")
             validation = {f"val_{key}": value for key, value in metrics.items()}
-            progress.history.append({"epoch": epoch + 1, **terms, **validation, **method.observables()})
+            row = {"epoch": epoch + 1, **terms, **validation, **method.observables()}
+            columns = progress.history[0] if progress.history else row  # an older version may have measured less
+            progress.history.append({key: row[key] for key in columns})
             progress.epoch = epoch + 1
             if trainer.config.train.patience:
                 progress.stopping.update(method, epoch + 1, stream_losses(method, outputs, dataset.val))

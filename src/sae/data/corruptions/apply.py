@@ -54,7 +54,9 @@ def corrupt(images: Array, name: str, severity: int, seed: int, indices: Array |
     group = max(PIXELS_AT_ONCE // max(images.shape[2] * images.shape[3], 1), 1)
     for start in range(0, len(images), group):
         part = slice(start, start + group)
-        colours = corruption.apply(to_colours(images[part]), severity, ImageGenerators(stream, numbers[part]))
+        colours = corruption.apply(
+            to_colours(images[part].astype(np.uint8, copy=False)), severity, ImageGenerators(stream, numbers[part])
+        )
         corrupted[part] = to_bytes(colours if images.shape[1] == 3 else luma(colours.clip(0, 1)))
     return corrupted
 
@@ -86,7 +88,7 @@ class CorruptedImages:
             write_rows(folder / "images.npy", self.images.shape, np.uint8, rows)
 
         source = [self.digest, name, severity, SHIFT_SEED]
-        return read_array(cached("corrupted", VERSION, source, write), "images")
+        return read_array(cached("corrupted", VERSION, source, write), "images").astype(np.uint8, copy=False)
 
     def _indices(self, start: int) -> Indices:
         return np.arange(start, min(start + CHUNK, len(self.images)))
