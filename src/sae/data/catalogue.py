@@ -86,10 +86,10 @@ class Entry:
         dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
         return dataset
 
-    def suggest(self, name: str, task: object) -> Layer:
-        """Return the settings for a run on this data, with those that suit the number of samples and the task."""
+    def suggest(self, name: str) -> Layer:
+        """Return the settings for a run on this data, with those that suit the number of samples."""
         number = self.count(find_own(name)) if self.count else None
-        return merge(suggest_training(number, self.task or task), self.suggests) if number else self.suggests
+        return merge(suggest_training(number), self.suggests) if number else self.suggests
 
     def check_settings(self, config: DataConfig) -> None:
         """Refuse settings that would have no effect, and ask for those that are needed."""
@@ -174,21 +174,14 @@ def as_kind(given: object) -> SampleKind | None:
     return next((kind for kind in SampleKind if kind == given), None)
 
 
-def data_task(given: Layer) -> object:
-    """Return the task in a run's settings, or None; a wrong value is refused when they are parsed."""
-    section = given.get("data")
-    return section.get("task") if isinstance(section, Mapping) else None
-
-
-def suggestions(name: str, kind: SampleKind | None = None, task: object = None) -> Values:
+def suggestions(name: str, kind: SampleKind | None = None) -> Values:
     """Return the settings that a data set suggests, the lowest layer of a run's settings.
 
     Args:
         name: Name or path of the data.
         kind: What a sample is, where the data does not say.
-        task: What to predict, where the data does not say.
     """
-    suggested = find_entry(name, kind).suggest(name, task)
+    suggested = find_entry(name, kind).suggest(name)
     return {**suggested, "data": {"name": name, **suggested.get("data", {})}}
 
 
@@ -211,7 +204,7 @@ def resolve(*layers: Layer) -> RunConfig:
     given: Values = {}
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
-    suggested = suggestions(data_name(given), data_kind(given), data_task(given))
+    suggested = suggestions(data_name(given), data_kind(given))
     return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
 
 
