@@ -41,6 +41,8 @@ def info(
     target: options.Target = None,
     kind: options.Kind = None,
     size: options.Size = None,
+    resize: options.Resize = None,
+    fit: options.Fit = None,
     picture: Annotated[Path | None, typer.Option(help="also draw some images of each class into this PNG file")] = None,
     data_root: options.DataRoot = None,
     json: options.Json = False,
@@ -54,7 +56,7 @@ def info(
     from sae.data.overview import first_of_each_class, sample_grid, summarise
 
     choose_data_root(data_root)
-    settings = options.section(name=name, task=task, target=target, kind=kind, size=size)
+    settings = options.section(name=name, task=task, target=target, kind=kind, size=size, resize=resize, fit=fit)
     if picture:
         save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
     dataset = load(parse(DataConfig, settings))

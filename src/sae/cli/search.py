@@ -27,6 +27,8 @@ class DataOptions:
     target: options.Target = None
     kind: options.Kind = None
     size: options.Size = None
+    resize: options.Resize = None
+    fit: options.Fit = None
     data_root: options.DataRoot = None
 
     def layer(self, name: str | None = None) -> "Layer":
@@ -34,7 +36,15 @@ class DataOptions:
         from sae.data.locations import choose_data_root
 
         choose_data_root(self.data_root)
-        return options.section(name=name, task=self.task, target=self.target, kind=self.kind, size=self.size)
+        return options.section(
+            name=name,
+            task=self.task,
+            target=self.target,
+            kind=self.kind,
+            size=self.size,
+            resize=self.resize,
+            fit=self.fit,
+        )
 
 
 @dataclass(frozen=True)

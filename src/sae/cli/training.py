@@ -23,6 +23,8 @@ def train(
     target: options.Target = None,
     kind: options.Kind = None,
     size: options.Size = None,
+    resize: options.Resize = None,
+    fit: options.Fit = None,
     data_root: options.DataRoot = None,
     method: options.Method = None,
     backbone: options.Backbone = None,
@@ -51,7 +53,7 @@ def train(
     from sae.data.locations import choose_data_root
 
     flags = options.section(
-        data=options.section(name=data, task=task, target=target, kind=kind, size=size),
+        data=options.section(name=data, task=task, target=target, kind=kind, size=size, resize=resize, fit=fit),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),

@@ -151,7 +151,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     path = find_own(config.name)
     known = known or Known()
     columns = read_columns(path, texts_of(known.columns or ()))
-    targets, task, class_names, parts = _split_targets(config, columns, path, known)
+    targets, task, class_names, parts = split_targets(config, columns, path, known)
     encodings = known.columns or tuple(learn_encoding(column, parts[0], path) for column in columns.values())
     check_columns(columns, encodings, path)
     inputs = encoded(columns, encodings)
@@ -171,7 +171,7 @@ def read_own_signals(config: DataConfig, _seed: int, known: Known | None = None)
     path = find_own(config.name)
     known = known or Known()
     columns = read_columns(path)
-    targets, task, class_names, parts = _split_targets(config, columns, path, known)
+    targets, task, class_names, parts = split_targets(config, columns, path, known)
     encodings = known.columns or tuple(_time_step(column, parts[0], path) for column in columns.values())
     check_columns(columns, encodings, path)
     signals = encoded(columns, encodings)[:, None]  # (row, 1, length)
@@ -179,7 +179,7 @@ def read_own_signals(config: DataConfig, _seed: int, known: Known | None = None)
     return split_up(config.name, signals, targets, task, normalisation, parts, class_names, encodings)
 
 
-def _split_targets(
+def split_targets(
     config: DataConfig, columns: dict[str, Column], path: Path, known: Known
 ) -> tuple[Array, Task, tuple[str, ...] | None, tuple[Indices, Indices, Indices]]:
     """Take the target out of the columns; return its values, the task, the names of classes and the three splits."""

@@ -99,7 +99,8 @@ class Model:
 
         Args:
             x: Images (batch, channel, height, width), or with channels last, as whole numbers in
-                [0, 255]; or features (batch, feature). `sae.deploy.sources` reads image files.
+                [0, 255]; or features (batch, feature). A model that resizes takes images of any size, also a
+                list of arrays of several sizes. `sae.deploy.sources` reads image files.
         """
         samples = as_samples(x, self.manifest.input)
         left = None
