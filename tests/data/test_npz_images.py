@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sae.core.errors import ConfigError, DataError
+from sae.core.errors import ConfigError, DataError, DataWarning
 from sae.core.task import Classification, Regression
 from sae.data.catalogue import load, load_others, suggestions
 from sae.data.dataset import Array
@@ -301,3 +301,10 @@ def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz")
     path.write_bytes(path.read_bytes()[:-400])
     assert "cannot be opened" in refusal(path)
+
+
+def test_pixels_whose_spread_is_lost_are_said(tmp_path: Path) -> None:
+    images = 1e9 + np.random.default_rng(0).normal(0, 1, (30, 8, 8))
+    path = write_npz(tmp_path / "a.npz", {"images": images, "labels": np.arange(30) % 3})
+    with pytest.warns(DataWarning, match=r"have lost their spread: float32 does not tell apart numbers around 1e\+09"):
+        load(data_config(path, task="classification"))

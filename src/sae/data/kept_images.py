@@ -7,6 +7,7 @@ the images again. `kind.json` says what the images are.
 """
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,9 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.config.run import DataConfig
+from sae.core.errors import DataWarning
 from sae.core.task import DataSpec, Task
 from sae.data.cache import read_array, write_rows
-from sae.data.dataset import Array, Dataset, Indices, Normalisation, Split, hold_out_validation, rows_of, split_indices
+from sae.data.dataset import (
+    Array,
+    Dataset,
+    Indices,
+    Normalisation,
+    Split,
+    hold_out_validation,
+    is_resolved,
+    rows_of,
+    split_indices,
+)
 from sae.data.images import ImageKind
 from sae.data.npz_layout import ALL, SPLITS
 
@@ -159,10 +171,18 @@ def image_dataset(
         frame: Black pixels that were added on each side.
     """
     train, val, test = (parts[split] for split in SPLITS)
+    normalisation = normalisation_of(moments)
+    if not all(is_resolved(*pair, np.float32) for pair in zip(normalisation.mean, normalisation.std, strict=True)):
+        warnings.warn(
+            f"the images of {name} have lost their spread: float32 does not tell apart numbers around "
+            f"{normalisation.mean[0]:g} with a deviation of {normalisation.std[0]:g}; subtract their mean first",
+            DataWarning,
+            stacklevel=2,
+        )
     return Dataset(
         name,
         DataSpec(train.inputs.shape[1:], task),
-        normalisation_of(moments),
+        normalisation,
         train,
         val,
         test,
