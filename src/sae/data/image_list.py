@@ -61,7 +61,7 @@ def listed_files(columns: dict[str, Column], path: Path) -> Files:
 
     The column of their paths is the one in which every value ends like the name of an image.
     """
-    found = [column for column in columns.values() if _holds_images(column)]
+    found = [column for column in columns.values() if holds_images(column)]
     if len(found) != 1:
         columns_found = ", ".join(repr(column.name) for column in found) or "none"
         raise DataError(f"{path} must have one column of image files, without empty rows, got {columns_found}")
@@ -75,7 +75,8 @@ def listed_files(columns: dict[str, Column], path: Path) -> Files:
     return Files(path.parent, names)
 
 
-def _holds_images(column: Column) -> bool:
+def holds_images(column: Column) -> bool:
+    """Return whether every value of a column ends like the name of an image."""
     return not column.is_numeric and not column.missing.any() and all(is_image(str(name)) for name in column.values)
 
 

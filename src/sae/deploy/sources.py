@@ -12,7 +12,7 @@ from sae.core.errors import DataError, DataWarning
 from sae.core.task import SampleKind
 from sae.data.archive import Files, Folder
 from sae.data.dataset import ColumnEncoding, is_resolved
-from sae.data.image_list import listed_files
+from sae.data.image_list import holds_images, listed_files
 from sae.data.images import ImageKind, as_floats, decode_images, is_image
 from sae.data.npz import Member, open_member
 from sae.data.npz_layout import samples_of_split
@@ -61,9 +61,8 @@ def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterat
         raise DataError(f"an .npz file or a table must be given alone, got {len(paths)} paths")
     is_list = is_table and manifest.input.kind is SampleKind.IMAGES
     form = LIST if is_list else TABLE if is_table else NPZ if ".npz" in suffixes else IMAGES
-    takes = _forms(manifest.input)
-    if form not in takes:
-        raise DataError(f"this model predicts from {' or '.join(takes)}, got {paths[0]}")
+    if form not in _forms(manifest.input):
+        raise _wrong_form(manifest.input, paths[0])
     if form == LIST:
         yield from _listed_images(paths[0], manifest)
     elif form == TABLE:
@@ -81,6 +80,10 @@ def _forms(expected: InputPart) -> tuple[str, ...]:
     if expected.kind is SampleKind.TABLE:
         return (TABLE,)
     return (NPZ,) if expected.columns is None else (TABLE, NPZ)
+
+
+def _wrong_form(expected: InputPart, path: Path) -> DataError:
+    return DataError(f"this model predicts from {' or '.join(_forms(expected))}, got {path}")
 
 
 def _arrays(path: Path, manifest: Manifest, split: str) -> Iterator[Chunk]:
@@ -143,6 +146,8 @@ def _listed_images(path: Path, manifest: Manifest) -> Iterator[Chunk]:
     target = manifest.target.column or ""
     columns = read_columns(path, [target] * (manifest.task == "classification"))
     truth = columns.pop(target, None)
+    if not any(holds_images(column) for column in columns.values()):
+        raise _wrong_form(manifest.input, path)
     yield from _decoded(listed_files(columns, path), _column_targets(truth, manifest, path), manifest)
 
 
