@@ -178,5 +178,6 @@ def test_a_warning_about_data_is_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["data", "info", str(path), "--task", "regression", "--target", "price"])
     assert result.exit_code == 0, result.output
     assert result.stderr == (
-        f"warning: {path} has columns with a single value in the training rows, which teach nothing: 'same'\n"
+        f"warning: {path} has columns with a single value in the training rows, which teach nothing: 'same'; "
+        f"leave them out with --ignore same\n"
     )

@@ -105,3 +105,16 @@ def test_two_columns_of_images_are_refused(tmp_path: Path) -> None:
 def test_the_target_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data\.target must name the column of .*list\.csv"):
         read(write_list(tmp_path), target=None)
+
+
+def test_groups_stay_in_one_split(tmp_path: Path) -> None:
+    dataset = read(write_list(tmp_path), group="patient")  # rows 2n and 2n + 1 are of one patient
+    for name in ("train", "val", "test"):
+        rows = np.sort(dataset.split(name).inputs[:][:, 0, 0, 0].astype(int) % 200)
+        assert np.unique(rows // 2, return_counts=True)[1].tolist() == [2] * (len(rows) // 2)
+
+
+def test_a_table_may_be_separated_by_semicolons(tmp_path: Path) -> None:
+    path = write_list(tmp_path)
+    path.write_text(path.read_text().replace(",", ";"))
+    assert len(read(path).train) == 12

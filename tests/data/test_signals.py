@@ -3,11 +3,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, Regression, SampleKind
+from sae.data.batches import Preparation
 from sae.data.catalogue import find_entry, load, load_others, resolve
 from sae.data.dataset import Array, Dataset
+from sae.data.defaults import suggest_training
 from tests.data.samples import data_config, signal_arrays, signal_rows, write_csv, write_npz
 
 
@@ -54,6 +57,39 @@ def test_numbers_of_any_type_are_signals_under_this_name(tmp_path: Path, dtype: 
     given["train_signals"] = given["train_signals"].clip(0).astype(dtype)
     dataset = signals(write_npz(tmp_path / "a.npz", given))
     np.testing.assert_array_equal(dataset.test.inputs[:], given["test_signals"].astype(dataset.test.inputs.dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16])
+def test_signals_are_read_in_the_type_that_a_shipped_graph_takes(tmp_path: Path, dtype: type[np.generic]) -> None:
+    given = {
+        name: array.astype(dtype) if name.endswith("signals") else array for name, array in signal_arrays().items()
+    }
+    assert signals(write_npz(tmp_path / "a.npz", given)).test.inputs.dtype == np.float64
+
+
+def test_a_large_offset_costs_no_precision(tmp_path: Path) -> None:
+    given = signal_arrays()
+    moved = {name: array + 1.7e9 if name.endswith("signals") else array for name, array in given.items()}
+    prepared = []
+    for name, arrays in (("a.npz", given), ("b.npz", moved)):
+        dataset = signals(write_npz(tmp_path / name, arrays))
+        prepared.append(Preparation(dataset.normalisation, 2, torch.device("cpu"))(dataset.test.inputs[:]))
+    torch.testing.assert_close(prepared[0], prepared[1], rtol=0, atol=1e-5)
+
+
+def test_the_settings_suggested_suit_the_number_of_training_signals(tmp_path: Path) -> None:
+    given = signal_arrays()
+    whole = {"signals": given["train_signals"], "labels": given["train_labels"]}
+    table = write_csv(tmp_path / "t.csv", signal_rows(50))
+    for path, count, more in (
+        (write_npz(tmp_path / "a.npz", given), 30, {}),
+        (write_npz(tmp_path / "b.npz", whole), 18, {}),
+        (table, 30, {"kind": "signals", "target": "kind"}),
+    ):
+        config = resolve({"data": {"name": str(path), "task": "classification", **more}})
+        suggested = suggest_training(count, "classification")["train"]
+        assert config.backbone.name == "conv1d"
+        assert (config.train.epochs, config.train.batch_size, config.train.lr) == tuple(suggested.values())
 
 
 def test_two_dimensions_are_one_channel(tmp_path: Path) -> None:

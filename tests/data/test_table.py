@@ -1,3 +1,6 @@
+import warnings
+from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +10,9 @@ import pytest
 from sae.core.errors import ConfigError, DataError, DataWarning, MissingExtraError
 from sae.core.task import Classification, Regression
 from sae.data.catalogue import load, suggestions
+from sae.data.columns import Column, ignoring
 from sae.data.dataset import Dataset, Indices
-from sae.data.table import Column, encoded, learn_encoding
+from sae.data.table import encoded, learn_encoding
 from tests.data.samples import data_config, table_rows, write_csv
 
 EVERY_ROW = np.arange(4)
@@ -59,7 +63,7 @@ def test_a_text_that_was_not_trained_is_none_of_them() -> None:
 
 
 def test_a_column_without_training_values_is_named() -> None:
-    with pytest.raises(DataError, match=r"got none in column 'c' of t\.csv: remove it"):
+    with pytest.raises(DataError, match=r"got none in column 'c' of t\.csv: leave it out with --ignore c"):
         features([np.nan, np.nan, 1, 2], np.array([0, 1]))
 
 
@@ -86,7 +90,10 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
 
 def test_a_constant_column_is_warned_of(tmp_path: Path) -> None:
     rows = [{"one": 0.1, **row, "same": "x", "hole": "" if index == 3 else 5} for index, row in enumerate(table_rows())]
-    with pytest.warns(DataWarning, match=r"t\.csv has columns with a single value .*: 'one', 'same'$") as found:
+    with pytest.warns(
+        DataWarning,
+        match=r"t\.csv has columns with a single value .*: 'one', 'same'; leave them out with --ignore one,same$",
+    ) as found:
         regression(tmp_path, rows)
     assert len(found) == 1
 
@@ -129,16 +136,131 @@ def test_parquet_reads_as_csv(tmp_path: Path) -> None:
     np.testing.assert_allclose(regression(tmp_path, rows).train.inputs[:], other.train.inputs[:])
 
 
-def test_a_parquet_column_of_dates_is_named(tmp_path: Path) -> None:
+def test_a_parquet_column_of_lists_is_named(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
-    from datetime import date
-
     from pyarrow import parquet
 
-    rows = [{**row, "day": date(2020, 1, 1)} for row in table_rows()]
+    rows = [{**row, "marks": [1, 2]} for row in table_rows()]
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"got date32.* in column 'day'"):
+    with pytest.raises(DataError, match=r"got list.* in column 'marks' .*: leave it out with --ignore marks"):
         load(data_config(tmp_path / "t.parquet", task="regression", target="price"))
+    load(data_config(tmp_path / "t.parquet", task="regression", target="price", ignore=["marks"]))
+
+
+def test_dates_are_the_same_in_csv_and_parquet(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    days = [date(2023, 12, 25) + timedelta(days=5 * index) for index in range(40)]
+    rows = [{**row, "day": None if index == 7 else days[index]} for index, row in enumerate(table_rows())]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
+    ours = regression(tmp_path, rows)
+    other = load(data_config(tmp_path / "t.parquet", task="regression", target="price"))
+    np.testing.assert_array_equal(ours.train.inputs[:], other.train.inputs[:])
+    assert ours.columns is not None
+    assert [encoding.name for encoding in ours.columns if encoding.is_date] == ["day"]
+    assert ours.columns == other.columns
+
+
+def test_a_date_is_year_month_day_of_the_week_and_days(tmp_path: Path) -> None:
+    days = [date(2024, 2, 26) + timedelta(days=index) for index in range(20)]
+    dataset = regression(tmp_path, [{"day": day, "y": day.day * 1.5} for day in days], target="y")
+    found = {row[3]: row[:3].tolist() for name in ("train", "val", "test") for row in dataset.split(name).inputs[:]}
+    for day in days:
+        assert found[(day - date(1970, 1, 1)).days] == [day.year, day.month, day.weekday()]
+
+
+def test_ignored_columns_are_no_features(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "t.csv", [{**row, "note": f"1,{index}"} for index, row in enumerate(table_rows())])
+    dataset = load(data_config(path, task="regression", target="price", ignore=["note", "age"]))
+    assert [encoding.name for encoding in dataset.columns or ()] == ["colour", "kind"]
+
+
+def test_numbers_can_be_categories(tmp_path: Path) -> None:
+    rows = [{**row, "zip": ("01234", "8000", "4000")[index % 3]} for index, row in enumerate(table_rows())]
+    path = write_csv(tmp_path / "t.csv", rows)
+    dataset = load(data_config(path, task="regression", target="price", categories=["zip"]))
+    assert (dataset.columns or ())[-1].categories == ("01234", "4000", "8000")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_suggested"),
+    [
+        ("patient", lambda i: f"p{i * 7 % 40}", True),
+        ("patient_id", lambda i: 1000 + i * 7 % 40, True),
+        ("Unnamed: 0", lambda i: i, True),
+        ("paid", lambda i: 1000 + i * 7 % 40, False),
+        ("id", lambda i: i // 2, False),
+        ("weight_id", lambda i: i + 0.5, False),
+    ],
+)
+def test_identifiers_are_suggested_to_be_ignored(
+    tmp_path: Path, name: str, value: Callable[[int], object], is_suggested: bool
+) -> None:
+    rows = [{**row, name: value(index)} for index, row in enumerate(table_rows())]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        regression(tmp_path, rows)
+    assert [f"leave them out with {ignoring([name])}" in str(each.message) for each in found] == [True] * is_suggested
+
+
+def test_no_group_is_in_two_splits(tmp_path: Path) -> None:
+    rows = [{**row, "patient": index // 4 * 3.5, "same": index // 4} for index, row in enumerate(table_rows(80))]
+    path = write_csv(tmp_path / "t.csv", rows)
+    dataset = load(data_config(path, task="regression", target="price", group="patient"))
+    assert "patient" not in [encoding.name for encoding in dataset.columns or ()]
+    groups = [{*dataset.split(name).inputs[:][:, -1].tolist()} for name in ("train", "val", "test")]
+    assert sum(map(len, groups)) == len(groups[0] | groups[1] | groups[2]) == 20
+    assert [len(dataset.split(name)) for name in ("train", "val", "test")] == [48, 16, 16]
+
+
+def test_the_test_split_is_later_than_the_training_rows(tmp_path: Path) -> None:
+    places = [index * 7 % 40 for index in range(40)]
+    rows = [
+        {**row, "day": date(2024, 1, 1) + timedelta(days=place), "place": place}
+        for row, place in zip(table_rows(), places, strict=True)
+    ]
+    path = write_csv(tmp_path / "t.csv", rows)
+    dataset = load(data_config(path, task="regression", target="price", time="day"))
+    assert "day" not in [encoding.name for encoding in dataset.columns or ()]
+    days = [dataset.split(name).inputs[:][:, -1] for name in ("train", "val", "test")]
+    assert days[0].max() < days[1].min() < days[1].max() < days[2].min()
+    assert [len(part) for part in days] == [24, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ignore": ["agee"]}, r"data\.ignore must be a column of .*; got 'agee', did you mean age\?"),
+        ({"dates": ["price"]}, r"data\.dates must not name the target 'price'"),
+        ({"group": "colour", "time": "age"}, "two rules to split, got both"),
+        ({"categories": ["age"], "dates": ["age"]}, "got 'age' as both"),
+        ({"dates": ["colour"]}, r"dates must be like 2024-01-31 .*, got 'red' in row 1, column 'colour'"),
+        ({"time": "colour"}, "times must be numbers or dates like 2024-01-31, got 'red'"),
+        ({"group": "colour"}, "at least 3 groups .*, got 2 in column 'colour'"),
+    ],
+)
+def test_settings_of_columns_that_cannot_be_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    path = write_csv(tmp_path / "t.csv", table_rows())
+    with pytest.raises((ConfigError, DataError), match=message):
+        load(data_config(path, task="regression", target="price", **settings))
+
+
+def test_settings_of_tables_have_no_effect_elsewhere() -> None:
+    with pytest.raises(ConfigError, match=r"data\.ignore has no effect on digits"):
+        load(data_config("digits", ignore=["a"]))
+
+
+def test_a_class_with_too_few_rows_is_named_with_its_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"at least 5 samples of each class .*, got 1 of class 'rare' in .*t\.csv"):
+        classification(tmp_path, changed(5, kind="rare"))
+
+
+def test_a_class_without_training_rows_is_named(tmp_path: Path) -> None:
+    rows = [{**row, "kind": "late" if index > 37 else row["kind"]} for index, row in enumerate(table_rows())]
+    path = write_csv(tmp_path / "t.csv", rows)
+    with pytest.raises(DataError, match=r"every class must have training rows, but 'late' of .*has none"):
+        load(data_config(path, task="classification", target="kind", time="age"))
 
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,11 +154,7 @@ def row(**values: object) -> dict[str, object]:
     ("rows", "message"),
     [
         ([{"age": 30, "colour": "red"}], "missing: kind, size"),
-        ([row(age="old")], "must hold numbers, got texts in column 'age'"),
-        (
-            [row(), row(age="")],
-            "must have no missing values, as in training, got one in row 2",
-        ),
+        ([row(age="old")], "must hold numbers, got 'old'"),
         ([row(age="inf")], "numbers must be finite, got inf"),
     ],
 )

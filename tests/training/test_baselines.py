@@ -49,15 +49,15 @@ def test_many_samples_are_thinned_out_and_that_is_said(monkeypatch: pytest.Monke
     monkeypatch.setattr(baselines, "MOST_SAMPLES", 50)
     found = measure_baselines(blobs(Classification(3)))
     assert found.num_fitted == 50
-    assert "logistic regression" in found.describe()
-    assert "(on 50 of 96 samples)" in found.describe()
+    assert "logistic regression" in found.describe(0.5)
+    assert "(on 50 of 96 samples)" in found.describe(0.5)
 
 
 def test_large_images_are_left_out_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "MOST_FEATURES", 10)
     found = measure_baselines(blobs(Classification(3)))
     assert found.linear is None
-    assert "logistic regression left out: a sample has" in found.describe()
+    assert "logistic regression left out because a sample has" in found.describe(0.5)
 
 
 def test_a_class_without_training_samples_leaves_the_linear_one_out() -> None:

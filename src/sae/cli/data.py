@@ -40,6 +40,11 @@ def info(
     task: options.Task = None,
     target: options.Target = None,
     kind: options.Kind = None,
+    ignore: options.Ignore = None,
+    categories: options.Categories = None,
+    dates: options.Dates = None,
+    group: options.Group = None,
+    time: options.Time = None,
     size: options.Size = None,
     resize: options.Resize = None,
     fit: options.Fit = None,
@@ -56,7 +61,10 @@ def info(
     from sae.data.overview import first_of_each_class, sample_grid, summarise
 
     choose_data_root(data_root)
-    settings = options.section(name=name, task=task, target=target, kind=kind, size=size, resize=resize, fit=fit)
+    table = options.table_section(ignore, categories, dates, group, time)
+    settings = options.section(
+        name=name, task=task, target=target, kind=kind, **table, size=size, resize=resize, fit=fit
+    )
     if picture:
         save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
     dataset = load(parse(DataConfig, settings))

@@ -27,6 +27,11 @@ DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by de
 Task = Annotated[str | None, typer.Option(help="classification or regression (for your own .npz file or table)")]
 Target = Annotated[str | None, typer.Option(help="column to predict (for your own table)")]
 Kind = Annotated[str | None, typer.Option(help="what your own .npz file or table holds: images, signals or a table")]
+Ignore = Annotated[list[str] | None, typer.Option(help="columns of your table not to use, e.g. id,name")]
+Categories = Annotated[list[str] | None, typer.Option(help="columns of your table that hold categories, e.g. zip")]
+Dates = Annotated[list[str] | None, typer.Option(help="columns of your table that hold dates; ISO dates are found out")]
+Group = Annotated[str | None, typer.Option(help="column of your table whose groups are never split, e.g. patient")]
+Time = Annotated[str | None, typer.Option(help="column of your table to split by: train earliest, test latest")]
 Size = Annotated[int | None, typer.Option(help="image size of a MedMNIST set: 28, 64, 128 or 224")]
 Resize = Annotated[
     str | None, typer.Option(help="size of your own images: one side, or HEIGHTxWIDTH, e.g. 64 or 48x64")
@@ -117,6 +122,19 @@ def names(flag: str, text: str | None) -> list[str] | None:
     if not all(found) or len(set(found)) < len(found):
         raise ConfigError(f"{flag} takes different names separated by commas, got {text!r}")
     return found
+
+
+def table_section(
+    ignore: list[str] | None,
+    categories: list[str] | None,
+    dates: list[str] | None,
+    group: str | None,
+    time: str | None,
+) -> "Values":
+    """Return the settings of a table; names of columns may be repeated or separated by commas."""
+    given = {"ignore": ignore, "categories": categories, "dates": dates}
+    lists = {key: names(f"--{key}", ",".join(texts)) for key, texts in given.items() if texts}
+    return section(**lists, group=group, time=time)
 
 
 def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:

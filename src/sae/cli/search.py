@@ -26,6 +26,11 @@ class DataOptions:
     task: options.Task = None
     target: options.Target = None
     kind: options.Kind = None
+    ignore: options.Ignore = None
+    categories: options.Categories = None
+    dates: options.Dates = None
+    group: options.Group = None
+    time: options.Time = None
     size: options.Size = None
     resize: options.Resize = None
     fit: options.Fit = None
@@ -36,15 +41,9 @@ class DataOptions:
         from sae.data.locations import choose_data_root
 
         choose_data_root(self.data_root)
-        return options.section(
-            name=name,
-            task=self.task,
-            target=self.target,
-            kind=self.kind,
-            size=self.size,
-            resize=self.resize,
-            fit=self.fit,
-        )
+        table = options.table_section(self.ignore, self.categories, self.dates, self.group, self.time)
+        images = options.section(size=self.size, resize=self.resize, fit=self.fit)
+        return options.section(name=name, task=self.task, target=self.target, kind=self.kind, **table, **images)
 
 
 @dataclass(frozen=True)

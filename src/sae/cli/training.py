@@ -22,6 +22,11 @@ def train(
     task: options.Task = None,
     target: options.Target = None,
     kind: options.Kind = None,
+    ignore: options.Ignore = None,
+    categories: options.Categories = None,
+    dates: options.Dates = None,
+    group: options.Group = None,
+    time: options.Time = None,
     size: options.Size = None,
     resize: options.Resize = None,
     fit: options.Fit = None,
@@ -52,8 +57,11 @@ def train(
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
     from sae.data.locations import choose_data_root
 
+    table = options.table_section(ignore, categories, dates, group, time)
     flags = options.section(
-        data=options.section(name=data, task=task, target=target, kind=kind, size=size, resize=resize, fit=fit),
+        data=options.section(
+            name=data, task=task, target=target, kind=kind, **table, size=size, resize=resize, fit=fit
+        ),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),
@@ -84,8 +92,9 @@ def compare_with_baselines(record: "RunRecord") -> None:
 
     _, dataset = restore(record, "cpu")
     baselines = measure_baselines(dataset)
-    print_message(baselines.describe())
-    warning = baselines.warn_about(record.read_evaluation().val.chosen.metrics[baselines.metric])
+    loss = record.read_evaluation().val.chosen.metrics[baselines.metric]
+    print_message(baselines.describe(loss))
+    warning = baselines.warn_about(loss)
     if warning is not None:
         print_message(warning)
 

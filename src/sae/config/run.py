@@ -47,6 +47,11 @@ class DataConfig(Settings):
     kind: SampleKind | None = later(
         None, description="what a sample is, where the data do not say: signals, for .npz files and tables"
     )
+    ignore: tuple[str, ...] = later((), description="columns of a table that are not used, such as identifiers")
+    categories: tuple[str, ...] = later((), description="columns of a table that hold categories, though in numbers")
+    dates: tuple[str, ...] = later((), description="columns of a table that hold dates; ISO dates are found out")
+    group: str | None = later(None, description="column of a table whose groups are never split, such as patients")
+    time: str | None = later(None, description="column of a table to split by: train earliest, test latest")
     size: Literal[28, 64, 128, 224] | None = Field(None, description="side of the images, for sets of MedMNIST")
     resize: Annotated[tuple[Side, Side] | None, BeforeValidator(height_and_width)] = later(
         None, description="height and width that your own images are resized to, e.g. 64 or 48x64 (48 high, 64 wide)"

@@ -13,7 +13,7 @@ from sae.config.run import DataConfig, RunConfig, height_and_width, parse_run, s
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import SampleKind
-from sae.data.defaults import count_folder, count_npz, count_table, suggest_training
+from sae.data.defaults import count_folder, count_npz, count_signals, count_table, suggest_training
 from sae.data.locations import PublishedFile, find_own
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 """Suffixes of files that may be the user's own data; a folder may be, too."""
+TABLE_SETTINGS = ("target", "ignore", "categories", "dates", "group", "time")
+"""Settings that only the user's own tables take."""
+ROW_SETTINGS = ("target", "ignore", "group", "time")
+"""Those of them that a table of signals takes, too."""
 SMALLEST_FOR_VGG = 16
 """Side of the smallest image for VGG, in pixels: VGG halves an image four times."""
 
@@ -41,7 +45,7 @@ TINY_SUGGESTS: Layer = {
     "data": {"crop": 4, "flip": True},
     "train": {"epochs": 100, "batch_size": 128, "weight_decay": 0.0},
 }
-SIGNAL_SUGGESTS: Layer = {"backbone": {"name": "conv1d"}, "train": {"epochs": 200, "batch_size": 16, "lr": 1e-3}}
+SIGNAL_SUGGESTS: Layer = {"backbone": {"name": "conv1d"}}
 EMBEDDED_SUGGESTS: Layer = {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}}
 
 
@@ -55,7 +59,7 @@ class Entry:
         suggests: Settings for a run on this data; the user's settings override them.
         kind: What a sample is.
         task: The task, if the data set fixes it.
-        takes: Settings that only some data sets use and this one does: task, target, size, resize.
+        takes: Settings that only some data sets use and this one does: task, size, resize, those of tables.
         files: The published file of each size; the key None means that there is only one size.
             Empty if nothing has to be fetched.
         learns: Whether reading learns from the training samples how to encode; the reader then also takes what an
@@ -96,8 +100,8 @@ class Entry:
 
     def check_settings(self, config: DataConfig) -> None:
         """Refuse settings that would have no effect, and ask for those that are needed."""
-        for key in ("target", "size", "resize"):
-            if getattr(config, key) is not None and key not in self.takes:
+        for key in (*TABLE_SETTINGS, "size", "resize"):
+            if getattr(config, key) not in (None, ()) and key not in self.takes:
                 raise ConfigError(f"data.{key} has no effect on {config.name}, got {getattr(config, key)}: remove it")
         if config.fit != "stretch" and config.resize is None:
             raise ConfigError(
@@ -329,7 +333,7 @@ def own_entry(name: str, kind: SampleKind | None = None, side: int | None = None
         from sae.data.signals import kind_of_samples
 
         if kind_of_samples(path, kind) is SampleKind.SIGNALS:
-            return _signals("signals in an .npz file", "sae.data.signals:read_own", "task")
+            return _signals("signals in an .npz file", "sae.data.signals:read_own", {"task"}, count_signals)
         first = first_kind(path)
         return Entry(
             "images in an .npz file",
@@ -342,7 +346,8 @@ def own_entry(name: str, kind: SampleKind | None = None, side: int | None = None
             count=count_npz,
         )
     if suffix in (".csv", ".parquet") and kind is SampleKind.SIGNALS:
-        return _signals("signals, one in each row of a table", "sae.data.table:read_own_signals", "task", "target")
+        reader = "sae.data.table:read_own_signals"
+        return _signals("signals, one in each row of a table", reader, {"task", *ROW_SETTINGS}, count_table)
     if suffix in (".csv", ".parquet") and _names_images(path, kind):
         from sae.data.image_list import list_kind
 
@@ -352,7 +357,7 @@ def own_entry(name: str, kind: SampleKind | None = None, side: int | None = None
             "sae.data.image_list:read_list",
             _suggest_backbone(side or first.side),
             task=None,
-            takes=frozenset({"task", "target", "resize"}),
+            takes=frozenset({"task", "resize", *ROW_SETTINGS}),
             learns=True,
             depth=first.depth,
             count=count_table,
@@ -364,16 +369,23 @@ def own_entry(name: str, kind: SampleKind | None = None, side: int | None = None
             {"backbone": {"name": "fc"}},
             kind=SampleKind.TABLE,
             task=None,
-            takes=frozenset({"task", "target"}),
+            takes=frozenset({"task", *TABLE_SETTINGS}),
             learns=True,
             count=count_table,
         )
     raise DataError(f"data must be a folder, .npz, .zip, .csv or .parquet, got {Path(name)}")
 
 
-def _signals(summary: str, reader: str, *takes: str) -> Entry:
+def _signals(summary: str, reader: str, takes: set[str], count: Callable[[Path], int | None]) -> Entry:
     return Entry(
-        summary, reader, SIGNAL_SUGGESTS, kind=SampleKind.SIGNALS, task=None, takes=frozenset(takes), learns=True
+        summary,
+        reader,
+        SIGNAL_SUGGESTS,
+        SampleKind.SIGNALS,
+        task=None,
+        takes=frozenset(takes),
+        learns=True,
+        count=count,
     )
 
 

@@ -1,7 +1,8 @@
 """Data sets in memory or mapped from disk: three splits of raw samples, with their normalisation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ Depth = Literal[8, 16, 32]
 
 STEPS_PER_DEVIATION = 100
 """Different numbers that a standard deviation must span; with fewer, the spread of a column is lost in rounding."""
+DATE_FEATURES = 4
 VALIDATION_SHARE = 0.1
 """Share of the training samples held out if a data set has a test split but no validation split."""
 
@@ -101,25 +103,28 @@ class ColumnEncoding:
 
     Attributes:
         name: Name of the column.
-        median: Value for a missing number; None for a text column.
+        median: Value for a missing number or date; None for a text column.
         categories: Texts that have a feature each; empty for a numeric column.
         marks_missing: Whether a last feature marks missing values.
+        is_date: Whether the numbers are days since 1970, which become year, month, day of the week and the days.
     """
 
     name: str
     median: float | None = None
     categories: tuple[str, ...] = ()
     marks_missing: bool = False
+    is_date: bool = False
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the column holds numbers."""
+        """Whether the column holds numbers or dates."""
         return self.median is not None
 
     @property
     def num_features(self) -> int:
         """Number of features the column becomes."""
-        return (1 if self.is_numeric else len(self.categories)) + self.marks_missing
+        values = DATE_FEATURES if self.is_date else 1 if self.is_numeric else len(self.categories)
+        return values + self.marks_missing
 
     def features(self, values: Cells, missing: Mask) -> Iterator[Features]:
         """Yield the features, (row,) each: the number itself, or 1 for the matching category.
@@ -132,11 +137,22 @@ class ColumnEncoding:
             [[0.0, 0.0], [1.0, 0.0]]
         """
         if self.median is not None:
-            yield np.where(missing, self.median, values)
+            filled = np.where(missing, self.median, values).astype(np.float64, copy=False)
+            yield from _date_features(filled) if self.is_date else [filled]
         for category in self.categories:
             yield (values == category).astype(np.float64)
         if self.marks_missing:
             yield missing.astype(np.float64)
+
+
+def _date_features(days: Features) -> Iterator[Features]:
+    """Yield year, month, day of the week from Monday as 0, and the days themselves, (row,) each."""
+    dates = np.floor(days).astype("datetime64[D]")
+    months = dates.astype("datetime64[M]").astype(np.int64)
+    yield (months // 12 + 1970).astype(np.float64)
+    yield (months % 12 + 1).astype(np.float64)
+    yield ((dates.astype(np.int64) + 3) % 7).astype(np.float64)  # 1970 began on a Thursday
+    yield days
 
 
 @dataclass(frozen=True)
@@ -264,8 +280,22 @@ def standardised_regression(targets: Array, where: str) -> Regression:
     return Regression(*_moments(values))
 
 
-def split_indices(num_samples: int, split_seed: int, labels: Array | None = None) -> tuple[Indices, Indices, Indices]:
-    """Split samples at random into 60 % train, 20 % val and 20 % test, with equal shares of each class."""
+def split_indices(
+    num_samples: int,
+    split_seed: int,
+    labels: Array | None = None,
+    class_names: Sequence[str] | None = None,
+    path: Path | None = None,
+) -> tuple[Indices, Indices, Indices]:
+    """Split samples at random into 60 % train, 20 % val and 20 % test, with equal shares of each class.
+
+    Args:
+        num_samples: Number of samples.
+        split_seed: Seed of the random choice.
+        labels: Classes of the samples, (sample,); None for regression.
+        class_names: Names of the classes, for messages.
+        path: The file or folder, for messages.
+    """
     from sklearn.model_selection import train_test_split
 
     everything = np.arange(num_samples)
@@ -275,9 +305,16 @@ def split_indices(num_samples: int, split_seed: int, labels: Array | None = None
             rest, test_size=0.5, random_state=split_seed, stratify=None if labels is None else labels[rest]
         )
     except ValueError:
-        fewest = num_samples if labels is None else np.unique(labels, return_counts=True)[1].min()
+        where = f" in {path}" if path else ""
+        if labels is None:
+            raise DataError(
+                f"data must hold at least 5 samples to be split into train, val and test, got {num_samples}{where}"
+            ) from None
+        found, counts = np.unique(labels, return_counts=True)
+        fewest = int(found[counts.argmin()])
         raise DataError(
-            f"data must hold at least 5 samples of each class to be split into train, val and test, got {fewest}"
+            f"data must hold at least 5 samples of each class to be split into train, val and test, got {counts.min()} "
+            f"of class {class_names[fewest] if class_names else fewest!r}{where}: add samples, or remove this class"
         ) from None
     return train, val, test
 

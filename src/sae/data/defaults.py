@@ -61,11 +61,20 @@ def count_table(path: Path) -> int | None:
 
 def count_npz(path: Path) -> int | None:
     """Return how many training images an `.npz` file has, or None if it has none; reading it reports why."""
+    return _count_arrays(path, SampleKind.IMAGES)
+
+
+def count_signals(path: Path) -> int | None:
+    """Return how many training signals an `.npz` file has, or None if it has none; reading it reports why."""
+    return _count_arrays(path, SampleKind.SIGNALS)
+
+
+def _count_arrays(path: Path, kind: SampleKind) -> int | None:
     from sae.data.npz import open_member
     from sae.data.npz_layout import ALL, find_layout
 
     try:
-        layout = find_layout(path, SampleKind.IMAGES)
+        layout = find_layout(path, kind)
         name = None if layout is None else layout.samples.get("train", layout.samples.get(ALL))
         shape = () if name is None else open_member(path, name).shape
     except DataError:

@@ -1,6 +1,7 @@
 """Tables of image files: one column holds their paths, relative to the table, and another the target."""
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,12 @@ from sae.config.run import DataConfig
 from sae.core.errors import DataError
 from sae.data.archive import Files
 from sae.data.cache import cached, file_identity
+from sae.data.columns import Column, read_columns, separator_of
 from sae.data.dataset import Dataset, Known, Split, rows_of
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
 from sae.data.kept_images import image_dataset, keep_kind, keep_split, kept_kind, kept_splits, resizing
-from sae.data.locations import find_own
 from sae.data.npz_layout import ALL, SPLITS
-from sae.data.table import Column, read_columns, split_targets
+from sae.data.table import split_table
 
 VERSION = 1
 """Version of what is kept in the cache."""
@@ -34,7 +35,7 @@ def list_kind(path: Path) -> ImageKind:
 
 
 def read_list(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
-    """Read the images that a table names; 60 % train, 20 % val, 20 % test.
+    """Read the images that a table names; 60 % train, 20 % val, 20 % test, by groups or in time if asked for.
 
     Columns other than the paths and the target are not used.
 
@@ -42,21 +43,21 @@ def read_list(config: DataConfig, _seed: int, known: Known | None = None) -> Dat
         config: The path of the table, the task, the target, and how images are resized.
         known: Classes of an earlier reading; by default they are learnt here.
     """
-    path = find_own(config.name)
-    columns = read_columns(path)
-    targets, task, class_names, chosen = split_targets(config, columns, path, known or Known())
-    tree = listed_files(columns, path)
+    table = split_table(config, known or Known())
+    path = table.path
+    tree = listed_files(table.chosen, path)
     identities = [file_identity(path.parent / name) for name in tree.names]
     source = [file_identity(path), identities, *resizing(config)]
     kept = cached("list", VERSION, source, lambda folder: _decode(tree, config, folder))
     decoded, kind = kept_splits(kept)[ALL], kept_kind(kept)
     parts = {
-        split: Split(rows_of(decoded.images, rows), targets[rows]) for split, rows in zip(SPLITS, chosen, strict=True)
+        split: Split(rows_of(decoded.images, rows), table.targets[rows])
+        for split, rows in zip(SPLITS, table.parts, strict=True)
     }
-    return image_dataset(config.name, parts, task, decoded.moments[chosen[0]], kind, class_names)
+    return image_dataset(config.name, parts, table.task, decoded.moments[table.parts[0]], kind, table.class_names)
 
 
-def listed_files(columns: dict[str, Column], path: Path) -> Files:
+def listed_files(columns: Mapping[str, Column], path: Path) -> Files:
     """Return the image files that a table names, row by row; refuse one that does not exist.
 
     The column of their paths is the one in which every value ends like the name of an image.
@@ -91,8 +92,7 @@ def _first_row(path: Path) -> list[str]:
     """Return the cells of the first row behind the header; empty if the file has none or is not text."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.reader(file)
-            next(rows, None)
-            return next(rows, [])
+            separator = separator_of(file.readline())
+            return next(csv.reader(file, delimiter=separator), [])
     except (OSError, UnicodeDecodeError, csv.Error):  # reading the table reports the error
         return []

@@ -83,7 +83,7 @@ def read_folder(config: DataConfig, _seed: int) -> Dataset:
     kept = cached("folder", VERSION, source, lambda folder: _decode_folder(path, config, folder))
     decoded, class_names = kept_splits(kept), kept_class_names(kept)
     labels = {part: np.array(images.labels) for part, images in decoded.items()}
-    parts, moments = split_images(decoded, labels, config.split_seed)
+    parts, moments = split_images(decoded, labels, config.split_seed, class_names, path)
     return image_dataset(config.name, parts, Classification(len(class_names)), moments, kept_kind(kept), class_names)
 
 

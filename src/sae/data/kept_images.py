@@ -114,7 +114,11 @@ def kept_splits(folder: Path) -> dict[str, DecodedImages]:
 
 
 def split_images(
-    decoded: Mapping[str, DecodedImages], targets: Mapping[str, Array], split_seed: int
+    decoded: Mapping[str, DecodedImages],
+    targets: Mapping[str, Array],
+    split_seed: int,
+    class_names: Sequence[str] | None,
+    path: Path,
 ) -> tuple[dict[str, Split], NDArray[np.float64]]:
     """Return train, val and test, and the moments of the training images; split what is not split.
 
@@ -122,6 +126,8 @@ def split_images(
         decoded: The parts of a set: train, test and perhaps val, or all.
         targets: Of each part; whole numbers are labels, whose shares are kept.
         split_seed: Seed of the random choices.
+        class_names: Names of the classes, for messages.
+        path: The file or folder, for messages.
     """
 
     def rows(part: str, chosen: Indices) -> Split:
@@ -129,7 +135,7 @@ def split_images(
 
     if ALL in decoded:
         labels = targets[ALL] if np.issubdtype(targets[ALL].dtype, np.integer) else None
-        chosen = split_indices(len(targets[ALL]), split_seed, labels)
+        chosen = split_indices(len(targets[ALL]), split_seed, labels, class_names, path)
         parts = {name: rows(ALL, part) for name, part in zip(SPLITS, chosen, strict=True)}
         return parts, decoded[ALL].moments[chosen[0]]
     parts = {part: Split(decoded[part].images, targets[part]) for part in decoded}

@@ -76,7 +76,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     places = {part: f"{name} of {path}" for part, name in layout.labels.items()}
     labels = {part: np.array(images.labels) for part, images in decoded.items()}
     targets, class_names = named_targets(labels, config.task, places, known.class_names if known else None)
-    parts, moments = split_images(decoded, targets, config.split_seed)
+    parts, moments = split_images(decoded, targets, config.split_seed, class_names, path)
     where = places.get("train", places.get(ALL, ""))
     task = task_of(parts["train"].targets, config.task, class_names, where)
     return image_dataset(config.name, parts, task, moments, kind, class_names, _frame(kind))

@@ -11,6 +11,7 @@ from sae.core.task import DataSpec, SampleKind
 from sae.data.dataset import (
     Array,
     Dataset,
+    Features,
     Indices,
     Known,
     Split,
@@ -86,8 +87,8 @@ def read_samples(path: Path) -> Array:
     return read_signals(open_member(path, name))
 
 
-def read_signals(member: Member) -> Array:
-    """Read an array of signals, (sample, channel, length); refuse values that are missing."""
+def read_signals(member: Member) -> Features:
+    """Read an array of signals in float64, (sample, channel, length); refuse values that are missing."""
     where = f"{member.name} of {member.path}"
     is_number = np.issubdtype(member.dtype, np.integer) or np.issubdtype(member.dtype, np.floating)
     if not is_number or len(member.shape) not in (2, 3) or 0 in member.shape:
@@ -96,8 +97,7 @@ def read_signals(member: Member) -> Array:
             f"got {member.dtype} of shape {member.shape} in {where}"
         )
     array = member.read()
-    dtype = np.result_type(array.dtype, np.float32)  # float64 stays, so that a large offset costs no precision
-    signals = np.ascontiguousarray(array if array.ndim == 3 else array[:, None], dtype)
+    signals = np.ascontiguousarray(array if array.ndim == 3 else array[:, None], np.float64)
     wrong = np.argwhere(~np.isfinite(signals))
     if len(wrong):
         sample, channel, step = wrong[0].tolist()

@@ -1,29 +1,28 @@
-"""CSV and Parquet tables, and their columns as features.
+"""Tables of the user, and their columns as features.
 
 Medians and categories are learned from the training rows alone.
 """
 
-import csv
+import dataclasses
+import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sae.config.run import DataConfig
-from sae.core.errors import ConfigError, DataError, DataWarning, MissingExtraError, did_you_mean
+from sae.core.errors import ConfigError, DataError, DataWarning, did_you_mean
 from sae.core.task import Classification, Task
+from sae.data.columns import Column, Reading, column_names, ignoring, read_columns
 from sae.data.dataset import (
     Array,
-    Cells,
     ColumnEncoding,
     Dataset,
     Features,
     Indices,
     Known,
-    Mask,
     Normalisation,
     is_resolved,
     signal_normalisation,
@@ -33,132 +32,35 @@ from sae.data.dataset import (
     standardised_regression,
 )
 from sae.data.locations import find_own
-
-if TYPE_CHECKING:
-    from pyarrow import ChunkedArray
+from sae.data.splits import Parts, split_groups, split_in_time
 
 MOST_CATEGORIES = 256
 """Most different texts in a column; a column with more holds names or identifiers, which teach a network nothing."""
-MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
-"""Spellings of a missing value in a CSV, in lower case; any case is accepted."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: numbers in float64 with NaN for missing values, or texts as objects with None."""
-
-    name: str
-    values: Cells
-
-    @property
-    def is_numeric(self) -> bool:
-        """Whether the column holds numbers."""
-        return self.values.dtype != np.dtype(object)
-
-    @property
-    def missing(self) -> Mask:
-        """Whether each row has no value, (row,)."""
-        if self.is_numeric:
-            return np.isnan(self.values)
-        return np.array([value is None for value in self.values], bool)
-
-
-def read_columns(path: Path, texts: Collection[str] = ()) -> dict[str, Column]:
-    """Read the columns of a file by name, in the order of the file.
-
-    Args:
-        path: A CSV or Parquet file.
-        texts: Columns to read as texts even if they look like numbers.
-    """
-    columns = _read_parquet(path, texts) if path.suffix.lower() == ".parquet" else _read_csv(path, texts)
-    if not columns or not len(next(iter(columns.values())).values):
-        raise DataError(f"{path} must hold rows, got none")
-    for column in columns.values():
-        _check_finite(column, path)
-    return columns
-
-
-def _read_csv(path: Path, texts: Collection[str]) -> dict[str, Column]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} must be a CSV file in UTF-8, but cannot be read: {error}") from None
-    names = [name.strip() for name in header]
-    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
-    if twice is not None:
-        raise DataError(f"columns must have different names, got {twice!r} twice in {path}")
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(names):
-            raise DataError(f"every row must have {len(names)} values, got {len(row)} in row {number} of {path}")
-    by_name = zip(names, zip(*rows, strict=True), strict=False)
-    return {name: _column(name, values, is_text=name in texts) for name, values in by_name}
-
-
-def _column(name: str, cells: tuple[str, ...], is_text: bool) -> Column:
-    values = [None if cell.strip().lower() in MISSING_TEXTS else cell.strip() for cell in cells]
-    if is_text:
-        return Column(name, np.array(values, object))
-    try:
-        return Column(name, np.array([np.nan if value is None else float(value) for value in values]))
-    except ValueError:
-        return Column(name, np.array(values, object))
-
-
-def _read_parquet(path: Path, texts: Collection[str]) -> dict[str, Column]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ModuleNotFoundError:
-        raise MissingExtraError(
-            f"reading {path} needs pyarrow, which is not installed: pip install 'saensemble[tables]'"
-        ) from None
-    try:
-        table = parquet.read_table(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{path} must be a Parquet file, but cannot be read: {error}") from None
-    return {name: _arrow_column(name, table.column(name), path, name in texts) for name in table.column_names}
-
-
-def _arrow_column(name: str, values: "ChunkedArray", path: Path, is_text: bool) -> Column:
-    from pyarrow import types
-
-    kind = values.type.value_type if types.is_dictionary(values.type) else values.type
-    if not is_text and (types.is_integer(kind) or types.is_floating(kind)):
-        return Column(name, np.array([np.nan if value is None else value for value in values.to_pylist()], np.float64))
-    if is_text or types.is_string(kind) or types.is_large_string(kind) or types.is_boolean(kind):
-        return Column(name, np.array([None if value is None else str(value) for value in values.to_pylist()], object))
-    raise DataError(f"columns must hold numbers, texts or booleans, got {kind} in column {name!r} of {path}: remove it")
-
-
-def _check_finite(column: Column, path: Path) -> None:
-    if column.is_numeric:
-        wrong = np.flatnonzero(np.isinf(column.values))
-        if wrong.size:
-            raise DataError(
-                f"numbers must be finite, got {column.values[wrong[0]]} in row {wrong[0] + 1}, "
-                f"column {column.name!r} of {path}"
-            )
+FEWEST_FOR_IDENTIFIER = 20
+"""Rows from which different values in all of them are no accident."""
+IDENTIFIER = re.compile(r"(.*[^a-z])?(id|uuid|guid)", re.IGNORECASE)
+"""Names of columns that hold identifiers if their numbers are all different."""
 
 
 def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
-    """Read the user's table: numbers unchanged, texts one-hot; 60 % train, 20 % val, 20 % test.
+    """Read the user's table: numbers unchanged, texts one-hot, dates in parts; 60 % train, 20 % val, 20 % test.
 
     Args:
-        config: The path, the task and the target.
+        config: The path, the task, the target, and what columns are.
         known: Encodings and classes that an earlier reading learnt; by default they are learnt here.
     """
-    path = find_own(config.name)
     known = known or Known()
-    columns = read_columns(path, texts_of(known.columns or ()))
-    targets, task, class_names, parts = split_targets(config, columns, path, known)
-    encodings = known.columns or tuple(learn_encoding(column, parts[0], path) for column in columns.values())
-    check_columns(columns, encodings, path)
-    inputs = encoded(columns, encodings)
-    normalisation = standardisation(inputs, parts[0])
+    table = split_table(config, known)
+    encodings = known.columns or tuple(
+        learn_encoding(column, table.parts[0], table.path) for column in table.chosen.values()
+    )
+    check_columns(table.chosen, encodings, table.path)
+    inputs = encoded(table.chosen, encodings)
+    normalisation = standardisation(inputs, table.parts[0])
     if known.columns is None:
-        _warn_of_columns(inputs, parts[0], normalisation, encodings, path)
-    return split_up(config.name, inputs, targets, task, normalisation, parts, class_names, encodings)
+        _warn_of_identifiers(table.chosen.values(), table.path)
+        _warn_of_columns(inputs, table.parts[0], normalisation, encodings, table.path)
+    return table.split_up(config.name, inputs, normalisation, encodings)
 
 
 def read_own_signals(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
@@ -168,39 +70,69 @@ def read_own_signals(config: DataConfig, _seed: int, known: Known | None = None)
         config: The path, the task and the target.
         known: Columns and classes of an earlier reading; by default all columns but the target.
     """
-    path = find_own(config.name)
     known = known or Known()
-    columns = read_columns(path)
-    targets, task, class_names, parts = split_targets(config, columns, path, known)
-    encodings = known.columns or tuple(_time_step(column, parts[0], path) for column in columns.values())
-    check_columns(columns, encodings, path)
-    signals = encoded(columns, encodings)[:, None]  # (row, 1, length)
-    normalisation = signal_normalisation(signals[parts[0]])
-    return split_up(config.name, signals, targets, task, normalisation, parts, class_names, encodings)
+    table = split_table(config, known)
+    encodings = known.columns or tuple(
+        _time_step(column, table.parts[0], table.path) for column in table.chosen.values()
+    )
+    check_columns(table.chosen, encodings, table.path)
+    signals = encoded(table.chosen, encodings)[:, None]  # (row, 1, length)
+    return table.split_up(config.name, signals, signal_normalisation(signals[table.parts[0]]), encodings)
 
 
-def split_targets(
-    config: DataConfig, columns: dict[str, Column], path: Path, known: Known
-) -> tuple[Array, Task, tuple[str, ...] | None, tuple[Indices, Indices, Indices]]:
-    """Take the target out of the columns; return its values, the task, the names of classes and the three splits."""
-    target = columns.pop(_target_name(config, columns, path))
+@dataclass(frozen=True)
+class SplitTable:
+    """A table that was read and split.
+
+    Attributes:
+        path: Its file.
+        chosen: The columns to predict from.
+        targets: Labels or values, (row,).
+        task: The task.
+        class_names: Names of the classes, if there are any.
+        parts: Rows of train, val and test.
+    """
+
+    path: Path
+    chosen: dict[str, Column]
+    targets: Array
+    task: Task
+    class_names: tuple[str, ...] | None
+    parts: Parts
+
+    def split_up(
+        self, name: str, inputs: Array, normalisation: Normalisation, encodings: tuple[ColumnEncoding, ...]
+    ) -> Dataset:
+        """Make a data set of the encoded inputs."""
+        return split_up(name, inputs, self.targets, self.task, normalisation, self.parts, self.class_names, encodings)
+
+
+def split_table(config: DataConfig, known: Known) -> SplitTable:
+    """Read the columns of a table, and split its rows."""
+    path = find_own(config.name)
+    names = column_names(path)
+    _check_names(config, names, path)
+    columns = read_columns(path, _reading(config, known, names))
+    target = columns[config.target or ""]
     _check_present(target, path)
     labels, class_names = _classes(target, path, known.class_names) if config.task == "classification" else (None, None)
     targets = labels if labels is not None else _numbers(target, path)
-    parts = split_indices(len(targets), config.split_seed, labels)
+    parts = _split(config, columns, labels, class_names, path)
     task: Task = (
         Classification(len(class_names))
         if class_names is not None
         else standardised_regression(targets[parts[0]], f"column {target.name!r} of {path}")
     )
-    if not columns:
-        raise DataError(f"{path} must hold columns besides {target.name!r} to predict it from, got none")
-    return targets, task, class_names, parts
+    left_out = {target.name, *config.ignore, *(rule for rule in (config.group, config.time) if rule)}
+    chosen = {name: column for name, column in columns.items() if name not in left_out}
+    if not chosen:
+        raise DataError(f"{path} must hold columns besides {_listed(sorted(left_out))} to predict from, got none")
+    return SplitTable(path, chosen, targets, task, class_names, parts)
 
 
 def _time_step(column: Column, training: Indices, path: Path) -> ColumnEncoding:
     """Return the encoding of a time step; refuse a column that is not a number in every row."""
-    if not column.is_numeric:
+    if not column.is_numeric or column.is_date:
         raise DataError(
             f"every column but the target must hold numbers, one time step each, got texts in column "
             f"{column.name!r} of {path}: remove it"
@@ -214,24 +146,74 @@ def _time_step(column: Column, training: Indices, path: Path) -> ColumnEncoding:
     return learn_encoding(column, training, path)
 
 
-def texts_of(encodings: Sequence[ColumnEncoding]) -> list[str]:
-    """Return the names of the columns that hold texts, which are read as such even if they look like numbers."""
-    return [encoding.name for encoding in encodings if not encoding.is_numeric]
+def reading_of(
+    encodings: Sequence[ColumnEncoding], texts: Collection[str] = (), only: Collection[str] | None = None
+) -> Reading:
+    """Return how to read columns that have encodings: what were texts, numbers or dates still are.
+
+    Args:
+        encodings: The encodings of the columns.
+        texts: More columns of texts.
+        only: The columns to read; by default all.
+    """
+    return Reading(
+        only=only,
+        texts=[*texts, *(encoding.name for encoding in encodings if not encoding.is_numeric)],
+        dates=[encoding.name for encoding in encodings if encoding.is_date],
+    )
 
 
-def check_columns(columns: dict[str, Column], encodings: Sequence[ColumnEncoding], path: Path) -> None:
+def _reading(config: DataConfig, known: Known, names: Sequence[str]) -> Reading:
+    """Return how to read the columns of a data set; those that are ignored may hold anything."""
+    skipped = {*config.ignore} - {config.target, config.group, config.time}
+    found = reading_of(known.columns) if known.columns else Reading(texts=config.categories, dates=config.dates)
+    return dataclasses.replace(found, only=[name for name in names if name not in skipped])
+
+
+def _split(
+    config: DataConfig,
+    columns: Mapping[str, Column],
+    labels: Indices | None,
+    class_names: tuple[str, ...] | None,
+    path: Path,
+) -> Parts:
+    """Split the rows at random, by groups or in time, as the settings say."""
+    rule = config.group or config.time
+    if rule is None:
+        return split_indices(len(columns[config.target or ""].values), config.split_seed, labels, class_names, path)
+    column, where = columns[rule], f"column {rule!r} of {path}"
+    _check_present(column, path)
+    if config.time is None:
+        parts = split_groups(column.values, config.split_seed, where)
+    elif column.is_numeric:
+        parts = split_in_time(column.numbers, where)
+    else:
+        raise DataError(f"times must be numbers or dates like 2024-01-31, got {column.values[0]!r} in {where}")
+    if labels is not None and class_names is not None:
+        absent = np.setdiff1d(labels, labels[parts[0]])
+        if len(absent):
+            raise DataError(
+                f"every class must have training rows, but {class_names[absent[0]]!r} of {path} has none after "
+                f"splitting by {rule!r}: remove such rows, or try another data.split_seed"
+            )
+    return parts
+
+
+def check_columns(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding], path: Path | str) -> None:
     """Refuse a table without a column that has an encoding, or with texts in a column of numbers."""
     for encoding in encodings:
         if encoding.name not in columns:
             raise DataError(f"{path} must hold the column {encoding.name!r}, got only {', '.join(columns)}")
-        if encoding.is_numeric and not columns[encoding.name].is_numeric:
-            wrong = next(
-                value for value in columns[encoding.name].values if value is not None and not _is_number(value)
-            )
+        column = columns[encoding.name]
+        if encoding.is_numeric and not column.is_numeric:
+            wrong = next(value for value in column.values if value is not None and not _is_number(value))
             raise DataError(f"column {encoding.name!r} of {path} must hold numbers, got {wrong!r}")
+        if encoding.is_date != column.is_date:
+            wanted = "dates" if encoding.is_date else "no dates"
+            raise DataError(f"column {encoding.name!r} of {path} must hold {wanted}, as in training")
 
 
-def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> Features:
+def encoded(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding]) -> Features:
     """Return the features of all columns that have an encoding, (row, feature) in float64."""
     num_rows = len(next(iter(columns.values())).values)
     inputs = np.empty((num_rows, sum(encoding.num_features for encoding in encodings)))
@@ -240,6 +222,30 @@ def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> 
     for index, feature in enumerate(features):
         inputs[:, index] = feature
     return inputs
+
+
+def _warn_of_identifiers(columns: Iterable[Column], path: Path) -> None:
+    """Suggest to leave out columns that look like identifiers: a network would learn single rows by heart."""
+    found = [column.name for column in columns if _is_identifier(column)]
+    if found:
+        _warn(
+            f"{path} has columns with another value in every row, like identifiers: {_listed(found)}; "
+            f"leave them out with {ignoring(found)}"
+        )
+
+
+def _is_identifier(column: Column) -> bool:
+    """Return whether all values differ and are texts, count the rows, or are whole numbers with the name of an id."""
+    values = column.values
+    if column.is_date or len(values) < FEWEST_FOR_IDENTIFIER or column.missing.any():
+        return False
+    if len(set(values.tolist())) < len(values):
+        return False
+    if not column.is_numeric:
+        return True
+    numbers = column.numbers
+    counts_rows = numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
+    return counts_rows or (bool((numbers % 1 == 0).all()) and IDENTIFIER.fullmatch(column.name) is not None)
 
 
 def _warn_of_columns(
@@ -256,7 +262,10 @@ def _warn_of_columns(
         elif not all(is_resolved(normalisation.mean[i], normalisation.std[i], np.float64) for i in features):
             lost.append(encoding.name)
     if constant:
-        _warn(f"{path} has columns with a single value in the training rows, which teach nothing: {_listed(constant)}")
+        _warn(
+            f"{path} has columns with a single value in the training rows, which teach nothing: {_listed(constant)}; "
+            f"leave them out with {ignoring(constant)}"
+        )
     if lost:
         _warn(
             f"{path} has columns whose numbers are so large that their spread is lost in rounding: {_listed(lost)}; "
@@ -264,7 +273,7 @@ def _warn_of_columns(
         )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
@@ -275,8 +284,8 @@ def _warn(message: str) -> None:
 def learn_encoding(column: Column, training: Indices, path: Path) -> ColumnEncoding:
     """Return the encoding of a column.
 
-    Numbers become one feature, with the training median for missing values. Texts become one
-    feature for each text of the training rows. If values are missing, a last feature marks them.
+    Numbers become one feature, dates four, with the training median for missing values. Texts become
+    one feature for each text of the training rows. If values are missing, a last feature marks them.
 
     Args:
         column: The column with all rows.
@@ -287,35 +296,47 @@ def learn_encoding(column: Column, training: Indices, path: Path) -> ColumnEncod
     present = column.values[training][~missing[training]]
     if not len(present):
         raise DataError(
-            f"a column must have values in the training rows, got none in column {column.name!r} of {path}: remove it"
+            f"a column must have values in the training rows, got none in column {column.name!r} of {path}: "
+            f"leave it out with {ignoring([column.name])}"
         )
     marks_missing = bool(missing.any())
     if column.is_numeric:
-        return ColumnEncoding(column.name, median=float(np.median(present)), marks_missing=marks_missing)
+        median = float(np.median(present.astype(np.float64)))
+        return ColumnEncoding(column.name, median, marks_missing=marks_missing, is_date=column.is_date)
     categories = tuple(sorted(set(present)))
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
             f"a text column must have at most {MOST_CATEGORIES} different values, got {len(categories)} "
-            f"in column {column.name!r} of {path}: remove it"
+            f"in column {column.name!r} of {path}: leave it out with {ignoring([column.name])}"
         )
     return ColumnEncoding(column.name, categories=categories, marks_missing=marks_missing)
 
 
-def _target_name(config: DataConfig, columns: dict[str, Column], path: Path) -> str:
+def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None:
+    """Refuse settings that name a column which the table does not have, or that contradict each other."""
     known = ", ".join(columns)
     if config.target is None:
         raise ConfigError(f"data.target must name the column of {path} to predict: --target COLUMN, one of {known}")
-    if config.target not in columns:
-        hint = did_you_mean(config.target, columns)
-        raise DataError(f"data.target must be a column of {path}, one of {known}; got {config.target!r}{hint}")
-    return config.target
+    if config.group and config.time:
+        raise ConfigError(f"data.group and data.time are two rules to split, got both for {path}: remove one")
+    given = {key: getattr(config, key) for key in ("target", "ignore", "categories", "dates", "group", "time")}
+    for key, value in given.items():
+        for name in (value,) if isinstance(value, str) else value or ():
+            if name not in columns:
+                hint = did_you_mean(name, columns)
+                raise DataError(f"data.{key} must be a column of {path}, one of {known}; got {name!r}{hint}")
+            if key != "target" and name == config.target:
+                raise ConfigError(f"data.{key} must not name the target {name!r}: remove it")
+    both = set(config.categories) & set(config.dates)
+    if both:
+        raise ConfigError(f"a column holds categories or dates, got {_listed(sorted(both))} as both: remove one")
 
 
 def _check_present(target: Column, path: Path) -> None:
     missing = np.flatnonzero(target.missing)
     if missing.size:
         raise DataError(
-            f"every row must have a target, but it is missing in row {missing[0] + 1}, "
+            f"every row must have a value to predict or to split by, but it is missing in row {missing[0] + 1}, "
             f"column {target.name!r} of {path}: remove such rows"
         )
 
@@ -323,7 +344,7 @@ def _check_present(target: Column, path: Path) -> None:
 def _classes(target: Column, path: Path, known: tuple[str, ...] | None) -> tuple[Indices, tuple[str, ...]]:
     """Return the labels, (row,), and the names of the classes in their order: those known, or those found."""
     if target.is_numeric:
-        broken = np.flatnonzero(target.values != np.round(target.values))
+        broken = np.flatnonzero(target.numbers != np.round(target.numbers))
         if broken.size:
             raise DataError(
                 f"classes must be texts or whole numbers, got {target.values[broken[0]]} in row {broken[0] + 1}, "
@@ -350,7 +371,7 @@ def _numbers(target: Column, path: Path) -> Features:
             f"the target of a regression must be a number, got {target.values[wrong]!r} in row {wrong + 1}, "
             f"column {target.name!r} of {path}"
         )
-    return target.values.astype(np.float64, copy=False)
+    return target.numbers
 
 
 def _is_number(text: str) -> bool:

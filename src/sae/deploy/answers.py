@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError
+from sae.deploy.rows import Flags
 from sae.deploy.runtime import ClassPrediction, Model, Prediction, ValuePrediction
 from sae.deploy.sources import Chunk
 from sae.records.folder import write_whole
@@ -17,7 +18,7 @@ Columns = dict[str, NDArray[np.generic]]
 
 SEPARATOR = "|"
 """Between the classes of a set."""
-SUMMED = ("correct", "abstain", "in_set", "set_size", "in_interval")
+SUMMED = ("correct", "abstain", "in_set", "set_size", "in_interval", "imputed", "unseen")
 """Columns whose sums are kept as they are."""
 MEANS = {
     "correct": "accuracy",
@@ -45,7 +46,8 @@ def predict_to_file(
 
     Returns:
         `samples`, and where they apply `accuracy` or `mse`, `abstained`, `accuracy_kept`, `coverage`,
-        `mean_set_size` or `mean_width`, and with adaptive exits `mean_flops`, a share of the plain graph's.
+        `mean_set_size` or `mean_width`, the numbers of rows that are `imputed` or `unseen`, and with adaptive exits
+        `mean_flops`, a share of the plain graph's.
     """
     check_options(model, abstain, coverage)
     tally = _Tally(model)
@@ -91,9 +93,16 @@ def _columns(
     model: Model, chunk: Chunk, prediction: Prediction, abstain: float | None, coverage: float | None
 ) -> Columns:
     names: Columns = {"sample": _texts(chunk.names)}
+    flags: Columns = {title: flags for title, flags in _flags(chunk).items() if flags.any()}
     if isinstance(prediction, ClassPrediction):
-        return names | _class_columns(model, chunk, prediction, abstain, coverage)
-    return names | _value_columns(model, chunk, prediction, coverage)
+        return names | _class_columns(model, chunk, prediction, abstain, coverage) | flags
+    return names | _value_columns(model, chunk, prediction, coverage) | flags
+
+
+def _flags(chunk: Chunk) -> dict[str, Flags]:
+    """Return the rows of a table whose values are missing for the first time, or new."""
+    given = {"imputed": chunk.imputed, "unseen": chunk.unseen}
+    return {title: flags for title, flags in given.items() if flags is not None}
 
 
 def _class_columns(
@@ -169,6 +178,7 @@ class _Tally:
         summary: dict[str, int | float] = {"samples": self.samples}
         if "abstain" in self.sums:
             summary["abstained"] = int(self.sums["abstain"])
+        summary |= {key: int(self.sums[key]) for key in ("imputed", "unseen") if key in self.sums}
         if not self.samples:
             return summary
         summary |= {title: self.sums[key] / self.samples for key, title in MEANS.items() if key in self.sums}

@@ -40,6 +40,7 @@ class ColumnPart(_Part):
     median: float | None
     categories: tuple[str, ...]
     marks_missing: bool
+    is_date: bool = False
 
 
 class InputPart(_Part):

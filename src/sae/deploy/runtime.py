@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sae.core.errors import ConfigError, ModelError
 from sae.deploy.conformal import ConformalScores, Values, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
+from sae.deploy.rows import Frame, Row, encode_rows, is_rows
 from sae.deploy.session import Floats, Integers, Output, SegmentSessions, Session
 from sae.deploy.sources import as_samples
 
@@ -94,15 +95,16 @@ class Model:
     def __init__(self, manifest: Manifest, graph: Session | SegmentSessions) -> None:
         self.manifest, self.graph = manifest, graph
 
-    def predict(self, x: ArrayLike) -> Prediction:
+    def predict(self, x: ArrayLike | Sequence[Row] | Frame) -> Prediction:
         """Predict samples. An empty batch gives an empty prediction.
 
         Args:
             x: Images (batch, channel, height, width), or with channels last, as whole numbers in
-                [0, 255]; or features (batch, feature). A model that resizes takes images of any size, also a
-                list of arrays of several sizes. `sae.deploy.sources` reads image files.
+                [0, 255]; rows of a table as dictionaries or as a data frame of pandas; or encoded
+                features (batch, feature). A model that resizes takes images of any size, also a list of
+                arrays of several sizes. `sae.deploy.sources` reads image files.
         """
-        samples = as_samples(x, self.manifest.input)
+        samples = as_samples(encode_rows(x, self.manifest).samples if is_rows(x) else x, self.manifest.input)
         left = None
         if isinstance(self.graph, SegmentSessions):
             outputs, left = self.graph.run(samples)

@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sae.core.errors import DataError, DataWarning
 from sae.core.task import SampleKind
 from sae.data.archive import Files, Folder
-from sae.data.dataset import ColumnEncoding, is_resolved
+from sae.data.columns import Reading, read_columns
+from sae.data.dataset import is_resolved
 from sae.data.image_list import holds_images, listed_files
 from sae.data.images import ImageKind, as_floats, decode_images, is_image
 from sae.data.npz import Member, open_member
 from sae.data.npz_layout import samples_of_split
 from sae.data.resizing import resized
-from sae.data.table import Column, read_columns
 from sae.deploy.manifest import InputPart, Manifest
+from sae.deploy.rows import Flags, labels_of, read_rows, true_targets
 from sae.deploy.session import CHUNK, Integers, Samples
 
 Numbers = NDArray[np.number]
@@ -37,11 +38,15 @@ class Chunk:
         names: The name of each sample in a list of predictions.
         samples: Raw samples, (batch, *sample).
         targets: Labels or values, (batch,); None if the truth is unknown.
+        imputed: Rows of a table with a value that is missing for the first time, (batch,); see `TableRows`.
+        unseen: Rows of a table with a new category, (batch,).
     """
 
     names: Sequence[str]
     samples: Samples
     targets: Targets | None
+    imputed: Flags | None = None
+    unseen: Flags | None = None
 
 
 def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterator[Chunk]:
@@ -118,7 +123,7 @@ def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Tar
     """Check labels and bring them into the form of training, (sample,)."""
     flat = labels.reshape(len(labels), -1)
     if manifest.task == "classification" and flat.dtype.kind == "U" and flat.shape[1] == 1:
-        return _labels_of(flat[:, 0].tolist(), manifest, where)
+        return labels_of(flat[:, 0].tolist(), manifest, where)
     if flat.shape[1] != 1 or not np.issubdtype(flat.dtype, np.number):
         raise DataError(
             f"labels must be one number for each sample, got shape {labels.shape}, {labels.dtype} in {where}"
@@ -144,11 +149,11 @@ def _images(paths: Sequence[Path], manifest: Manifest) -> Iterator[Chunk]:
 def _listed_images(path: Path, manifest: Manifest) -> Iterator[Chunk]:
     """Read the images that a table names, with the truth if its column is there."""
     target = manifest.target.column or ""
-    columns = read_columns(path, [target] * (manifest.task == "classification"))
-    truth = columns.pop(target, None)
-    if not any(holds_images(column) for column in columns.values()):
+    columns = read_columns(path, Reading(texts=[target] * (manifest.task == "classification")))
+    others = {name: column for name, column in columns.items() if name != target}
+    if not any(holds_images(column) for column in others.values()):
         raise _wrong_form(manifest.input, path)
-    yield from _decoded(listed_files(columns, path), _column_targets(truth, manifest, path), manifest)
+    yield from _decoded(listed_files(others, path), true_targets(columns, manifest, path), manifest)
 
 
 def _decoded(files: Files, targets: Targets | None, manifest: Manifest) -> Iterator[Chunk]:
@@ -171,64 +176,13 @@ def _files(path: Path) -> list[Path]:
 
 
 def read_table(path: Path, manifest: Manifest) -> Chunk:
-    """Read the rows of a table, named by their numbers from 1, with the truth if its column is there.
-
-    Columns are found by name, in any order. Columns that the model does not know are ignored.
-    """
-    encodings = [ColumnEncoding(**dict(part)) for part in manifest.input.columns or ()]
-    target, is_classes = manifest.target.column, manifest.task == "classification"
-    texts = [encoding.name for encoding in encodings if not encoding.is_numeric] + [target or ""] * is_classes
-    columns = read_columns(path, texts)
-    missing = [encoding.name for encoding in encodings if encoding.name not in columns]
-    if missing:
-        raise DataError(f"{path} must have the columns that the model was trained on, missing: {', '.join(missing)}")
-    features = [feature for encoding in encodings for feature in _encoded(columns[encoding.name], encoding, path)]
-    samples = np.stack(features, axis=1).reshape(-1, *manifest.input.shape)
-    truth = columns.get(target or "")
-    return Chunk([str(row) for row in range(1, len(samples) + 1)], samples, _column_targets(truth, manifest, path))
+    """Read the rows of a table, named by their numbers from 1, with the truth if its column is there."""
+    rows = read_rows(path, manifest)
+    names = [str(row) for row in range(1, len(rows.samples) + 1)]
+    return Chunk(names, rows.samples, true_targets(rows.columns, manifest, path), rows.imputed, rows.unseen)
 
 
-def _encoded(column: Column, encoding: ColumnEncoding, path: Path) -> list[NDArray[np.float64]]:
-    """Return the features of a column, (row,) each."""
-    where = f"column {column.name!r} of {path}"
-    if encoding.is_numeric and not column.is_numeric:
-        raise DataError(f"a column that held numbers in training must hold numbers, got texts in {where}")
-    if column.missing.any() and not encoding.marks_missing:
-        row = int(np.flatnonzero(column.missing)[0]) + 1
-        raise DataError(f"{where} must have no missing values, as in training, got one in row {row}")
-    return list(encoding.features(column.values, column.missing))
-
-
-def _column_targets(truth: Column | None, manifest: Manifest, path: Path) -> Targets | None:
-    """Return labels or values, if every row has one."""
-    if truth is None or truth.missing.any():
-        return None
-    if manifest.task == "regression":
-        if not truth.is_numeric:
-            raise DataError(f"the target of a regression must be a number, got texts in {truth.name!r} of {path}")
-        return truth.values.astype(np.float64, copy=False)
-    names = [_class_name(text) for text in truth.values]
-    return _labels_of(names, manifest, f"column {truth.name!r} of {path}")
-
-
-def _labels_of(names: Sequence[str], manifest: Manifest, where: str) -> Integers:
-    """Return the labels of classes by their names."""
-    known = {name: label for label, name in enumerate(manifest.target.class_names or ())}
-    unknown = next((name for name in names if name not in known), None)
-    if unknown is not None:
-        raise DataError(f"classes must be those seen in training, got {unknown!r} in {where}")
-    return np.array([known[name] for name in names], np.int64)
-
-
-def _class_name(text: str) -> str:
-    """Return the name of a class in training, where whole numbers have no decimal point."""
-    try:
-        return str(int(float(text))) if float(text) == int(float(text)) else text
-    except (ValueError, OverflowError):
-        return text
-
-
-def as_samples(x: ArrayLike, expected: InputPart) -> Samples:
+def as_samples(x: object, expected: InputPart) -> Samples:
     """Convert an array to samples (batch, *sample) in the graph's dtype. Refuse what is ambiguous.
 
     Images are numbers of the depth of training, by default whole numbers in [0, 255]. Channels may

@@ -51,23 +51,26 @@ class Baselines:
         """What the trivial and the linear baseline are."""
         return ("class shares", "logistic regression") if self.metric == "nll" else ("the mean", "ridge regression")
 
-    def describe(self) -> str:
-        """Return one line with what the baselines reach."""
+    def describe(self, loss: float) -> str:
+        """Return one line with what the baselines and a network with this loss reach."""
         trivial, linear = self.names
-        start = f"baselines on validation, {self.metric.upper()}: {trivial} {self.trivial:.4g}"
-        if self.linear is None:
-            return f"{start}; {linear} left out: {self.reason}"
         some = f" (on {self.num_fitted:,} of {self.num_training:,} samples)"
-        return f"{start}, {linear} {self.linear:.4g}{some if self.num_fitted < self.num_training else ''}"
+        second = (
+            f"{linear} left out because {self.reason}"
+            if self.linear is None
+            else f"{linear} {_short(self.linear)}{some if self.num_fitted < self.num_training else ''}"
+        )
+        start = f"{self.metric.upper()} on validation: this network {_short(loss)}"
+        return f"{start}, {trivial} {_short(self.trivial)}, {second}"
 
     def warn_about(self, loss: float) -> str | None:
         """Return a sentence if a network with this loss is worse than a baseline, otherwise None."""
         reached = {self.names[0]: self.trivial, self.names[1]: math.inf if self.linear is None else self.linear}
-        better = [f"{name} ({value:.4g})" for name, value in reached.items() if value < loss]
+        better = [f"{name} ({_short(value)})" for name, value in reached.items() if value < loss]
         if not better:
             return None
         return (
-            f"warning: the network's validation {self.metric.upper()} of {loss:.4g} is worse than that of "
+            f"warning: the network's validation {self.metric.upper()} of {_short(loss)} is worse than that of "
             f"{' and '.join(better)}: train it longer or with other settings, search for them, or use the baseline"
         )
 
@@ -87,6 +90,10 @@ def measure_baselines(dataset: Dataset) -> Baselines:
         return Baselines(metric, trivial, None, 0, num_training, reason)
     linear = _logistic_nll(dataset, fitted) if is_classes else _ridge_mse(dataset, fitted)
     return Baselines(metric, trivial, linear, num_fitted, num_training)
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def _obstacle(dataset: Dataset, fitted: Split | None, num_features: int) -> str:

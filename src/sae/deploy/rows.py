@@ -1,0 +1,206 @@
+"""Rows of tables to predict: from files, from dictionaries and from data frames. No torch."""
+
+import numbers
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeGuard, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sae.core.errors import DataError, DataWarning
+from sae.core.task import Shape
+from sae.core.wording import count
+from sae.data.columns import MISSING_TEXTS, Column, as_days, read_columns
+from sae.data.dataset import ColumnEncoding, Features
+from sae.data.table import check_columns, encoded, reading_of
+from sae.deploy.manifest import Manifest
+from sae.deploy.session import Integers
+
+Flags = NDArray[np.bool_]
+Row = Mapping[str, object]
+"""Values by the name of their column; one that is None or absent is missing."""
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """What is used of a data frame of pandas, which need not be installed."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the columns."""
+
+    def to_dict(self, orient: str) -> list[Row]:
+        """Return the rows, with `orient="records"`."""
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows as a model takes them.
+
+    Attributes:
+        samples: (row, feature), or (row, 1, length) if a row is a signal.
+        imputed: Rows with a missing value in a column that had none in training, (row,).
+        unseen: Rows with a category that training did not see, (row,).
+        columns: The columns themselves.
+    """
+
+    samples: Features
+    imputed: Flags
+    unseen: Flags
+    columns: Mapping[str, Column]
+
+
+def is_rows(x: object) -> TypeGuard[Sequence[Row] | Frame]:
+    """Return whether samples are given as rows of a table, with the names of their columns."""
+    if isinstance(x, Frame):
+        return True
+    return isinstance(x, Sequence) and not isinstance(x, str) and len(x) > 0 and isinstance(x[0], Mapping)
+
+
+def encode_rows(rows: Sequence[Row] | Frame, manifest: Manifest) -> TableRows:
+    """Encode rows as the columns of the training table were encoded."""
+    records = rows.to_dict(orient="records") if isinstance(rows, Frame) else rows
+    encodings = encodings_of(manifest)
+    known = {name for record in records for name in record}
+    columns = {
+        encoding.name: _column(encoding, [record.get(encoding.name) for record in records])
+        for encoding in encodings
+        if encoding.name in known
+    }
+    return _encoded(columns, encodings, "the rows", manifest.input.shape)
+
+
+def read_rows(path: Path, manifest: Manifest) -> TableRows:
+    """Read the rows of a file, with the column of the truth if it is there.
+
+    Columns are found by name, in any order. Columns that the model does not know are ignored.
+    """
+    encodings, target = encodings_of(manifest), manifest.target.column
+    classes = [target] if target is not None and manifest.task == "classification" else []
+    wanted = [*(encoding.name for encoding in encodings), *([target] if target else [])]
+    columns = read_columns(path, reading_of(encodings, classes, wanted))
+    return _encoded(columns, encodings, str(path), manifest.input.shape)
+
+
+def encodings_of(manifest: Manifest) -> list[ColumnEncoding]:
+    """Return the encodings of a model's columns."""
+    if manifest.input.columns is None:
+        raise DataError("rows with names are for models of tables, but this model predicts from images")
+    return [ColumnEncoding(**dict(part)) for part in manifest.input.columns]
+
+
+def true_targets(columns: Mapping[str, Column], manifest: Manifest, path: Path) -> Integers | Features | None:
+    """Return labels or values, if every row has one."""
+    truth = columns.get(manifest.target.column or "")
+    if truth is None or truth.missing.any():
+        return None
+    if manifest.task == "regression":
+        if not truth.is_numeric:
+            raise DataError(f"the target of a regression must be a number, got texts in {truth.name!r} of {path}")
+        return truth.numbers
+    names = [_class_name(text) for text in truth.values]
+    return labels_of(names, manifest, f"column {truth.name!r} of {path}")
+
+
+def labels_of(names: Sequence[str], manifest: Manifest, where: str) -> Integers:
+    """Return the labels of classes by their names."""
+    known = {name: label for label, name in enumerate(manifest.target.class_names or ())}
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise DataError(f"classes must be those seen in training, got {unknown!r} in {where}")
+    return np.array([known[name] for name in names], np.int64)
+
+
+def _encoded(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding], where: str, shape: Shape) -> TableRows:
+    missing = [encoding.name for encoding in encodings if encoding.name not in columns]
+    if missing:
+        raise DataError(f"{where} must have the columns that the model was trained on, missing: {', '.join(missing)}")
+    check_columns(columns, encodings, where)
+    num_rows = len(next(iter(columns.values())).values)
+    imputed, unseen = np.zeros(num_rows, bool), np.zeros(num_rows, bool)
+    for encoding in encodings:
+        column = columns[encoding.name]
+        lacking = column.missing & (not encoding.marks_missing)
+        if lacking.any() and len(shape) > 1:
+            raise DataError(
+                f"column {column.name!r} of {where} must have no missing values, as in training, got one in row "
+                f"{lacking.argmax() + 1}"
+            )
+        strange = _unseen(column, encoding)
+        _warn_of_values(column, encoding, lacking, strange, where)
+        imputed |= lacking
+        unseen |= strange
+    return TableRows(encoded(columns, encodings).reshape(-1, *shape), imputed, unseen, columns)
+
+
+def _unseen(column: Column, encoding: ColumnEncoding) -> Flags:
+    if encoding.is_numeric:
+        return np.zeros(len(column.values), bool)
+    return ~np.isin(column.values.astype(str), encoding.categories) & ~column.missing
+
+
+def _warn_of_values(column: Column, encoding: ColumnEncoding, lacking: Flags, strange: Flags, where: str) -> None:
+    if lacking.any():
+        instead = "the training median" if encoding.is_numeric else "none of its categories"
+        _warn(
+            f"column {column.name!r} of {where} lacks values in {count(int(lacking.sum()), 'row')}, but had all in "
+            f"training: {instead} is used there"
+        )
+    if strange.any():
+        _warn(
+            f"column {column.name!r} of {where} has values that training did not see in "
+            f"{count(int(strange.sum()), 'row')}, such as {column.values[strange.argmax()]!r}: they count as none of "
+            f"its categories"
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=5)
+
+
+def _column(encoding: ColumnEncoding, values: Sequence[object]) -> Column:
+    """Return the values of one column in the form that a file gives them."""
+    present = [None if _is_missing(value) else value for value in values]
+    where = f"column {encoding.name!r}"
+    if encoding.is_date:
+        return Column(encoding.name, as_days(present, where), is_date=True)
+    if encoding.is_numeric:
+        return Column(encoding.name, np.array([_number(value, row, where) for row, value in enumerate(present)]))
+    texts = np.empty(len(present), object)
+    texts[:] = [None if value is None else _text(value) for value in present]
+    return Column(encoding.name, texts)
+
+
+def _is_missing(value: object) -> bool:
+    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING_TEXTS):
+        return True
+    return value != value  # NaN, and NaT of pandas
+
+
+def _number(value: object, row: int, where: str) -> float:
+    if value is None:
+        return np.nan
+    try:
+        number = float(value) if isinstance(value, str | numbers.Real) else None
+    except ValueError:
+        number = None
+    if number is None or not np.isfinite(number):
+        raise DataError(f"{where} must hold finite numbers, got {value!r} in row {row + 1}")
+    return number
+
+
+def _text(value: object) -> str:
+    """Return a category as a file spells it; pandas makes whole numbers beside missing ones floats."""
+    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if is_whole and isinstance(value, float | np.floating) else str(value).strip()
+
+
+def _class_name(text: str) -> str:
+    """Return the name of a class in training, where whole numbers have no decimal point."""
+    try:
+        return str(int(float(text))) if float(text) == int(float(text)) else text
+    except (ValueError, OverflowError):
+        return text
