@@ -46,6 +46,8 @@ def info(
     group: options.Group = None,
     time: options.Time = None,
     size: options.Size = None,
+    resize: options.Resize = None,
+    fit: options.Fit = None,
     picture: Annotated[Path | None, typer.Option(help="also draw some images of each class into this PNG file")] = None,
     data_root: options.DataRoot = None,
     json: options.Json = False,
@@ -60,7 +62,9 @@ def info(
 
     choose_data_root(data_root)
     table = options.table_section(ignore, categories, dates, group, time)
-    settings = options.section(name=name, task=task, target=target, kind=kind, **table, size=size)
+    settings = options.section(
+        name=name, task=task, target=target, kind=kind, **table, size=size, resize=resize, fit=fit
+    )
     if picture:
         save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
     dataset = load(parse(DataConfig, settings))

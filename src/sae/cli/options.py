@@ -26,13 +26,17 @@ Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage (vg
 DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by default SAE_DATA_ROOT, then the cache")]
 Task = Annotated[str | None, typer.Option(help="classification or regression (for your own .npz file or table)")]
 Target = Annotated[str | None, typer.Option(help="column to predict (for your own table)")]
-Kind = Annotated[str | None, typer.Option(help="signals: read your own .npz file or table as series over time")]
+Kind = Annotated[str | None, typer.Option(help="what your own .npz file or table holds: images, signals or a table")]
 Ignore = Annotated[list[str] | None, typer.Option(help="columns of your table not to use, e.g. id,name")]
 Categories = Annotated[list[str] | None, typer.Option(help="columns of your table that hold categories, e.g. zip")]
 Dates = Annotated[list[str] | None, typer.Option(help="columns of your table that hold dates; ISO dates are found out")]
 Group = Annotated[str | None, typer.Option(help="column of your table whose groups are never split, e.g. patient")]
 Time = Annotated[str | None, typer.Option(help="column of your table to split by: train earliest, test latest")]
 Size = Annotated[int | None, typer.Option(help="image size of a MedMNIST set: 28, 64, 128 or 224")]
+Resize = Annotated[
+    str | None, typer.Option(help="size of your own images: one side, or HEIGHTxWIDTH, e.g. 64 or 48x64")
+]
+Fit = Annotated[str | None, typer.Option(help="how --resize treats other proportions: stretch (default), pad or crop")]
 DataNow = Annotated[
     Path | None, typer.Option("--data", help="where your own data file or folder is now; by default where it was")
 ]

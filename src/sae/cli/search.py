@@ -32,6 +32,8 @@ class DataOptions:
     group: options.Group = None
     time: options.Time = None
     size: options.Size = None
+    resize: options.Resize = None
+    fit: options.Fit = None
     data_root: options.DataRoot = None
 
     def layer(self, name: str | None = None) -> "Layer":
@@ -40,7 +42,8 @@ class DataOptions:
 
         choose_data_root(self.data_root)
         table = options.table_section(self.ignore, self.categories, self.dates, self.group, self.time)
-        return options.section(name=name, task=self.task, target=self.target, kind=self.kind, **table, size=self.size)
+        images = options.section(size=self.size, resize=self.resize, fit=self.fit)
+        return options.section(name=name, task=self.task, target=self.target, kind=self.kind, **table, **images)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ def train(
     group: options.Group = None,
     time: options.Time = None,
     size: options.Size = None,
+    resize: options.Resize = None,
+    fit: options.Fit = None,
     data_root: options.DataRoot = None,
     method: options.Method = None,
     backbone: options.Backbone = None,
@@ -57,7 +59,9 @@ def train(
 
     table = options.table_section(ignore, categories, dates, group, time)
     flags = options.section(
-        data=options.section(name=data, task=task, target=target, kind=kind, **table, size=size),
+        data=options.section(
+            name=data, task=task, target=target, kind=kind, **table, size=size, resize=resize, fit=fit
+        ),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),

@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.config.run import Fit
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
 
 Array = NDArray[np.number]
-"""Numbers whose type depends on the data: images are uint8, features float64, targets int64 or floats."""
+"""Numbers whose type depends on the data: images are uint8 or float32, features float64, targets int64 or floats."""
 Cells = NDArray[np.float64] | NDArray[np.object_]
 """The values of a column, (row,): numbers, or texts."""
 Pixels = NDArray[np.uint8]
@@ -20,6 +21,8 @@ Floats = NDArray[np.float32]
 Features = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Depth = Literal[8, 16, 32]
+"""Bits of a channel of an image: 8 are decoded to uint8, 16 to float32; 32 stands for float32 on any scale."""
 
 STEPS_PER_DEVIATION = 100
 """Different numbers that a standard deviation must span; with fewer, the spread of a column is lost in rounding."""
@@ -75,7 +78,7 @@ class Split:
     """Raw samples and their targets, in the units of the data.
 
     Attributes:
-        inputs: (sample, channel, height, width) in uint8, or (sample, feature) in float64.
+        inputs: (sample, channel, height, width) in uint8 or float32, or (sample, feature) in float64.
         targets: (sample,), int64 labels or float values.
     """
 
@@ -174,6 +177,8 @@ class Dataset:
         normalisation: Applied to every sample, after augmentation.
         class_names: Names of the classes in the order of their labels, if they have names.
         frame: Width in pixels of the black frame that reading added to images; new images need it too.
+        depth: Bits of a channel of an image.
+        fit: How images of other sizes were resized; None if they had one size.
         label_scale: Divisor that reading applied to real-valued labels.
         columns: Encodings of the columns of a table.
         is_other: Whether these are not the samples of the run that asked for them.
@@ -187,6 +192,8 @@ class Dataset:
     test: Split
     class_names: tuple[str, ...] | None = None
     frame: int = 0
+    depth: Depth = 8
+    fit: Fit | None = None
     label_scale: float = 1.0
     columns: tuple[ColumnEncoding, ...] | None = None
     is_other: bool = False

@@ -50,7 +50,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
         known: Encodings and classes that an earlier reading learnt; by default they are learnt here.
     """
     known = known or Known()
-    table = _read_table(config, known)
+    table = split_table(config, known)
     encodings = known.columns or tuple(
         learn_encoding(column, table.parts[0], table.path) for column in table.chosen.values()
     )
@@ -71,7 +71,7 @@ def read_own_signals(config: DataConfig, _seed: int, known: Known | None = None)
         known: Columns and classes of an earlier reading; by default all columns but the target.
     """
     known = known or Known()
-    table = _read_table(config, known)
+    table = split_table(config, known)
     encodings = known.columns or tuple(
         _time_step(column, table.parts[0], table.path) for column in table.chosen.values()
     )
@@ -81,7 +81,7 @@ def read_own_signals(config: DataConfig, _seed: int, known: Known | None = None)
 
 
 @dataclass(frozen=True)
-class _Table:
+class SplitTable:
     """A table that was read and split.
 
     Attributes:
@@ -107,7 +107,7 @@ class _Table:
         return split_up(name, inputs, self.targets, self.task, normalisation, self.parts, self.class_names, encodings)
 
 
-def _read_table(config: DataConfig, known: Known) -> _Table:
+def split_table(config: DataConfig, known: Known) -> SplitTable:
     """Read the columns of a table, and split its rows."""
     path = find_own(config.name)
     names = column_names(path)
@@ -127,7 +127,7 @@ def _read_table(config: DataConfig, known: Known) -> _Table:
     chosen = {name: column for name, column in columns.items() if name not in left_out}
     if not chosen:
         raise DataError(f"{path} must hold columns besides {_listed(sorted(left_out))} to predict from, got none")
-    return _Table(path, chosen, targets, task, class_names, parts)
+    return SplitTable(path, chosen, targets, task, class_names, parts)
 
 
 def _time_step(column: Column, training: Indices, path: Path) -> ColumnEncoding:

@@ -197,7 +197,7 @@ def evaluate(
     settings = record.read_config().train
     with torch_threads(settings.threads):
         method, dataset = restore(record, device, where)
-        others = load_others(ood, dataset.spec.kind) if ood else None
+        others = load_others(ood, dataset) if ood else None
         if shift:
             check_images(dataset)
         if others is not None:
