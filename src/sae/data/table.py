@@ -239,13 +239,13 @@ def _is_identifier(column: Column) -> bool:
     values = column.values
     if column.is_date or len(values) < FEWEST_FOR_IDENTIFIER or column.missing.any():
         return False
-    if len(set(values.tolist())) < len(values):
-        return False
     if not column.is_numeric:
-        return True
+        return len(set(values)) == len(values)
     numbers = column.numbers
-    counts_rows = numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
-    return counts_rows or (bool((numbers % 1 == 0).all()) and IDENTIFIER.fullmatch(column.name) is not None)
+    if numbers[0] in (0, 1) and (np.diff(numbers) == 1).all():
+        return True
+    has_name = IDENTIFIER.fullmatch(column.name) is not None
+    return has_name and bool((numbers % 1 == 0).all()) and len(np.unique(numbers)) == len(numbers)
 
 
 def _warn_of_columns(
