@@ -220,17 +220,24 @@ SETS = (
     SmallSet("more_classes", "many classes", "classification", blobs(100, 8, seed=1)),
     SmallSet("abalone19", "rare class", "classification", keel("imbalanced/raw/abalone19")),
     SmallSet("yeast6", "rare class", "classification", keel("imbalanced/raw/yeast6")),
+    *(SmallSet(name, "classes", "classification", keel(f"balanced/raw/{name}")) for name in ("bupa", "german", "pima")),
+    SmallSet("abalone20", "rare class", "classification", keel("imbalanced/raw/abalone-20_vs_8-9-10")),
 )
+SEEN = ("abalone19", "australian", "heart", "led7digit")
+"""Sets of a first report, which showed that settings chosen without noisy classes overfit them; tuned on since."""
+FRESH = ("abalone20", "bupa", "german", "pima")
+"""Sets that took their place among the reported ones, before anything was trained on them."""
 
 
 def half(which: Literal["reported", "tuned"]) -> list[SmallSet]:
     """Return the sets that are reported, or those that defaults may be tuned on.
 
     The rule was fixed before any tuning: within each group, in alphabetical order, the first, third, fifth, … set is
-    reported, and the others are tuned on.
+    reported, and the others are tuned on. Later `FRESH` sets took the place of those that had been `SEEN`.
     """
-    start = 0 if which == "reported" else 1
     groups: dict[str, list[SmallSet]] = {}
     for item in sorted(SETS, key=lambda item: item.name):
-        groups.setdefault(item.group, []).append(item)
-    return [item for group in groups.values() for item in group[start::2]]
+        if item.name not in FRESH:
+            groups.setdefault(item.group, []).append(item)
+    reported = {item.name for group in groups.values() for item in group[::2]} - set(SEEN) | set(FRESH)
+    return [item for item in SETS if (item.name in reported) == (which == "reported")]

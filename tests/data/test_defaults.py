@@ -22,11 +22,11 @@ from tests.data.samples import class_files, data_config, npz_arrays, write_csv, 
 
 def write_rows(path: Path, count: int) -> Path:
     """A table of a number and one of two classes."""
-    return write_csv(path, [{"x": index, "y": "ab"[index % 2]} for index in range(count)])
+    return write_csv(path, [{"x": index % 10, "y": "ab"[index % 2]} for index in range(count)])
 
 
 def updates(num_samples: int) -> int:
-    train = suggest_training(num_samples, "classification")["train"]
+    train = suggest_training(num_samples)["train"]
     return int(train["epochs"] * math.ceil(num_samples / train["batch_size"]))
 
 
@@ -37,27 +37,24 @@ def test_a_training_has_enough_updates(num_samples: int) -> None:
 
 @pytest.mark.parametrize("num_samples", [1, 30, 206, 900, 4999])
 def test_epochs_stay_within_bounds(num_samples: int) -> None:
-    assert FEWEST_EPOCHS <= suggest_training(num_samples, "regression")["train"]["epochs"] <= MOST_EPOCHS
+    assert FEWEST_EPOCHS <= suggest_training(num_samples)["train"]["epochs"] <= MOST_EPOCHS
 
 
 def test_larger_sets_take_fewer_epochs() -> None:
-    epochs = [suggest_training(count, "classification")["train"]["epochs"] for count in (50, 200, 1000, 4000)]
+    epochs = [suggest_training(count)["train"]["epochs"] for count in (50, 200, 1000, 4000)]
     assert epochs == sorted(epochs, reverse=True)
 
 
 def test_large_sets_keep_the_papers_settings() -> None:
-    assert suggest_training(LARGE, "classification") == {}
+    assert suggest_training(LARGE) == {}
     paper = TrainConfig()
     assert paper.epochs * LARGE / paper.batch_size > UPDATES
 
 
-def test_a_regression_stops_early_and_classes_do_not(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "t.csv", [{"x": index, "y": index % 7} for index in range(100)])
-    regression, classes = (
-        resolve({"data": {"name": str(path), "task": task, "target": "y"}}).train
-        for task in ("regression", "classification")
-    )
-    assert (regression.patience, classes.patience) == (math.ceil(regression.epochs / 4), 0)
+def test_a_training_stops_early(tmp_path: Path) -> None:
+    path = str(write_rows(tmp_path / "t.csv", 100))
+    config = resolve({"data": {"name": path, "task": "classification", "target": "y"}})
+    assert config.train.patience == math.ceil(config.train.epochs / 4)
 
 
 @pytest.mark.parametrize("ending", ["", "\n"])
@@ -98,7 +95,7 @@ def test_own_settings_go_over_those_that_suit_the_size(tmp_path: Path) -> None:
     path = str(write_rows(tmp_path / "t.csv", 100))
     given = {"data": {"name": path, "task": "classification", "target": "y"}, "train": {"epochs": 3}}
     config = resolve(given)
-    assert (config.train.epochs, config.train.lr) == (3, suggest_training(60, "classification")["train"]["lr"])
+    assert (config.train.epochs, config.train.lr) == (3, suggest_training(60)["train"]["lr"])
     assert resolve(given, {"train": {"lr": 0.5}}).train.lr == 0.5
 
 
@@ -106,13 +103,13 @@ def test_own_settings_go_over_those_that_suit_the_size(tmp_path: Path) -> None:
 def test_every_method_is_trained_for_as_long(method: str, tmp_path: Path) -> None:
     path = str(write_rows(tmp_path / "t.csv", 100))
     config = resolve({"data": {"name": path, "task": "classification", "target": "y"}, "method": method})
-    assert config.train.epochs == suggest_training(60, "classification")["train"]["epochs"]
+    assert config.train.epochs == suggest_training(60)["train"]["epochs"]
 
 
 def test_a_search_trains_as_long_as_a_run(tmp_path: Path) -> None:
     data = {"data": {"name": str(write_rows(tmp_path / "t.csv", 100)), "task": "classification", "target": "y"}}
     plan = resolve_search([data, {"search": {"methods": ["sae", "standard"]}}])
-    wanted = suggest_training(60, "classification")["train"]
+    wanted = suggest_training(60)["train"]
     for space in plan.study.spaces.values():
         assert {key: space["train"][key] for key in wanted} == wanted
 

@@ -133,6 +133,13 @@ def test_strange_names_reach_the_command_line_as_they_are(tmp_path: Path, monkey
     assert understood(command) == config
 
 
+def test_early_stopping_that_was_turned_off_stays_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("a,b\n" + "1,2\n" * 20)
+    config = resolve({"data": {"name": "t.csv", "task": "regression", "target": "b"}, "train": {"patience": 0}})
+    assert understood(train_command(config)) == config
+
+
 @pytest.mark.parametrize("side", [8, 28])
 def test_without_the_data_the_command_says_everything(
     side: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,11 @@
 """Options that several commands share, and their translation into layers of settings."""
 
+import functools
+import inspect
 import math
 import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -124,19 +128,6 @@ def names(flag: str, text: str | None) -> list[str] | None:
     return found
 
 
-def table_section(
-    ignore: list[str] | None,
-    categories: list[str] | None,
-    dates: list[str] | None,
-    group: str | None,
-    time: str | None,
-) -> "Values":
-    """Return the settings of a table; names of columns may be repeated or separated by commas."""
-    given = {"ignore": ignore, "categories": categories, "dates": dates}
-    lists = {key: names(f"--{key}", ",".join(texts)) for key, texts in given.items() if texts}
-    return section(**lists, group=group, time=time)
-
-
 def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
     """Read texts such as `flops=2e6` as bounds by name."""
     from sae.core.errors import ConfigError
@@ -166,3 +157,57 @@ def layers_over(flags: "Values", assignments: list[str]) -> "list[Values]":
     from sae.config.settings import from_assignments
 
     return [flags, *(from_assignments([text]) for text in assignments)]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where the data are, and how to read data of one's own."""
+
+    task: Task = None
+    target: Target = None
+    kind: Kind = None
+    ignore: Ignore = None
+    categories: Categories = None
+    dates: Dates = None
+    group: Group = None
+    time: Time = None
+    size: Size = None
+    resize: Resize = None
+    fit: Fit = None
+    data_root: DataRoot = None
+
+    def layer(self, name: str | None = None) -> "Values":
+        """Return the `data` section of settings, and look for files in the data root from now on.
+
+        Names of columns may be repeated or separated by commas.
+        """
+        from sae.data.locations import choose_data_root
+
+        choose_data_root(self.data_root)
+        given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "data_root"}
+        lists = {key: names(f"--{key}", ",".join(value)) for key, value in given.items() if isinstance(value, list)}
+        return section(name=name, **given | lists)
+
+
+def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn every parameter of a command that is a dataclass into one option for each of its fields.
+
+    Typer reads options from the signature; a group stands there as if its fields were written out in its place.
+    """
+    parameters = inspect.signature(command).parameters
+    kinds = {name: each.annotation for name, each in parameters.items()}
+    groups = {name: kind for name, kind in kinds.items() if isinstance(kind, type) and is_dataclass(kind)}
+    spread: list[inspect.Parameter] = []
+    for name, each in parameters.items():
+        spread += inspect.signature(groups[name]).parameters.values() if name in groups else [each]
+
+    @functools.wraps(command)
+    def run(**given: object) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    options_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in spread]
+    run.__signature__ = inspect.Signature(options_only)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in options_only}
+    return run

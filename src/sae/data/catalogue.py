@@ -93,10 +93,10 @@ class Entry:
         dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
         return dataset
 
-    def suggest(self, name: str, task: object) -> Layer:
-        """Return the settings for a run on this data, with those that suit the number of samples and the task."""
+    def suggest(self, name: str) -> Layer:
+        """Return the settings for a run on this data, with those that suit the number of samples."""
         number = self.count(find_own(name)) if self.count else None
-        return merge(suggest_training(number, self.task or task), self.suggests) if number else self.suggests
+        return merge(suggest_training(number), self.suggests) if number else self.suggests
 
     def check_settings(self, config: DataConfig) -> None:
         """Refuse settings that would have no effect, and ask for those that are needed."""
@@ -185,12 +185,6 @@ def as_kind(given: object) -> SampleKind | None:
     return next((kind for kind in SampleKind if kind == given), None)
 
 
-def data_task(given: Layer) -> object:
-    """Return the task in a run's settings, or None; a wrong value is refused when they are parsed."""
-    section = given.get("data")
-    return section.get("task") if isinstance(section, Mapping) else None
-
-
 def data_side(given: Layer) -> int | None:
     """Return the shorter side that a run's settings resize images to, or None; a wrong value is refused later."""
     section = given.get("data")
@@ -201,16 +195,15 @@ def data_side(given: Layer) -> int | None:
     return min((side for side in sides if isinstance(side, int)), default=None) if isinstance(sides, Sequence) else None
 
 
-def suggestions(name: str, kind: SampleKind | None = None, task: object = None, side: int | None = None) -> Values:
+def suggestions(name: str, kind: SampleKind | None = None, side: int | None = None) -> Values:
     """Return the settings that a data set suggests, the lowest layer of a run's settings.
 
     Args:
         name: Name or path of the data.
         kind: What a sample is, where the data does not say.
-        task: What to predict, where the data does not say.
         side: Shorter side that images are resized to, if they are.
     """
-    suggested = find_entry(name, kind, side).suggest(name, task)
+    suggested = find_entry(name, kind, side).suggest(name)
     return {**suggested, "data": {"name": name, **suggested.get("data", {})}}
 
 
@@ -233,7 +226,7 @@ def resolve(*layers: Layer) -> RunConfig:
     given: Values = {}
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
-    suggested = suggestions(data_name(given), data_kind(given), data_task(given), data_side(given))
+    suggested = suggestions(data_name(given), data_kind(given), data_side(given))
     return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
 
 

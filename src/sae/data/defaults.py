@@ -18,37 +18,29 @@ UPDATES = 500
 FEWEST_EPOCHS, MOST_EPOCHS = 20, 1000
 BATCH_SIZE, LEARNING_RATE = 32, 3e-3
 PATIENCE = 0.25
-"""Share of the epochs after which a regression stops early."""
+"""Share of the epochs after which a training without a better epoch stops."""
 TRAINING_SHARE = 0.6
 """Share of the samples that are for training where the data has no splits."""
 CHUNK = 2**20
 
 
-def suggest_training(num_samples: int, task: object) -> Layer:
-    """Return the settings that suit this many training samples; none for many samples or an unknown task.
+def suggest_training(num_samples: int) -> Layer:
+    """Return the settings that suit this many training samples; none for many samples.
 
-    A regression overfits its variance long before its last epoch. It stops early, and the inputs of SAE see
-    different samples to the end, which regularises. Neither helped classification.
-
-    Args:
-        num_samples: The number of training samples.
-        task: `classification` or `regression`; anything else is refused elsewhere.
+    What is enough for one small set overfits another of the same size whose labels are noisy, so training stops
+    early. The inputs of SAE see different samples to the end, which regularises.
 
     Example:
-        >>> suggest_training(206, "classification")
-        {'train': {'epochs': 72, 'batch_size': 32, 'lr': 0.003}}
-        >>> suggest_training(206, "regression")["train"]
+        >>> suggest_training(206)["train"]
         {'epochs': 72, 'batch_size': 32, 'lr': 0.003, 'patience': 18}
     """
-    if num_samples >= LARGE or task not in ("classification", "regression"):
+    if num_samples >= LARGE:
         return {}
     epochs = math.ceil(UPDATES / math.ceil(num_samples / BATCH_SIZE))
     epochs = min(max(epochs, FEWEST_EPOCHS), MOST_EPOCHS)
-    train = {"epochs": epochs, "batch_size": BATCH_SIZE, "lr": LEARNING_RATE}
-    if task == "classification":
-        return {"train": train}
+    patience = math.ceil(PATIENCE * epochs)
     return {
-        "train": {**train, "patience": math.ceil(PATIENCE * epochs)},
+        "train": {"epochs": epochs, "batch_size": BATCH_SIZE, "lr": LEARNING_RATE, "patience": patience},
         "method": {"name": "sae", "repeat_fraction": {"start": 0.0, "end": 0.0}},  # another method replaces this
     }
 

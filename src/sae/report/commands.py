@@ -48,8 +48,9 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
         >>> train_command(resolve({"data": "digits", "method": {"inputs": 3}, "train": {"lr": 1e-4}}))
         'sae train --data digits --inputs 3 --set train.lr=0.0001 --out runs/again'
     """
-    values = _flat(config)
-    named = _settings_to_name(values, _defaults(config))
+    values, defaults = _flat(config), _defaults(config)
+    values |= {key: _value_at(config, key) for key in defaults if key not in values}
+    named = _settings_to_name(values, defaults)
     flagged = [key for key in FLAGS if key in named and values[key] is not None]
     words = [word for key in flagged for word in _flag(FLAGS[key], values[key])]
     words += [word for key in named if key not in flagged for word in ("--set", _assignment(key, values[key]))]
@@ -60,15 +61,21 @@ def _flat(config: RunConfig) -> Values:
     return dict(flatten(config.model_dump(mode="json")))
 
 
+def _value_at(config: RunConfig, path: str) -> object:
+    """Return a setting by its path; one at its default may be missing in a dump, and still differ from a suggestion."""
+    value: object = config
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
 def _defaults(config: RunConfig) -> Values:
     """Return the settings that `sae train` uses for this data, method and backbone by default.
 
-    Without the task, which settings depend on, and without the names of method and backbone where these are not the
-    default; empty if the data cannot be read.
+    Without the names of method and backbone where these are not the default; empty if the data cannot be read.
     """
-    settings = {"task": config.data.task, "kind": config.data.kind}
-    given = {key: value for key, value in settings.items() if value is not None}
-    data = {"data": {"name": config.data.name, **given}}
+    kind = {} if config.data.kind is None else {"kind": config.data.kind}
+    data = {"data": {"name": config.data.name, **kind}}
     try:
         usual = resolve(data)
         other = {
@@ -79,8 +86,7 @@ def _defaults(config: RunConfig) -> Values:
         base = _flat(resolve(data, other))
     except (DataError, ModuleNotFoundError):  # reading own data may need packages that `sae pick` does not
         return {}
-    named = {*other, *(f"data.{key}" for key in given)}
-    return {key: value for key, value in base.items() if key.removesuffix(".name") not in named}
+    return {key: value for key, value in base.items() if key.removesuffix(".name") not in other}
 
 
 def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:
