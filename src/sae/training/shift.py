@@ -114,8 +114,8 @@ def check_same_shape(dataset: Dataset, other: Samples) -> None:
             f"samples of the other set must have the shape of {dataset.name}, {dataset.spec.shape}, "
             f"got {other.shape[1:]}"
         )
-    if other.dtype != dataset.train.inputs.dtype:
+    if dataset.spec.kind is SampleKind.IMAGES and other.dtype != dataset.train.inputs.dtype:
         raise ConfigError(
-            f"samples of the other set must be {dataset.train.inputs.dtype} like those of {dataset.name}, "
+            f"images of the other set must be {dataset.train.inputs.dtype} like those of {dataset.name}, "
             f"got {other.dtype}"
         )
