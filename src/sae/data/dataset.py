@@ -27,6 +27,8 @@ Depth = Literal[8, 16, 32]
 STEPS_PER_DEVIATION = 100
 """Different numbers that a standard deviation must span; with fewer, the spread of a column is lost in rounding."""
 DATE_FEATURES = 4
+MOST_COPIED = 2**25
+"""Bytes of a data set up to which its splits are copies, which are faster to index than views."""
 VALIDATION_SHARE = 0.1
 """Share of the training samples held out if a data set has a test split but no validation split."""
 
@@ -353,9 +355,9 @@ def split_up(
 
 
 def rows_of(array: Array, part: Indices) -> Array | Rows:
-    """Return some rows of an array: a copy if it is in memory, a view if it is mapped from disk."""
+    """Return some rows of an array: a copy, or a view if it is mapped from disk or too large to hold it twice."""
     is_mapped = not array.flags.writeable
-    return Rows(array, part) if is_mapped else np.ascontiguousarray(array[part])
+    return Rows(array, part) if is_mapped or array.nbytes > MOST_COPIED else np.ascontiguousarray(array[part])
 
 
 def _check_finite(inputs: Array, where: str) -> None:

@@ -55,10 +55,11 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
         learn_encoding(column, table.parts[0], table.path) for column in table.chosen.values()
     )
     check_columns(table.chosen, encodings, table.path)
+    if known.columns is None:
+        _warn_of_identifiers(table.chosen.values(), table.path)
     inputs = encoded(table.chosen, encodings)
     normalisation = standardisation(inputs, table.parts[0])
     if known.columns is None:
-        _warn_of_identifiers(table.chosen.values(), table.path)
         _warn_of_columns(inputs, table.parts[0], normalisation, encodings, table.path)
     return table.split_up(config.name, inputs, normalisation, encodings)
 
@@ -213,14 +214,19 @@ def check_columns(columns: Mapping[str, Column], encodings: Sequence[ColumnEncod
             raise DataError(f"column {encoding.name!r} of {path} must hold {wanted}, as in training")
 
 
-def encoded(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding]) -> Features:
-    """Return the features of all columns that have an encoding, (row, feature) in float64."""
+def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> Features:
+    """Return the features of all columns that have an encoding, (row, feature) in float64.
+
+    Each column is taken out of `columns` as it is encoded, so that a large table is not in memory twice.
+    """
     num_rows = len(next(iter(columns.values())).values)
     inputs = np.empty((num_rows, sum(encoding.num_features for encoding in encodings)))
-    chosen = [(columns[encoding.name], encoding) for encoding in encodings]
-    features = (feature for column, way in chosen for feature in way.features(column.values, column.missing))
-    for index, feature in enumerate(features):
-        inputs[:, index] = feature
+    index = 0
+    for encoding in encodings:
+        column = columns.pop(encoding.name)
+        for feature in encoding.features(column.values, column.missing):
+            inputs[:, index] = feature
+            index += 1
     return inputs
 
 

@@ -133,7 +133,7 @@ def _encoded(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding],
         _warn_of_values(column, encoding, lacking, strange, where)
         imputed |= lacking
         unseen |= strange
-    return TableRows(encoded(columns, encodings).reshape(-1, *shape), imputed, unseen, columns)
+    return TableRows(encoded(dict(columns), encodings).reshape(-1, *shape), imputed, unseen, columns)
 
 
 def _unseen(column: Column, encoding: ColumnEncoding) -> Flags:
