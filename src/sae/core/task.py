@@ -1,4 +1,7 @@
-"""The task of a data set, and the shape of its samples."""
+"""The task of a data set, and the shape of its samples.
+
+Settings use these types, so importing them must be quick: numpy is imported where targets are checked.
+"""
 
 import math
 from dataclasses import dataclass
