@@ -9,7 +9,6 @@ import yaml
 from sae.analysis.selection import select
 from sae.config.settings import Layer, read_yaml, section_name
 from sae.core.errors import ConfigError, ModelError, OtherModelError, did_you_mean
-from sae.core.task import SampleKind
 from sae.data.catalogue import as_kind, find_entry
 from sae.records.receipt import Receipt
 from sae.records.study import StudyRecord
@@ -66,11 +65,11 @@ def _of_methods(layer: Layer, methods: object) -> Layer:
 
 
 def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
-    """Adapt a budget to the data: only images have corruptions, and regression has metrics of its own."""
+    """Adapt a budget to the data: only images of bytes have corruptions, and regression has metrics of its own."""
     name = next((name for layer in reversed(asked) if (name := section_name(layer.get("data")))), None)
     kind = as_kind(_last_set(asked, "data", "kind"))
     entry, search = find_entry(name, kind) if isinstance(name, str) else None, dict(budget["search"])
-    if entry and entry.kind is not SampleKind.IMAGES:
+    if entry and not entry.has_corruptions:
         search["shift"] = False
     if isinstance(search.get("objectives"), Mapping):
         task = (entry and entry.task) or _last_set(asked, "data", "task")

@@ -52,8 +52,8 @@ def test_the_knee_is_picked_and_its_numbers_stand_beside_the_best(runs: list[Run
     picked = pick(front(candidates(runs), THREE), THREE)
     assert (picked.candidate.label, picked.candidate.eval_exits) == ("sae/0", 2)
     assert picked.why == (
-        "best compromise of nll, cc_ece and flops among the 4 Pareto-optimal candidates: "
-        "nll 0.3 (best 0.2), cc_ece 0.08 (best 0.05), flops 2,000 (best 900)"
+        "best compromise of NLL, CC-ECE and FLOPs among the 4 Pareto-optimal candidates: "
+        "NLL 0.3 (best 0.2), CC-ECE 0.08 (best 0.05), FLOPs 2,000 (best 900)"
     )
 
 
@@ -61,14 +61,14 @@ def test_the_best_in_the_preferred_objective_is_picked(runs: list[Run]) -> None:
     picked = pick(front(candidates(runs), THREE), THREE, objective("cc_ece", TASK))
     assert picked.candidate.label == "standard/0"
     assert picked.why == (
-        "lowest cc_ece among the 4 Pareto-optimal candidates: cc_ece 0.05, nll 0.6 (best 0.2), flops 900 (the best)"
+        "lowest CC-ECE among the 4 Pareto-optimal candidates: CC-ECE 0.05, NLL 0.6 (best 0.2), FLOPs 900 (the best)"
     )
 
 
 def test_the_highest_is_picked_where_more_is_better(study: StudyBuilder) -> None:
     picked = select(study.record, prefer="f1").pick(objective("f1", TASK))
     assert (picked.candidate.label, picked.candidate.eval_exits) == ("sae/2", 3)
-    assert picked.why.startswith("highest f1 among the 4 Pareto-optimal candidates: f1 0.9, nll 0.2 (the best)")
+    assert picked.why.startswith("highest F1 among the 4 Pareto-optimal candidates: F1 0.9, NLL 0.2 (the best)")
 
 
 def test_of_equals_the_cheapest_is_picked_and_named_as_such(tmp_path: Path) -> None:
@@ -78,13 +78,13 @@ def test_of_equals_the_cheapest_is_picked_and_named_as_such(tmp_path: Path) -> N
     study.finish(sae(2, 1), [point(0.1, 0.3, 200)])
     picked = pick(front(candidates(study.runs()), THREE), THREE, objective("nll", TASK))
     assert picked.candidate.values["flops"] == 200
-    assert "lowest nll among the 3 Pareto-optimal candidates, and the cheapest of the 3 with this value" in picked.why
+    assert "lowest NLL among the 3 Pareto-optimal candidates, and the cheapest of the 3 with this value" in picked.why
 
 
 def test_a_front_of_one_leaves_no_choice(study: StudyBuilder) -> None:
     picked = select(study.record, maximum={"flops": 900}).pick()
     assert picked.candidate.label == "standard/0"
-    assert picked.why == "the only Pareto-optimal candidate: nll 0.6, cc_ece 0.05, flops 900"
+    assert picked.why == "the only Pareto-optimal candidate: NLL 0.6, CC-ECE 0.05, FLOPs 900"
 
 
 def test_the_preferred_objective_need_not_be_one_of_the_study(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_the_preferred_objective_need_not_be_one_of_the_study(tmp_path: Path) ->
     study.finish(sae(2, 1), [point(0.2, 0.2, 300)])
     picked = select(study.record, prefer="params").pick(objective("params", TASK))
     assert picked.candidate.values["params"] == 150
-    assert picked.why == "lowest params among the 2 Pareto-optimal candidates: params 150, nll 0.2 (best 0.1)"
+    assert picked.why == "lowest parameters among the 2 Pareto-optimal candidates: parameters 150, NLL 0.2 (best 0.1)"
 
 
 def test_a_preferred_objective_is_that_of_the_task(study: StudyBuilder) -> None:

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from sae.backbones.dry_run import RESULTS, DryRun, dry_run
 from sae.config.methods import METHODS
-from tests.builders import SHAPE, small_method
+from tests.builders import SHAPE, SHAPES, small_method
 
 
 class Comparison(DryRun):
@@ -35,13 +36,13 @@ def _tensors(result: Any) -> list[Tensor]:
     return [result] if isinstance(result, Tensor) else list(result)
 
 
-@pytest.mark.parametrize("backbone", ["fc", "vgg", "resnet", "vit"])
+@pytest.mark.parametrize("backbone", SHAPES)
 @pytest.mark.parametrize("name", METHODS.names())
 def test_every_operation_gives_what_torch_gives(name: str, backbone: str) -> None:
     comparison = Comparison()
-    network = small_method(name, backbone).pruned()
-    dry_run(network, SHAPE, comparison)
-    dry_run(network.folded(SHAPE), SHAPE, comparison)
+    network, shape = small_method(name, backbone).pruned(), SHAPES[backbone]
+    dry_run(network, shape, comparison)
+    dry_run(network.folded(shape), shape, comparison)
     assert comparison.compared & set(RESULTS)
 
 
@@ -53,7 +54,10 @@ def test_every_operation_gives_what_torch_gives(name: str, backbone: str) -> Non
         nn.ConvTranspose2d(2, 3, 2, stride=2),
         nn.MaxPool2d(3, stride=2, padding=1),
         nn.MaxPool2d(3, ceil_mode=True),
+        nn.MaxPool2d(3, stride=4, padding=1, ceil_mode=True),
+        nn.MaxPool2d(2, stride=5, padding=1, ceil_mode=True),
         nn.MaxPool2d(2, dilation=2),
+        nn.Sequential(nn.Flatten(1, 2), nn.Unflatten(1, (4, 4)), nn.Flatten(2), nn.MaxPool1d(3, 2, 1)),
         nn.Sequential(nn.Flatten(), nn.Linear(2 * 8 * 8, 3, bias=False), nn.BatchNorm1d(3), nn.Softmax(dim=1)),
     ],
     ids=str,
@@ -86,18 +90,39 @@ def test_the_network_does_not_change() -> None:
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-@pytest.mark.parametrize("backbone", ["fc", "vgg", "vit"])
-def test_training_imports_no_compiler_and_no_algebra(backbone: str, tmp_path: Path) -> None:
+def test_counting_imports_no_compiler_and_no_algebra() -> None:
     """Their import takes longer than many a short run."""
-    program = f"""
-import sys
+    assert (
+        python(
+            """
+from sae.measure.cost import measure_shipped_cost
+from tests.builders import SHAPES, SMALL_METHODS, small_method
+for backbone, shape in SHAPES.items():
+    for name in SMALL_METHODS:
+        measure_shipped_cost(small_method(name, backbone).pruned(), shape)
+"""
+        )
+        == []
+    )
+
+
+def test_training_imports_no_compiler_and_no_algebra(tmp_path: Path) -> None:
+    assert (
+        python(
+            f"""
 from pathlib import Path
 from sae.training.run import train
-from tests.builders import SMALL_METHODS, run_config
-for name, method in SMALL_METHODS.items():
-    config = run_config(method=method, backbone={{"name": {backbone!r}}}, train={{"epochs": 1}})
-    train(config, Path({str(tmp_path)!r}) / name)
-print(sorted({{"torch._dynamo", "sympy"}} & set(sys.modules)))
+from tests.builders import run_config
+train(run_config(train={{"epochs": 1}}), Path({str(tmp_path / "run")!r}))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+        )
+        == []
+    )
+
+
+def python(program: str) -> list[str]:
+    """Run a program; return which large packages it has imported."""
+    check = "\nimport json, sys\nprint(json.dumps(sorted({'torch._dynamo', 'sympy'} & set(sys.modules))))"
+    done = subprocess.run([sys.executable, "-c", program + check], capture_output=True, text=True, check=True)
+    imported: list[str] = json.loads(done.stdout)
+    return imported

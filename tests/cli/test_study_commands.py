@@ -184,7 +184,7 @@ def test_pick_prints_one_configuration_with_its_reason_and_what_to_do(study: Pat
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == "sae/0: I/B, N=2 K=2 W=1 D=3, read at K′=2 (as trained), using exits 2, 3 of 3"
-    assert lines[1].startswith("why: best compromise of nll, cc_ece and flops among the 4 Pareto-optimal candidates")
+    assert lines[1].startswith("why: best compromise of NLL, CC-ECE and FLOPs among the 4 Pareto-optimal candidates")
     assert "test (not used for choosing)" in out
     run = read("pick", study)["run"]
     assert f"run folder:     {run}" in lines
@@ -207,7 +207,7 @@ def test_pick_follows_what_is_preferred_and_the_limits(study: Path) -> None:
     cheap = read("pick", study, "--prefer", "params", "--method", "sae")
     assert (cheap["trial"], cheap["eval_exits"]) == ("sae/0", 1)
     code, out, _ = sae("pick", study, "--prefer", "flops")
-    assert out.startswith("standard/0: standard, W=1 D=3\nwhy: lowest flops")
+    assert out.startswith("standard/0: standard, W=1 D=3\nwhy: lowest FLOPs")
     assert "--eval-exits" not in out
     code, _, error = sae("pick", study, "--prefer", "nl")
     assert code == 2

@@ -6,7 +6,8 @@ import pytest
 from PIL import Image
 
 from sae.core.errors import ConfigError, DataError
-from sae.data.catalogue import load, suggestions
+from sae.data.catalogue import load, resolve, suggestions
+from sae.data.dataset import Array
 from tests.data.samples import class_files, data_config, image_bytes, write_folder, write_zip
 
 
@@ -84,7 +85,8 @@ def test_a_backbone_is_suggested_by_the_side(tmp_path: Path, side: int, backbone
 
 def test_an_image_of_another_size_is_named(tmp_path: Path) -> None:
     path = write_folder(tmp_path / "a", class_files() | {"dog/big.png": image_bytes(0, (9, 8))})
-    assert f"{path}/dog/big.png is 9×8 and {path}/cat/00.png is 8×8: resize them" in refusal(path)
+    assert f"{path}/dog/big.png is 9×8 and {path}/cat/00.png is 8×8: resize them when they are read" in refusal(path)
+    assert "--resize 64" in refusal(path)
 
 
 def test_an_unreadable_image_is_named(tmp_path: Path) -> None:
@@ -100,16 +102,93 @@ def test_an_image_cut_short_is_named(tmp_path: Path) -> None:
     assert f"{path}/dog/cut.png is damaged and cannot be decoded" in refusal(path)
 
 
-def test_images_of_16_bits_are_refused(tmp_path: Path) -> None:
+def deep_image(values: Array) -> bytes:
     buffer = BytesIO()
-    Image.fromarray(np.zeros((8, 8), np.uint16)).save(buffer, "png")
-    path = write_folder(tmp_path / "a", class_files() | {"dog/deep.png": buffer.getvalue()})
-    assert "8 bits per channel, got mode I;16 in" in refusal(path)
+    Image.fromarray(values).save(buffer, "tiff")
+    return buffer.getvalue()
+
+
+def deep_files(dtype: type[np.generic], count: int = 10) -> dict[str, bytes]:
+    """Images of two classes in 16 bits or on any scale."""
+    rng = np.random.default_rng(0)
+    return {
+        f"{name}/{index:02}.tif": deep_image((60000 * rng.random((8, 8))).astype(dtype))
+        for name in ("cat", "dog")
+        for index in range(count)
+    }
+
+
+def test_images_of_8_and_16_bits_are_not_mixed(tmp_path: Path) -> None:
+    files = class_files() | {"dog/deep.tif": deep_image(np.zeros((8, 8), np.uint16))}
+    path = write_folder(tmp_path / "a", files)
+    assert f"but {path}/dog/deep.tif has 16 and {path}/cat/00.png has 8: convert them" in refusal(path)
+
+
+@pytest.mark.parametrize(("dtype", "depth"), [(np.uint16, 16), (np.float32, 32)])
+def test_deep_images_keep_every_bit(tmp_path: Path, dtype: type[np.generic], depth: int) -> None:
+    files = deep_files(dtype)
+    dataset = load(data_config(write_folder(tmp_path / "a", files)))
+    assert dataset.depth == depth
+    kept = np.concatenate([dataset.split(name).inputs[:] for name in ("train", "val", "test")])
+    given = np.stack([np.asarray(Image.open(BytesIO(content))).astype(np.float32) for content in files.values()])
+    assert kept.dtype == np.float32
+    np.testing.assert_array_equal(np.sort(kept.ravel()), np.sort(given.ravel()))
+
+
+def test_normalisation_of_deep_images_is_that_of_the_training_images(tmp_path: Path) -> None:
+    dataset = load(data_config(write_folder(tmp_path / "a", deep_files(np.uint16))))
+    pixels = dataset.train.inputs[:].astype(np.float64)
+    np.testing.assert_allclose(dataset.normalisation.mean, pixels.mean(axis=(0, 2, 3)))
+    np.testing.assert_allclose(dataset.normalisation.std, pixels.std(axis=(0, 2, 3)))
+
+
+def test_a_pixel_that_is_not_finite_is_named(tmp_path: Path) -> None:
+    broken = deep_image(np.full((8, 8), np.nan, np.float32))
+    path = write_folder(tmp_path / "a", deep_files(np.float32) | {"dog/nan.tif": broken})
+    assert f"pixels must be finite, got nan at [0, 0] in {path}/dog/nan.tif" in refusal(path)
+
+
+def mixed_files() -> dict[str, bytes]:
+    """Images of many sizes, in gray and in colour."""
+    rng = np.random.default_rng(0)
+    files = {}
+    for index, (height, width) in enumerate(rng.integers(5, 60, (40, 2))):
+        buffer = BytesIO()
+        noise = Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8))
+        noise.convert("L" if index % 3 == 0 else "RGB").save(buffer, "png")
+        files[f"{'cat' if index % 2 else 'dog'}/{index:02}.png"] = buffer.getvalue()
+    return files
+
+
+@pytest.mark.parametrize("fit", ["stretch", "pad", "crop"])
+def test_images_of_many_sizes_are_resized(tmp_path: Path, fit: str) -> None:
+    dataset = load(data_config(write_folder(tmp_path / "a", mixed_files()), resize="12x20", fit=fit))
+    assert dataset.spec.shape == (3, 12, 20)
+    assert dataset.fit == fit
+
+
+def test_the_cache_tells_sizes_apart(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "a", mixed_files())
+    sides = [load(data_config(path, resize=side)).spec.shape[1] for side in (8, 16)]
+    assert sides == [8, 16]
+
+
+def test_the_backbone_is_suggested_by_the_side_after_resizing(tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "a", class_files())
+    assert resolve({"data": {"name": str(path)}}).backbone.name == "fc"
+    assert resolve({"data": {"name": str(path), "resize": 32}}).backbone.name == "vgg"
+
+
+def test_resizing_is_refused_where_it_has_no_effect(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data\.resize has no effect on digits"):
+        load(data_config("digits", resize=32))
+    with pytest.raises(ConfigError, match=r"data\.fit has no effect without data\.resize, got pad"):
+        load(data_config(write_folder(tmp_path / "a", class_files()), fit="pad"))
 
 
 def test_an_image_with_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     path = write_folder(tmp_path / "a", class_files() | {"dog/wide.png": image_bytes(0, (5000, 1))})
-    assert f"at most 4096 pixels wide and high, got 5000×1 in {path}/dog/wide.png" in refusal(path)
+    assert f"at most 4096 pixels wide and high, got 5000×1 in {path}/dog/wide.png: add --resize" in refusal(path)
 
 
 def test_a_single_class_is_refused(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_texts_are_names_of_classes(tmp_path: Path) -> None:
 def test_a_text_that_was_not_trained_is_refused(tmp_path: Path) -> None:
     given = signal_arrays()
     given |= {"train_labels": np.array(["a", "b", "c"] * 10), "test_labels": np.array(["a", "new"] * 6)}
-    assert "label of the training split for each signal, got 'new' in test_labels of" in refusal(
+    assert "label of the training split for each sample, got 'new' in test_labels of" in refusal(
         write_npz(tmp_path / "a.npz", given)
     )
 
@@ -225,8 +225,9 @@ def test_what_varies_signals_is_refused_for_images_and_tables(setting: dict[str,
 
 def test_other_signals_are_read_without_labels(tmp_path: Path) -> None:
     given = signal_arrays()
-    path = write_npz(tmp_path / "a.npz", {"signals": given["test_signals"]})
-    assert load_others(str(path), SampleKind.SIGNALS).shape == (12, 2, 9)
+    like = signals(write_npz(tmp_path / "a.npz", given))
+    path = write_npz(tmp_path / "b.npz", {"signals": given["test_signals"]})
+    assert load_others(str(path), like).shape == (12, 2, 9)
 
 
 def table(tmp_path: Path, given: list[dict[str, Any]], **settings: Any) -> Dataset:

@@ -35,7 +35,7 @@ def without_files(monkeypatch: pytest.MonkeyPatch) -> None:
         if config.name not in SPECS:
             return catalogue.load(config, seed)
         catalogue.find_entry(config.name).check_settings(config)
-        return SimpleNamespace(name=config.name, spec=SPECS[config.name])
+        return SimpleNamespace(name=config.name, spec=SPECS[config.name], depth=8)
 
     monkeypatch.setattr(sae.search.plan, "load", load_shape)
 

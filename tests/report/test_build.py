@@ -125,7 +125,7 @@ def test_a_search_without_confirmation_recommends_on_one_seed_and_says_what_is_m
     assert "`sae search … --confirm 4" in notes(report, "other-seeds")
     assert "Not measured. For image data: `sae search … --shift`" in notes(report, "under-shift")
     assert "Without curves: the pick, sae/0; best standard network, standard/0." in notes(report, "calibration")
-    assert notes(report, "depths") == "Left out, because their training history cannot be read: 2 SAE trials."
+    assert notes(report, "depths") == "Left out, because their training history cannot be read: 2 trials."
     assert {"search", "hypervolume", "grid-test"} <= figure_names(report)
 
 
@@ -164,7 +164,7 @@ DAMAGES: list[tuple[Callable[[StudyRecord], Path], str]] = [
     (lambda record: pick_run(record).path / RunRecord.STATUS, "Left out because it is damaged: sae/"),
     (
         lambda record: pick_run(record).path / RunRecord.HISTORY,
-        "Left out, because their training history cannot be read: 1 SAE trial.",
+        "Left out, because their training history cannot be read: 1 trial.",
     ),
     (lambda record: record.path / record.CONFIRMED, "confirmed.json"),
     (lambda record: record.path / record.SHIPPED / record.RECEIPT, "receipt.json"),
@@ -456,8 +456,8 @@ def test_a_study_of_baselines_alone_has_a_recommendation_and_no_sae(tmp_path: Pa
         ("Ship standard/0: a standard network (", "Ship ensemble/0: a deep ensemble (")
     )
     for name in ("structure", "depths"):
-        assert notes(report, name) == "No SAE trial has finished yet."
-    assert notes(report, "influence-of-settings") == "Too few SAE trials have finished."
+        assert notes(report, name) == "No trial of a method with several exits has finished yet."
+    assert notes(report, "influence-of-settings") == "Too few trials have finished."
     assert [column.title for column in table(report, "receipt").columns][1] == "the pick"
 
 

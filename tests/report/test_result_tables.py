@@ -4,9 +4,8 @@ from sae.analysis.comparison import MeanRank
 from sae.analysis.results import Result
 from sae.analysis.statistics import Spread
 from sae.config.methods import all_kinds
-from sae.core.objectives import ALL_COSTS, METRICS
+from sae.core.objectives import ALL_COSTS, METRICS, metric_label
 from sae.core.table import Cell, Table, show
-from sae.report.labels import metric_label
 from sae.report.tables import best_table, confirmed_table, interval_table, rank_table, spread_cell
 from tests.results import result, run_of, small_config
 

@@ -20,7 +20,7 @@ def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:
     assert shown(table, "NLL p") == ["0.0200", "–", "0.0010", "0.5000"]
     assert [cell.strong for cell in column(table, "NLL p")] == [False, False, True, False]  # 0.05 / 3 is 0.0167
     assert "0.05 / 3" in table.caption
-    assert "over 20 SAE trials" in table.caption
+    assert "over 20 trials" in table.caption
     assert is_whole(influence_table([]))
 
 

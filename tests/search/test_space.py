@@ -55,6 +55,14 @@ def test_exits_cannot_follow_a_depth_that_is_searched() -> None:
         space(backbone={"depth": {"int": [2, 5]}})
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [([1, 2, "depth"], (1, 2, 5)), (["depth", 1], (5, 1)), (["depth"], (5,)), ([1, 5, "depth"], (1, 5))],
+)
+def test_the_depth_may_stand_anywhere_among_choices(written: list[object], read: tuple[int, ...]) -> None:
+    assert space(method={"exits": {"choice": written}}).holes["method.exits"].values == read
+
+
 def test_a_range_to_the_depth_cannot_start_above_it() -> None:
     with pytest.raises(
         ConfigError, match=r"method\.inputs: a range up to the depth of the backbone, 5, cannot start at 9"

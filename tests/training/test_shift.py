@@ -107,7 +107,7 @@ def test_another_set_must_have_the_same_shape(run: RunRecord, tmp_path: Path) ->
 
 def test_another_set_without_images_is_refused(run: RunRecord, tmp_path: Path) -> None:
     np.savez(tmp_path / "none.npz", pixels=np.zeros((3, 16, 16), np.uint8))
-    with pytest.raises(DataError, match="must hold test_images or images, got pixels"):
+    with pytest.raises(DataError, match=r"must hold one of test_images, .*, images, signals, x; got pixels"):
         evaluate(run.path, ood=str(tmp_path / "none.npz"))
 
 
@@ -127,3 +127,9 @@ def test_a_table_has_no_shift(tmp_path: Path) -> None:
     record = train(run_config(data={"name": "diabetes"}, train={"epochs": 1}), tmp_path / "x")
     with pytest.raises(ConfigError, match="--shift needs images, but diabetes is a table"):
         evaluate(record.path, shift=True)
+
+
+def test_another_set_on_another_scale_is_refused(run: RunRecord, tmp_path: Path) -> None:
+    np.savez(tmp_path / "deep.npz", images=np.zeros((3, 16, 16), np.uint16))
+    with pytest.raises(ConfigError, match="must be uint8 like those of digits, got float32"):
+        evaluate(run.path, ood=str(tmp_path / "deep.npz"))

@@ -13,8 +13,28 @@ from sae.records.evaluation import Json
 from sae.records.run import Run
 
 
+class Configured:
+    """Something that was trained with a config.
+
+    Attributes:
+        config: How it was trained.
+    """
+
+    config: RunConfig
+
+    @property
+    def method(self) -> str:
+        """The name of its method."""
+        return self.config.method.name
+
+    @property
+    def kind(self) -> str:
+        """The class of methods it belongs to, by its trained N and K."""
+        return self.config.kind
+
+
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Configured):
     """A trained network at K′ exits.
 
     Attributes:
@@ -37,16 +57,6 @@ class Candidate:
     def label(self) -> str:
         """The name of its trial, `sae/12`."""
         return self.run.label
-
-    @property
-    def method(self) -> str:
-        """The name of its method."""
-        return self.config.method.name
-
-    @property
-    def kind(self) -> str:
-        """The class of methods it belongs to, by its trained N and K."""
-        return self.config.kind
 
     def losses(self, objectives: Sequence[Objective]) -> list[float]:
         """Return one loss per objective on the scale of comparison; NaN for a value that was not recorded."""

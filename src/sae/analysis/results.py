@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sae.analysis.candidates import Candidate
+from sae.analysis.candidates import Candidate, Configured
 from sae.analysis.statistics import Spread, spread_of, spreads_of
 from sae.config.run import RunConfig
 from sae.records.evaluation import ShiftReading
@@ -17,7 +17,7 @@ Tested = Literal["test", "shift"]
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Configured):
     """A configuration at K′ exits over runs that differ only in their seed; at least one finished.
 
     Attributes:
@@ -47,16 +47,6 @@ class Result:
     seconds: Spread | None = None
     shifted: tuple[ShiftReading, ...] = ()
     shift: Mapping[str, Spread] | None = None
-
-    @property
-    def method(self) -> str:
-        """The name of its method."""
-        return self.config.method.name
-
-    @property
-    def kind(self) -> str:
-        """The class of methods it belongs to."""
-        return self.config.kind
 
     @property
     def settings(self) -> str:

@@ -147,16 +147,16 @@ def pick(front: Sequence[Candidate], objectives: Sequence[Objective], prefer: Ob
     size = f"among the {len(front)} Pareto-optimal candidates"
     if prefer is None:
         chosen = front[knee(losses_of(front, objectives))]
-        reason = f"best compromise of {listed([item.name for item in objectives])} {size}"
+        reason = f"best compromise of {listed([item.label for item in objectives])} {size}"
         return Pick(chosen, f"{reason}: {_numbers(chosen, objectives, front)}")
     chosen = min(front, key=lambda item: (prefer.loss(item.values[prefer.name]), item.values["flops"]))
     best = chosen.values[prefer.name]
     equals = sum(item.values[prefer.name] == best for item in front)
-    reason = f"{'highest' if prefer.quantity.maximise else 'lowest'} {prefer.name} {size}"
+    reason = f"{'highest' if prefer.quantity.maximise else 'lowest'} {prefer.label} {size}"
     if equals > 1:
         reason += f", and the cheapest of the {equals} with this value"
     others = [item for item in objectives if item.name != prefer.name]
-    numbers = [f"{prefer.name} {prefer.show(best)}", *([_numbers(chosen, others, front)] if others else [])]
+    numbers = [f"{prefer.label} {prefer.show(best)}", *([_numbers(chosen, others, front)] if others else [])]
     return Pick(chosen, f"{reason}: {', '.join(numbers)}")
 
 
@@ -168,7 +168,7 @@ def _numbers(chosen: Candidate, objectives: Sequence[Objective], front: Sequence
 def _number(value: float, objective: Objective, front: Sequence[Candidate]) -> str:
     best = min((item.values[objective.name] for item in front), key=objective.loss)
     beside = "" if len(front) == 1 else " (the best)" if value == best else f" (best {objective.show(best)})"
-    return f"{objective.name} {objective.show(value)}{beside}"
+    return f"{objective.label} {objective.show(value)}{beside}"
 
 
 def _known_methods(methods: Sequence[str] | None, known: Collection[str]) -> Collection[str]:

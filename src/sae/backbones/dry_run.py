@@ -94,11 +94,23 @@ def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Ten
     return _slid_over(x, len(weight), weight.shape[2:], stride, padding, dilation)
 
 
-def _max_pooled(x: Tensor, kernel: Sequence[int], stride: Sequence[int] = (), *how: Any) -> Any:
-    if x.dim() != 4 or how[1:]:  # dilated, or rounded up
-        return aten.max_pool2d_with_indices.default(x, kernel, stride, *how)
-    pooled = _slid_over(x, x.shape[1], kernel, stride or kernel, how[0] if how else (0, 0), (1, 1))
+def _max_pooled(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    rounds_up: bool = False,
+) -> Any:
+    if x.dim() != 4:
+        return aten.max_pool2d_with_indices.default(x, kernel, stride, padding, dilation, rounds_up)
+    geometry = _pair(kernel), _pair(stride or kernel), _pair(padding), _pair(dilation)
+    pooled = _slid_over(x, x.shape[1], *geometry, rounds_up)
     return pooled, pooled
+
+
+def _pair(values: Sequence[int]) -> Sequence[int]:
+    return values if len(values) == 2 else (*values, *values)
 
 
 def _slid_over(
@@ -108,11 +120,20 @@ def _slid_over(
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
+    rounds_up: bool = False,
 ) -> Tensor:
     """Return what a window gives that slides over positions."""
     geometry = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
-    positions = [(size + 2 * pad - gap * (width - 1) - 1) // step + 1 for size, width, step, pad, gap in geometry]
-    return _empty([len(x), num_channels, *positions], x)
+    return _empty([len(x), num_channels, *(_num_windows(*sizes, rounds_up) for sizes in geometry)], x)
+
+
+def _num_windows(size: int, width: int, step: int, pad: int, gap: int, rounds_up: bool) -> int:
+    """Count the windows; rounded up, the last may end outside, but must start inside or in the padding before."""
+    room = size + 2 * pad - gap * (width - 1) - 1
+    if not rounds_up:
+        return room // step + 1
+    count = -(-room // step) + 1
+    return count - 1 if (count - 1) * step >= size + pad else count
 
 
 def _mean(x: Tensor, dims: Sequence[int]) -> Tensor:

@@ -35,19 +35,12 @@ def list_sets(data_root: options.DataRoot = None, json: options.Json = False) ->
 
 
 @app.command()
+@options.spread_groups
 def info(
     name: Annotated[str, typer.Argument(help="a name in the catalogue, or the path of your own data")],
-    task: options.Task = None,
-    target: options.Target = None,
-    kind: options.Kind = None,
-    ignore: options.Ignore = None,
-    categories: options.Categories = None,
-    dates: options.Dates = None,
-    group: options.Group = None,
-    time: options.Time = None,
-    size: options.Size = None,
+    *,
+    source: options.DataOptions,
     picture: Annotated[Path | None, typer.Option(help="also draw some images of each class into this PNG file")] = None,
-    data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
     """Show the size, classes and class balance of a data set."""
@@ -55,12 +48,9 @@ def info(
     from sae.config.run import DataConfig
     from sae.config.settings import parse
     from sae.data.catalogue import load
-    from sae.data.locations import choose_data_root
     from sae.data.overview import first_of_each_class, sample_grid, summarise
 
-    choose_data_root(data_root)
-    table = options.table_section(ignore, categories, dates, group, time)
-    settings = options.section(name=name, task=task, target=target, kind=kind, **table, size=size)
+    settings = source.layer(name)
     if picture:
         save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
     dataset = load(parse(DataConfig, settings))

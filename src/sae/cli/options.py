@@ -1,7 +1,11 @@
 """Options that several commands share, and their translation into layers of settings."""
 
+import functools
+import inspect
 import math
 import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -26,13 +30,17 @@ Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage (vg
 DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by default SAE_DATA_ROOT, then the cache")]
 Task = Annotated[str | None, typer.Option(help="classification or regression (for your own .npz file or table)")]
 Target = Annotated[str | None, typer.Option(help="column to predict (for your own table)")]
-Kind = Annotated[str | None, typer.Option(help="signals: read your own .npz file or table as series over time")]
+Kind = Annotated[str | None, typer.Option(help="what your own .npz file or table holds: images, signals or a table")]
 Ignore = Annotated[list[str] | None, typer.Option(help="columns of your table not to use, e.g. id,name")]
 Categories = Annotated[list[str] | None, typer.Option(help="columns of your table that hold categories, e.g. zip")]
 Dates = Annotated[list[str] | None, typer.Option(help="columns of your table that hold dates; ISO dates are found out")]
 Group = Annotated[str | None, typer.Option(help="column of your table whose groups are never split, e.g. patient")]
 Time = Annotated[str | None, typer.Option(help="column of your table to split by: train earliest, test latest")]
 Size = Annotated[int | None, typer.Option(help="image size of a MedMNIST set: 28, 64, 128 or 224")]
+Resize = Annotated[
+    str | None, typer.Option(help="size of your own images: one side, or HEIGHTxWIDTH, e.g. 64 or 48x64")
+]
+Fit = Annotated[str | None, typer.Option(help="how --resize treats other proportions: stretch (default), pad or crop")]
 DataNow = Annotated[
     Path | None, typer.Option("--data", help="where your own data file or folder is now; by default where it was")
 ]
@@ -120,19 +128,6 @@ def names(flag: str, text: str | None) -> list[str] | None:
     return found
 
 
-def table_section(
-    ignore: list[str] | None,
-    categories: list[str] | None,
-    dates: list[str] | None,
-    group: str | None,
-    time: str | None,
-) -> "Values":
-    """Return the settings of a table; names of columns may be repeated or separated by commas."""
-    given = {"ignore": ignore, "categories": categories, "dates": dates}
-    lists = {key: names(f"--{key}", ",".join(texts)) for key, texts in given.items() if texts}
-    return section(**lists, group=group, time=time)
-
-
 def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
     """Read texts such as `flops=2e6` as bounds by name."""
     from sae.core.errors import ConfigError
@@ -162,3 +157,57 @@ def layers_over(flags: "Values", assignments: list[str]) -> "list[Values]":
     from sae.config.settings import from_assignments
 
     return [flags, *(from_assignments([text]) for text in assignments)]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Where the data are, and how to read data of one's own."""
+
+    task: Task = None
+    target: Target = None
+    kind: Kind = None
+    ignore: Ignore = None
+    categories: Categories = None
+    dates: Dates = None
+    group: Group = None
+    time: Time = None
+    size: Size = None
+    resize: Resize = None
+    fit: Fit = None
+    data_root: DataRoot = None
+
+    def layer(self, name: str | None = None) -> "Values":
+        """Return the `data` section of settings, and look for files in the data root from now on.
+
+        Names of columns may be repeated or separated by commas.
+        """
+        from sae.data.locations import choose_data_root
+
+        choose_data_root(self.data_root)
+        given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "data_root"}
+        lists = {key: names(f"--{key}", ",".join(value)) for key, value in given.items() if isinstance(value, list)}
+        return section(name=name, **given | lists)
+
+
+def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn every parameter of a command that is a dataclass into one option for each of its fields.
+
+    Typer reads options from the signature; a group stands there as if its fields were written out in its place.
+    """
+    parameters = inspect.signature(command).parameters
+    kinds = {name: each.annotation for name, each in parameters.items()}
+    groups = {name: kind for name, kind in kinds.items() if isinstance(kind, type) and is_dataclass(kind)}
+    spread: list[inspect.Parameter] = []
+    for name, each in parameters.items():
+        spread += inspect.signature(groups[name]).parameters.values() if name in groups else [each]
+
+    @functools.wraps(command)
+    def run(**given: object) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    options_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in spread]
+    run.__signature__ = inspect.Signature(options_only)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in options_only}
+    return run

@@ -1,9 +1,6 @@
 """The commands that make a study: `sae search`, `sae experiment` and `sae demo`."""
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,34 +10,9 @@ from sae.cli import options
 from sae.cli.study import print_results
 
 if TYPE_CHECKING:
-    from sae.config.settings import Layer
     from sae.search.executors import Executor
     from sae.search.plan import SearchPlan
     from sae.search.run import Place
-
-
-@dataclass(frozen=True)
-class DataOptions:
-    """Where the data are, and how to read data of one's own."""
-
-    task: options.Task = None
-    target: options.Target = None
-    kind: options.Kind = None
-    ignore: options.Ignore = None
-    categories: options.Categories = None
-    dates: options.Dates = None
-    group: options.Group = None
-    time: options.Time = None
-    size: options.Size = None
-    data_root: options.DataRoot = None
-
-    def layer(self, name: str | None = None) -> "Layer":
-        """Return the `data` section of settings, and look for files in the data root from now on."""
-        from sae.data.locations import choose_data_root
-
-        choose_data_root(self.data_root)
-        table = options.table_section(self.ignore, self.categories, self.dates, self.group, self.time)
-        return options.section(name=name, task=self.task, target=self.target, kind=self.kind, **table, size=self.size)
 
 
 @dataclass(frozen=True)
@@ -78,36 +50,12 @@ def make_executor(given: StudyOptions) -> "Executor":
     return LocalExecutor(given.workers or options.num_cores())
 
 
-def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Turn every parameter of a command that is a dataclass into one option for each of its fields.
-
-    Typer reads options from the signature; a group stands there as if its fields were written out in its place.
-    """
-    parameters = inspect.signature(command).parameters
-    kinds = {name: each.annotation for name, each in parameters.items()}
-    groups = {name: kind for name, kind in kinds.items() if isinstance(kind, type) and is_dataclass(kind)}
-    spread: list[inspect.Parameter] = []
-    for name, each in parameters.items():
-        spread += inspect.signature(groups[name]).parameters.values() if name in groups else [each]
-
-    @functools.wraps(command)
-    def run(**given: object) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
-
-    options_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in spread]
-    run.__signature__ = inspect.Signature(options_only)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in options_only}
-    return run
-
-
-@spread_groups
+@options.spread_groups
 def search(
     out: Annotated[Path, typer.Option(help="folder for the study; the same command again continues it")],
     *,
     data: Annotated[str | None, typer.Option(help="a name from `sae data list`, or the path of your own data")] = None,
-    source: DataOptions,
+    source: options.DataOptions,
     backbone: options.Backbone = None,
     method: Annotated[
         str | None, typer.Option(help=f"methods to search, separated by commas ({options.METHOD_HELP}); default: sae")
@@ -179,7 +127,7 @@ def search(
     print_results(out, json=study.json)
 
 
-@spread_groups
+@options.spread_groups
 def experiment(
     what: Annotated[str, typer.Argument(help="a data set's name, the path of your own data, or a YAML file")],
     *,
@@ -187,7 +135,7 @@ def experiment(
         str, typer.Option(help="small: about an hour on two cores; paper: the paper's settings")
     ] = "small",
     out: Annotated[Path | None, typer.Option(help="folder for the study; default: experiments/NAME-BUDGET")] = None,
-    source: DataOptions,
+    source: options.DataOptions,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     epochs: options.Epochs = None,

@@ -11,24 +11,18 @@ from sae.cli import options
 if TYPE_CHECKING:
     from sae.config.run import RunConfig
     from sae.config.settings import Values
+    from sae.data.dataset import Dataset
     from sae.measure.cost import Cost
     from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
     from sae.records.run import RunRecord
 
 
+@options.spread_groups
 def train(
     out: Annotated[Path, typer.Option(help="folder for the run; the same command again continues it")],
+    *,
     data: Annotated[str | None, typer.Option(help="name from `sae data list`, or path of your own data")] = None,
-    task: options.Task = None,
-    target: options.Target = None,
-    kind: options.Kind = None,
-    ignore: options.Ignore = None,
-    categories: options.Categories = None,
-    dates: options.Dates = None,
-    group: options.Group = None,
-    time: options.Time = None,
-    size: options.Size = None,
-    data_root: options.DataRoot = None,
+    source: options.DataOptions,
     method: options.Method = None,
     backbone: options.Backbone = None,
     inputs: options.Inputs = None,
@@ -53,17 +47,13 @@ def train(
     json: options.Json = False,
 ) -> None:
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
-    from sae.data.locations import choose_data_root
-
-    table = options.table_section(ignore, categories, dates, group, time)
     flags = options.section(
-        data=options.section(name=data, task=task, target=target, kind=kind, **table, size=size),
+        data=source.layer(data),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),
         seed=seed,
     )
-    choose_data_root(data_root)
     run = resolve_run(config, flags, set_ or [])
     from sae.cli.output import print_evaluation, print_json, print_message
     from sae.records.evaluation import SplitEvaluation
@@ -73,20 +63,19 @@ def train(
 
     tracker = TensorBoard() if tensorboard else UNTRACKED
     cores = processes or options.num_cores()
-    record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker)
+    read: list[Dataset] = []
+    record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker, on_data=read.append)
     found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
     print_json(found.to_json()) if json else print_evaluation(found)
-    compare_with_baselines(record)
+    compare_with_baselines(record, read[0])
     print_message(f"the run is in {out}")
 
 
-def compare_with_baselines(record: "RunRecord") -> None:
+def compare_with_baselines(record: "RunRecord", dataset: "Dataset") -> None:
     """Print what simple baselines reach on validation, and warn if the network is worse."""
     from sae.cli.output import print_message
     from sae.training.baselines import measure_baselines
-    from sae.training.run import restore
 
-    _, dataset = restore(record, "cpu")
     baselines = measure_baselines(dataset)
     loss = record.read_evaluation().val.chosen.metrics[baselines.metric]
     print_message(baselines.describe(loss))

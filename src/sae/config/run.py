@@ -14,6 +14,27 @@ from sae.config.methods import DEFAULT_METHOD, METHODS, Kind, MethodSettings, Sa
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse
 from sae.core.task import SampleKind
 
+Fit = Literal["stretch", "pad", "crop"]
+"""How an image of other proportions becomes one of a given height and width; see `sae.data.resizing`."""
+LARGEST_SIDE = 4096
+"""Largest width and height of an image for a network, in pixels."""
+Side = Annotated[int, Field(ge=1, le=LARGEST_SIDE)]
+
+
+def height_and_width(given: object) -> object:
+    """Read the side of a square, or height and width, as a flag has them: `64` or `48x64`.
+
+    Example:
+        >>> height_and_width("64"), height_and_width("48x64"), height_and_width([48, 64])
+        ((64, 64), (48, 64), [48, 64])
+    """
+    sides = str(given).lower().replace("×", "x").split("x") if isinstance(given, int | str) else None
+    if sides is None:
+        return given
+    if isinstance(given, bool) or len(sides) > 2 or not all(side.strip().isdecimal() for side in sides):
+        raise ValueError(f"must be the side of a square, or HEIGHTxWIDTH, in pixels, got {given!r}")
+    return int(sides[0]), int(sides[-1])
+
 
 class DataConfig(Settings):
     """The data, and how training samples are varied."""
@@ -32,6 +53,10 @@ class DataConfig(Settings):
     group: str | None = later(None, description="column of a table whose groups are never split, such as patients")
     time: str | None = later(None, description="column of a table to split by: train earliest, test latest")
     size: Literal[28, 64, 128, 224] | None = Field(None, description="side of the images, for sets of MedMNIST")
+    resize: Annotated[tuple[Side, Side] | None, BeforeValidator(height_and_width)] = later(
+        None, description="height and width that your own images are resized to, e.g. 64 or 48x64 (48 high, 64 wide)"
+    )
+    fit: Fit = later("stretch", description="how an image of other proportions is resized: stretch, pad or crop")
     split_seed: int = Field(
         0, ge=0, le=2**32 - 1, description="seed of the split into train, val and test, kept over run seeds"
     )

@@ -120,6 +120,13 @@ def metrics_of(task: str) -> dict[str, MetricEntry]:
     return {entry.key: entry for entry in METRICS if entry.task == task}
 
 
+def metric_label(key: str) -> str:
+    """Return the name of a metric or cost for people; without one, the key itself."""
+    if key in ALL_COSTS:
+        return ALL_COSTS[key].label
+    return next((entry.label for entry in METRICS if entry.key == key), key)
+
+
 def _register_ours(key: str, task: TaskName, label: str, function: str | None = None, **more: Any) -> None:
     compute = f"sae.measure.metrics:{function or key}"  # not the function itself, which needs torch
     METRICS.register(MetricEntry(key=key, task=task, compute=compute, label=label, **more))
@@ -173,6 +180,16 @@ class Objective:
     def key(self) -> str:
         """The key of the metric or cost, without the suffix."""
         return self.name.removesuffix(SHIFTED)
+
+    @property
+    def label(self) -> str:
+        """Its name for people.
+
+        Example:
+            >>> objective("cc_ece@shift", "classification").label
+            'CC-ECE under shift'
+        """
+        return metric_label(self.key) + (" under shift" if self.is_shifted else "")
 
     @property
     def is_shifted(self) -> bool:

@@ -1,14 +1,17 @@
-"""The task of a data set, and the shape of its samples."""
+"""The task of a data set, and the shape of its samples.
+
+Settings use these types, so importing them must be quick: numpy is imported where targets are checked.
+"""
 
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from sae.core.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,10 @@ class Classification:
         """Width of the network's output."""
         return self.num_classes
 
-    def check_targets(self, targets: NDArray[Any], where: str) -> None:
+    def check_targets(self, targets: "NDArray[Any]", where: str) -> None:
         """Refuse labels that are not integers in [0, num_classes), and a single class."""
+        import numpy as np
+
         if self.num_classes < 2:
             raise DataError(f"there must be at least 2 classes, got {self.num_classes} in {where}")
         if not np.issubdtype(targets.dtype, np.integer):
@@ -67,8 +72,10 @@ class Regression:
         """Width of the network's output: mean and log-variance."""
         return 2
 
-    def check_targets(self, targets: NDArray[Any], where: str) -> None:
+    def check_targets(self, targets: "NDArray[Any]", where: str) -> None:
         """Refuse targets that are not finite numbers."""
+        import numpy as np
+
         wrong = np.flatnonzero(~np.isfinite(targets.astype(np.float64)))
         if wrong.size:
             first = int(wrong[0])

@@ -3,6 +3,7 @@
 import os
 import stat
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -41,10 +42,18 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        try:
-            return (self.path / name).read_bytes()
-        except OSError as error:
-            raise DataError(f"{self.path / name} cannot be read: {error.strerror}") from None
+        return _content(self.path / name)
+
+
+class Files:
+    """Files that are named one by one, in their order: relative to a folder, or by their whole paths."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self.path, self.names = path, tuple(names)
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        return _content(self.path / name)
 
 
 class Archive:
@@ -97,6 +106,13 @@ def open_zip(path: Path) -> zipfile.ZipFile:
         archive.close()
         raise
     return archive
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _check_members(archive: zipfile.ZipFile, path: Path) -> None:

@@ -3,13 +3,13 @@
 Cheap to import: a reader is imported only when its data set is read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sae.config.run import DataConfig, RunConfig, parse_run, suit_method
+from sae.config.run import DataConfig, RunConfig, height_and_width, parse_run, suit_method
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import SampleKind
@@ -18,7 +18,7 @@ from sae.data.locations import PublishedFile, find_own
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 
 if TYPE_CHECKING:
-    from sae.data.dataset import Dataset, Known, Samples
+    from sae.data.dataset import Dataset, Depth, Known, Samples
 
 OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 """Suffixes of files that may be the user's own data; a folder may be, too."""
@@ -59,13 +59,14 @@ class Entry:
         suggests: Settings for a run on this data; the user's settings override them.
         kind: What a sample is.
         task: The task, if the data set fixes it.
-        takes: Settings that only some data sets use and this one does: task, size, those of tables.
+        takes: Settings that only some data sets use and this one does: task, size, resize, those of tables.
         files: The published file of each size; the key None means that there is only one size.
             Empty if nothing has to be fetched.
         learns: Whether reading learns from the training samples how to encode; the reader then also takes what an
             earlier reading learnt, a `Known` or None.
         count: Counts the training samples of the user's own data, given its path; None if it cannot tell. Settings
             that suit this number are then suggested, too.
+        depth: Bits of a channel of an image.
     """
 
     summary: str
@@ -77,6 +78,12 @@ class Entry:
     files: Mapping[int | None, PublishedFile] = field(default_factory=dict)
     learns: bool = False
     count: Callable[[Path], int | None] | None = None
+    depth: "Depth" = 8
+
+    @property
+    def has_corruptions(self) -> bool:
+        """Whether corrupted versions of the samples are defined: for images of bytes."""
+        return self.kind is SampleKind.IMAGES and self.depth == 8
 
     def read(self, config: DataConfig, seed: int, known: "Known | None" = None) -> "Dataset":
         """Check the settings, then read the data set."""
@@ -93,9 +100,13 @@ class Entry:
 
     def check_settings(self, config: DataConfig) -> None:
         """Refuse settings that would have no effect, and ask for those that are needed."""
-        for key in (*TABLE_SETTINGS, "size"):
+        for key in (*TABLE_SETTINGS, "size", "resize"):
             if getattr(config, key) not in (None, ()) and key not in self.takes:
                 raise ConfigError(f"data.{key} has no effect on {config.name}, got {getattr(config, key)}: remove it")
+        if config.fit != "stretch" and config.resize is None:
+            raise ConfigError(
+                f"data.fit has no effect without data.resize, got {config.fit}: add --resize, or remove it"
+            )
         if "task" in self.takes and config.task is None:
             raise ConfigError(f"data.task must be set for {config.name}: --task classification or --task regression")
         if self.task is not None and config.task not in (None, self.task):
@@ -113,7 +124,7 @@ class Entry:
 def _medmnist(name: str, facts: MedMnistSet) -> Entry:
     return Entry(
         facts.summary,
-        "sae.data.npz:read_medmnist",
+        "sae.data.npz_images:read_medmnist",
         {
             "backbone": {"name": facts.backbone},
             "data": {"size": PADDED_SIZE, "crop": 4, "flip": facts.flip},
@@ -174,14 +185,25 @@ def as_kind(given: object) -> SampleKind | None:
     return next((kind for kind in SampleKind if kind == given), None)
 
 
-def suggestions(name: str, kind: SampleKind | None = None) -> Values:
+def data_side(given: Layer) -> int | None:
+    """Return the shorter side that a run's settings resize images to, or None; a wrong value is refused later."""
+    section = given.get("data")
+    try:
+        sides = height_and_width(section.get("resize")) if isinstance(section, Mapping) else None
+    except ValueError:
+        return None
+    return min((side for side in sides if isinstance(side, int)), default=None) if isinstance(sides, Sequence) else None
+
+
+def suggestions(name: str, kind: SampleKind | None = None, side: int | None = None) -> Values:
     """Return the settings that a data set suggests, the lowest layer of a run's settings.
 
     Args:
         name: Name or path of the data.
         kind: What a sample is, where the data does not say.
+        side: Shorter side that images are resized to, if they are.
     """
-    suggested = find_entry(name, kind).suggest(name)
+    suggested = find_entry(name, kind, side).suggest(name)
     return {**suggested, "data": {"name": name, **suggested.get("data", {})}}
 
 
@@ -204,7 +226,7 @@ def resolve(*layers: Layer) -> RunConfig:
     given: Values = {}
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
-    suggested = suggestions(data_name(given), data_kind(given))
+    suggested = suggestions(data_name(given), data_kind(given), data_side(given))
     return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
 
 
@@ -227,16 +249,24 @@ def load(config: DataConfig, seed: int = 0, known: "Known | None" = None) -> "Da
     return find_entry(config.name, config.kind).read(config, seed, known)
 
 
-def load_others(name: str, kind: SampleKind) -> "Samples":
-    """Return the out-of-distribution samples of a set: its test split, or the samples in an `.npz` file."""
+def load_others(name: str, like: "Dataset") -> "Samples":
+    """Return the out-of-distribution samples of a set: its test split, or the samples in an `.npz` file.
+
+    Args:
+        name: Name or path of the other set.
+        like: The data set of the run, whose images tell how those of the other set are resized.
+    """
+    kind, resize = like.spec.kind, (like.spec.shape[1], like.spec.shape[2]) if like.fit else None
     if Path(name).suffix.lower() == ".npz" and kind is SampleKind.SIGNALS:
         from sae.data.signals import read_samples
 
         return read_samples(find_own(name))
     if Path(name).suffix.lower() == ".npz":
-        from sae.data.npz import read_images
+        from sae.data.npz_images import read_images
 
-        return read_images(find_own(name))
+        return read_images(find_own(name), resize, like.fit or "stretch")
+    if resize and "resize" in find_entry(name).takes:
+        return load(DataConfig(name=name, resize=resize, fit=like.fit or "stretch")).test.inputs
     return load(DataConfig(name=name)).test.inputs
 
 
@@ -251,17 +281,18 @@ def published_file(name: str, size: int | None = None) -> PublishedFile:
     return files[chosen]
 
 
-def find_entry(name: str, kind: SampleKind | None = None) -> Entry:
+def find_entry(name: str, kind: SampleKind | None = None, side: int | None = None) -> Entry:
     """Return the entry of a data set, by its name in the catalogue or by the path of the user's own data.
 
     Args:
         name: The name or path.
         kind: What the user says that a sample is, if the data are the user's own and do not say so.
+        side: Shorter side that the user resizes images to.
     """
     if name in CATALOGUE:
         return CATALOGUE[name]
     if Path(name).suffix.lower() in OWN_SUFFIXES or "/" in name or Path(name).is_dir():
-        return own_entry(name, kind)
+        return own_entry(name, kind, side)
     if name in LEFT_OUT:
         raise DataError(f"{name} cannot be used: {LEFT_OUT[name]}")
     hint = did_you_mean(name, CATALOGUE)
@@ -271,7 +302,7 @@ def find_entry(name: str, kind: SampleKind | None = None) -> Entry:
     )
 
 
-def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
+def own_entry(name: str, kind: SampleKind | None = None, side: int | None = None) -> Entry:
     """Return the entry of the user's own file or folder, from a first look at it."""
     path = find_own(name)
     suffix = path.suffix.lower()
@@ -280,32 +311,50 @@ def own_entry(name: str, kind: SampleKind | None = None) -> Entry:
 
         layout = layout_of(path)
         if layout.is_tiny:
-            return Entry("images in the layout of TinyImageNet", "sae.data.image_tree:read_tiny_own", TINY_SUGGESTS)
-        suggests = _suggest_backbone(layout.side)
+            reader = "sae.data.image_tree:read_tiny_own"
+            return Entry("images in the layout of TinyImageNet", reader, TINY_SUGGESTS, takes=frozenset({"resize"}))
         return Entry(
             "images in one folder per class",
             "sae.data.image_tree:read_folder",
-            suggests,
+            _suggest_backbone(side or layout.side),
+            takes=frozenset({"resize"}),
+            depth=layout.depth,
             count=count_folder,
         )
     if suffix == ".npz":
-        from sae.data.npz import image_side
+        from sae.data.npz_images import first_kind
         from sae.data.signals import kind_of_samples
 
         if kind_of_samples(path, kind) is SampleKind.SIGNALS:
             return _signals("signals in an .npz file", "sae.data.signals:read_own", {"task"}, count_signals)
-        suggests = _suggest_backbone(image_side(path))
+        first = first_kind(path)
         return Entry(
             "images in an .npz file",
-            "sae.data.npz:read_own",
-            suggests,
+            "sae.data.npz_images:read_own",
+            _suggest_backbone(side or (first.side if first else 0)),
             task=None,
-            takes=frozenset({"task"}),
+            takes=frozenset({"task", "resize"}),
+            learns=True,
+            depth=first.depth if first else 8,
             count=count_npz,
         )
     if suffix in (".csv", ".parquet") and kind is SampleKind.SIGNALS:
         reader = "sae.data.table:read_own_signals"
         return _signals("signals, one in each row of a table", reader, {"task", *ROW_SETTINGS}, count_table)
+    if suffix in (".csv", ".parquet") and _names_images(path, kind):
+        from sae.data.image_list import list_kind
+
+        first = list_kind(path)
+        return Entry(
+            "images that a table names",
+            "sae.data.image_list:read_list",
+            _suggest_backbone(side or first.side),
+            task=None,
+            takes=frozenset({"task", "resize", *ROW_SETTINGS}),
+            learns=True,
+            depth=first.depth,
+            count=count_table,
+        )
     if suffix in (".csv", ".parquet"):
         return Entry(
             "a table",
@@ -331,6 +380,13 @@ def _signals(summary: str, reader: str, takes: set[str], count: Callable[[Path],
         learns=True,
         count=count,
     )
+
+
+def _names_images(path: Path, kind: SampleKind | None) -> bool:
+    """Return whether a table names image files: because the user says so, or because its first row does."""
+    from sae.data.image_list import is_image_list
+
+    return kind is SampleKind.IMAGES or (kind is None and is_image_list(path))
 
 
 def _suggest_backbone(side: int) -> Layer:

@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import islice
@@ -183,6 +183,8 @@ def _header(row: list[str], path: Path) -> list[str]:
 
 def _numbers(cells: Sequence[str]) -> Features | None:
     """Return cells as numbers, or None if one is a text."""
+    with suppress(ValueError):  # a few times faster, where nothing is missing
+        return np.array(list(map(float, cells)))
     try:
         return np.array([np.nan if cell.strip().lower() in MISSING_TEXTS else float(cell) for cell in cells])
     except ValueError:

@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.config.run import Fit
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
 
 Array = NDArray[np.number]
-"""Numbers whose type depends on the data: images are uint8, features float64, targets int64 or floats."""
+"""Numbers whose type depends on the data: images are uint8 or float32, features float64, targets int64 or floats."""
 Cells = NDArray[np.float64] | NDArray[np.object_]
 """The values of a column, (row,): numbers, or texts."""
 Pixels = NDArray[np.uint8]
@@ -20,10 +21,14 @@ Floats = NDArray[np.float32]
 Features = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Depth = Literal[8, 16, 32]
+"""Bits of a channel of an image: 8 are decoded to uint8, 16 to float32; 32 stands for float32 on any scale."""
 
 STEPS_PER_DEVIATION = 100
 """Different numbers that a standard deviation must span; with fewer, the spread of a column is lost in rounding."""
 DATE_FEATURES = 4
+MOST_COPIED = 2**25
+"""Bytes of a data set up to which its splits are copies, which are faster to index than views."""
 VALIDATION_SHARE = 0.1
 """Share of the training samples held out if a data set has a test split but no validation split."""
 
@@ -75,7 +80,7 @@ class Split:
     """Raw samples and their targets, in the units of the data.
 
     Attributes:
-        inputs: (sample, channel, height, width) in uint8, or (sample, feature) in float64.
+        inputs: (sample, channel, height, width) in uint8 or float32, or (sample, feature) in float64.
         targets: (sample,), int64 labels or float values.
     """
 
@@ -174,6 +179,8 @@ class Dataset:
         normalisation: Applied to every sample, after augmentation.
         class_names: Names of the classes in the order of their labels, if they have names.
         frame: Width in pixels of the black frame that reading added to images; new images need it too.
+        depth: Bits of a channel of an image.
+        fit: How images of other sizes were resized; None if they had one size.
         label_scale: Divisor that reading applied to real-valued labels.
         columns: Encodings of the columns of a table.
         is_other: Whether these are not the samples of the run that asked for them.
@@ -187,6 +194,8 @@ class Dataset:
     test: Split
     class_names: tuple[str, ...] | None = None
     frame: int = 0
+    depth: Depth = 8
+    fit: Fit | None = None
     label_scale: float = 1.0
     columns: tuple[ColumnEncoding, ...] | None = None
     is_other: bool = False
@@ -346,9 +355,9 @@ def split_up(
 
 
 def rows_of(array: Array, part: Indices) -> Array | Rows:
-    """Return some rows of an array: a copy if it is in memory, a view if it is mapped from disk."""
+    """Return some rows of an array: a copy, or a view if it is mapped from disk or too large to hold it twice."""
     is_mapped = not array.flags.writeable
-    return Rows(array, part) if is_mapped else np.ascontiguousarray(array[part])
+    return Rows(array, part) if is_mapped or array.nbytes > MOST_COPIED else np.ascontiguousarray(array[part])
 
 
 def _check_finite(inputs: Array, where: str) -> None:

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
@@ -22,23 +21,24 @@ from sae.core.task import Classification, DataSpec
 from sae.data.archive import FileTree, open_tree, tree_identity
 from sae.data.cache import cached
 from sae.data.catalogue import published_file
-from sae.data.dataset import Dataset, Indices, Normalisation, Split, hold_out_validation, rows_of, split_indices
+from sae.data.dataset import Dataset, Depth, Indices, Normalisation, Split, hold_out_validation, rows_of
 from sae.data.defaults import training_part
-from sae.data.images import (
+from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
+from sae.data.kept_images import (
     DecodedImages,
-    ImageKind,
-    decode_images,
-    is_image,
+    image_dataset,
     keep_class_names,
+    keep_kind,
     keep_split,
     kept_class_names,
+    kept_kind,
     kept_splits,
-    normalisation_of,
-    survey,
+    resizing,
+    split_images,
 )
 from sae.data.locations import check_md5, find_own, find_published
 
-VERSION, LAYOUT_VERSION = 1, 2
+VERSION, LAYOUT_VERSION = 2, 3
 """Versions of what is kept in the cache: of decoded images and of layouts."""
 LAYOUT_FILE = "layout.json"
 SPLITS = ("train", "val", "test")
@@ -56,13 +56,15 @@ class Layout:
 
     Attributes:
         is_tiny: Whether it has the layout of TinyImageNet.
-        side: Shorter side of an image in pixels; 0 for the layout of TinyImageNet.
+        side: Shorter side of the first image in pixels; 0 for the layout of TinyImageNet.
         num_training: About how many images are for training; 0 for the layout of TinyImageNet.
+        depth: Bits of a channel of an image.
     """
 
     is_tiny: bool
     side: int
     num_training: int
+    depth: Depth
 
 
 def layout_of(path: Path) -> Layout:
@@ -77,19 +79,19 @@ def layout_of(path: Path) -> Layout:
 def read_folder(config: DataConfig, _seed: int) -> Dataset:
     """Read the user's own images; the name of a folder is the name of its class."""
     path = find_own(config.name)
-    kept = cached("folder", VERSION, tree_identity(path), lambda folder: _decode_folder(path, folder))
+    source = [tree_identity(path), *resizing(config)]
+    kept = cached("folder", VERSION, source, lambda folder: _decode_folder(path, config, folder))
     decoded, class_names = kept_splits(kept), kept_class_names(kept)
-    (train, val, test), moments = _parts(decoded, config.split_seed, class_names, path)
-    first = next(iter(decoded.values()))
-    spec = DataSpec(first.images.shape[1:], Classification(len(class_names)))
-    return Dataset(config.name, spec, normalisation_of(moments), train, val, test, class_names)
+    labels = {part: np.array(images.labels) for part, images in decoded.items()}
+    parts, moments = split_images(decoded, labels, config.split_seed, class_names, path)
+    return image_dataset(config.name, parts, Classification(len(class_names)), moments, kept_kind(kept), class_names)
 
 
 def read_tiny_published(config: DataConfig, seed: int) -> Dataset:
     """Read the published TinyImageNet."""
     file = published_file(config.name)
     path = find_published(file, config.name)
-    dataset = _read_tiny(config.name, path, seed, file.md5 if path.is_file() else None)
+    dataset = _read_tiny(config, path, seed, file.md5 if path.is_file() else None)
     found = len(dataset.class_names or ())
     if found != NUM_CLASSES:
         raise DataError(
@@ -101,29 +103,31 @@ def read_tiny_published(config: DataConfig, seed: int) -> Dataset:
 
 def read_tiny_own(config: DataConfig, seed: int) -> Dataset:
     """Read the user's own set in the layout of TinyImageNet, for example some of its classes."""
-    return _read_tiny(config.name, find_own(config.name), seed, None)
+    return _read_tiny(config, find_own(config.name), seed, None)
 
 
-def _read_tiny(name: str, path: Path, seed: int, md5: str | None) -> Dataset:
-    kept = cached("tinyimagenet", VERSION, [tree_identity(path), md5], lambda folder: _decode_tiny(path, md5, folder))
+def _read_tiny(config: DataConfig, path: Path, seed: int, md5: str | None) -> Dataset:
+    source = [tree_identity(path), md5, *resizing(config)]
+    kept = cached("tinyimagenet", VERSION, source, lambda folder: _decode_tiny(path, md5, config, folder))
     splits, class_names = kept_splits(kept), kept_class_names(kept)
     train, val = (
         _rows(splits["train"], rows)
         for rows in hold_out_validation(splits["train"].labels, derive_seed(seed, "validation split"))
     )
     spec = DataSpec(train.inputs.shape[1:], Classification(len(class_names)))
-    return Dataset(name, spec, NORMALISATION, train, val, _whole(splits["test"]), class_names)
+    test = Split(splits["test"].images, np.array(splits["test"].labels))
+    return Dataset(config.name, spec, NORMALISATION, train, val, test, class_names, fit=kept_kind(kept).fit)
 
 
 def _keep_layout(path: Path, folder: Path) -> None:
-    tree, side, num_training = open_tree(path), 0, 0
+    tree = open_tree(path)
+    layout = Layout(is_tiny=True, side=0, num_training=0, depth=8)
     if not _is_tiny(tree):
         groups = _group_by_split(tree)
         first_split = next(iter(groups.values()), [])
-        kind = survey(tree, [name for name, _ in first_split[:1]])
-        side = min(kind.height, kind.width)
+        kind = first_look(tree, [name for name, _ in first_split])
         num_training = len(first_split) if "train" in groups else training_part(len(first_split))
-    layout = Layout(_is_tiny(tree), side, num_training)
+        layout = Layout(is_tiny=False, side=kind.side, num_training=num_training, depth=kind.depth)
     (folder / LAYOUT_FILE).write_text(json.dumps(asdict(layout)))
 
 
@@ -131,24 +135,25 @@ def _is_tiny(tree: FileTree) -> bool:
     return {"wnids.txt", "val/val_annotations.txt"} <= set(tree.names)
 
 
-def _decode_folder(path: Path, folder: Path) -> None:
+def _decode_folder(path: Path, config: DataConfig, folder: Path) -> None:
     tree = open_tree(path)
     groups = _group_by_split(tree)
     class_names = _class_names(tree, groups)
-    kind = survey(tree, [image for pairs in groups.values() for image, _ in pairs])
+    kind = survey(tree, [image for pairs in groups.values() for image, _ in pairs], config.resize, config.fit)
     labels = {name: label for label, name in enumerate(class_names)}
     members = {split: [(image, labels[name]) for image, name in pairs] for split, pairs in groups.items()}
     _keep(folder, tree, members, kind, class_names)
 
 
-def _decode_tiny(path: Path, md5: str | None, folder: Path) -> None:
+def _decode_tiny(path: Path, md5: str | None, config: DataConfig, folder: Path) -> None:
     if md5 is not None:
         check_md5(path, md5)
     tree = open_tree(path)
     ids = {identifier: label for label, identifier in enumerate(_lines(tree, "wnids.txt"))}
     members = {"train": _tiny_training_members(tree, ids), "test": _tiny_test_members(tree, ids)}
     everything = [name for pairs in members.values() for name, _ in pairs]
-    kind = replace(survey(tree, everything[:1]), channels=3)  # a few of the official images are gray
+    kind = survey(tree, everything[:1], config.resize, config.fit)
+    kind = replace(kind, channels=3, depth=8)  # a few of the official images are gray
     _keep(folder, tree, members, kind, _tiny_class_names(tree))
 
 
@@ -169,10 +174,11 @@ def _keep(
         class_names: Names of the classes in the order of their labels.
     """
     keep_class_names(folder, class_names)
+    keep_kind(folder, kind)
     for split, pairs in members.items():
         images = decode_images(tree, [image for image, _ in pairs], kind)
         labels = np.array([label for _, label in pairs], np.int64)
-        keep_split(folder, split, images, labels, (len(pairs), kind.channels, kind.height, kind.width))
+        keep_split(folder, split, images, labels, kind)
 
 
 def _group_by_split(tree: FileTree) -> dict[str, list[tuple[str, str]]]:
@@ -207,27 +213,8 @@ def _class_names(tree: FileTree, groups: dict[str, list[tuple[str, str]]]) -> tu
     return names
 
 
-def _parts(
-    decoded: dict[str, DecodedImages], split_seed: int, names: tuple[str, ...], path: Path
-) -> tuple[list[Split], NDArray[np.float64]]:
-    """Return train, val and test, and the moments of the training images."""
-    if "all" in decoded:
-        whole = decoded["all"]
-        rows = split_indices(len(whole.labels), split_seed, whole.labels, names, path)
-        return [_rows(whole, part) for part in rows], whole.moments[rows[0]]
-    train, test = decoded["train"], _whole(decoded["test"])
-    if "val" in decoded:
-        return [_whole(train), _whole(decoded["val"]), test], train.moments
-    kept, held_out = hold_out_validation(train.labels, split_seed)
-    return [_rows(train, kept), _rows(train, held_out), test], train.moments[kept]
-
-
 def _rows(decoded: DecodedImages, rows: Indices) -> Split:
     return Split(rows_of(decoded.images, rows), decoded.labels[rows])
-
-
-def _whole(decoded: DecodedImages) -> Split:
-    return Split(decoded.images, np.array(decoded.labels))
 
 
 def _tiny_training_members(tree: FileTree, ids: dict[str, int]) -> list[tuple[str, int]]:

@@ -1,49 +1,72 @@
-"""Decoding of images, and the files in which a decoded set is kept.
-
-A kept set has three files per split: `{split}_images.npy` (sample, channel, height, width) in
-uint8, `{split}_labels.npy` (sample,), and `{split}_moments.npy` (sample, 2, channel), the mean
-and mean square of each image. The moments give the normalisation of any choice of samples
-without reading the images again.
-"""
+"""Decoding of image files: upright, in one size, in gray or RGB, as the same numbers in training and prediction."""
 
 import io
-import json
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from sae.core.errors import DataError
+from sae.config.run import LARGEST_SIDE, Fit
+from sae.core.errors import DataError, DataWarning
 from sae.data.archive import FileTree
-from sae.data.cache import read_array, write_rows
-from sae.data.dataset import Array, Normalisation, Pixels
+from sae.data.dataset import Array, Depth, Floats
+from sae.data.resizing import resized
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 GRAY_MODES = ("1", "L", "LA")
 EIGHT_BIT_MODES = (*GRAY_MODES, "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "LAB")
-LARGEST_SIDE = 4096
-"""Largest width and height of an image in pixels."""
+SIXTEEN_BIT_MODES = ("I;16", "I;16L", "I;16B", "I;16N")
+ANY_SCALE_MODES = ("I", "F")
+LARGEST_RESIZED = 16384
+"""Largest width and height of an image that is resized, in pixels."""
+LARGEST_WHOLE = 2**24
+"""Largest whole number up to which float32 holds every one."""
+ORIENTATION = 0x0112
+"""The EXIF tag that says how a camera was held."""
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What brings an image of each orientation upright."""
+SIDEWAYS = (5, 6, 7, 8)
 
 
 @dataclass(frozen=True)
 class ImageKind:
-    """Size and number of channels, which all images of a data set share."""
+    """Size, number of channels and depth, which all images of a data set share.
+
+    Attributes:
+        height: Pixels from top to bottom.
+        width: Pixels from left to right.
+        channels: 1 or 3.
+        depth: Bits of a channel in the files.
+        fit: How images of other sizes are resized; None if they are refused.
+    """
 
     height: int
     width: int
     channels: int
+    depth: Depth = 8
+    fit: Fit | None = None
 
+    @property
+    def side(self) -> int:
+        """The shorter side in pixels."""
+        return min(self.height, self.width)
 
-@dataclass(frozen=True)
-class DecodedImages:
-    """One split of a kept set, mapped from disk."""
-
-    images: Pixels
-    labels: Array
-    moments: NDArray[np.float64]
+    @property
+    def dtype(self) -> np.dtype[np.uint8] | np.dtype[np.float32]:
+        """Type of the decoded images."""
+        return np.dtype(np.uint8) if self.depth == 8 else np.dtype(np.float32)
 
 
 def is_image(name: str) -> bool:
@@ -51,113 +74,192 @@ def is_image(name: str) -> bool:
     return name.lower().endswith(IMAGE_SUFFIXES)
 
 
-def survey(tree: FileTree, names: Sequence[str]) -> ImageKind:
-    """Return the kind of all images from their headers: gray if all are gray, all of one size."""
-    first, gray = None, True
-    for name in names:
-        with _open(tree, name) as image:
-            size, mode = image.size, image.mode
-        first = first or (name, size)
-        gray = gray and mode in GRAY_MODES
-        if size != first[1]:
-            raise DataError(
-                f"all images must have one size, but {tree.path / name} is {size[0]}×{size[1]} "
-                f"and {tree.path / first[0]} is {first[1][0]}×{first[1][1]}: resize them first"
-            )
-    if first is None:
-        raise DataError(f"{tree.path} must hold images ({', '.join(IMAGE_SUFFIXES)}), got none")
-    width, height = first[1]
-    return ImageKind(height, width, 1 if gray else 3)
-
-
-def decode_images(tree: FileTree, names: Sequence[str], kind: ImageKind) -> Iterator[Pixels]:
-    """Yield each image as (channel, height, width) in uint8."""
-    for name in names:
-        with _open(tree, name) as image:
-            try:
-                pixels = np.asarray(image.convert("L" if kind.channels == 1 else "RGB"))
-            except (OSError, ValueError, SyntaxError) as error:
-                raise DataError(f"{tree.path / name} is damaged and cannot be decoded: {error}") from None
-        if pixels.shape[:2] != (kind.height, kind.width):
-            raise DataError(
-                f"all images must be {kind.width}×{kind.height}, but {tree.path / name} "
-                f"is {pixels.shape[1]}×{pixels.shape[0]}"
-            )
-        yield pixels.reshape(kind.height, kind.width, -1).transpose(2, 0, 1)
-
-
-def keep_split(
-    folder: Path, split: str, images: Iterator[Pixels], labels: Array, shape: tuple[int, ...], frame: int = 0
-) -> None:
-    """Write the images, labels and moments of a split; the moments leave out a black frame.
+def survey(
+    tree: FileTree, names: Sequence[str], resize: tuple[int, int] | None = None, fit: Fit = "stretch"
+) -> ImageKind:
+    """Return the kind of all images from their headers: gray if all are gray, of one depth and one size.
 
     Args:
-        folder: Folder to write to.
-        split: Name of the split.
-        images: (channel, height, width) each.
-        labels: (sample,) or (sample, 1).
-        shape: (sample, channel, height, width) of the kept images, with the frame.
-        frame: Black pixels to add on each side.
+        tree: The files.
+        names: The images.
+        resize: Height and width that they are resized to; by default they must have one size.
+        fit: How they are resized.
     """
-    moments = np.zeros((shape[0], 2, shape[1]))
-
-    def rows() -> Iterator[Pixels]:
-        for index, image in enumerate(images):
-            flat = image.reshape(shape[1], -1).astype(np.float64)
-            moments[index] = flat.mean(axis=1), np.square(flat).mean(axis=1)
-            yield np.pad(image, ((0, 0), (frame, frame), (frame, frame))) if frame else image
-
-    write_rows(folder / f"{split}_images.npy", shape, np.uint8, rows())
-    np.save(folder / f"{split}_moments.npy", moments)
-    np.save(folder / f"{split}_labels.npy", labels)
-
-
-def keep_class_names(folder: Path, names: Sequence[str]) -> None:
-    """Write the names of the classes."""
-    (folder / "class_names.json").write_text(json.dumps(list(names)), encoding="utf-8")
-
-
-def kept_class_names(folder: Path) -> tuple[str, ...]:
-    """Read the names of the classes of a kept set."""
-    return tuple(json.loads((folder / "class_names.json").read_text(encoding="utf-8")))
-
-
-def kept_splits(folder: Path) -> dict[str, DecodedImages]:
-    """Map the splits of a kept set from disk."""
-    names = [path.name.removesuffix("_images.npy") for path in folder.glob("*_images.npy")]
-    return {
-        name: DecodedImages(
-            read_array(folder, f"{name}_images").astype(np.uint8, copy=False),
-            read_array(folder, f"{name}_labels"),
-            read_array(folder, f"{name}_moments").astype(np.float64, copy=False),
+    kind = first_look(tree, names)
+    first = _Header(tree.path / names[0], (kind.height, kind.width), kind.depth)
+    gray, shortened = True, 0
+    for name in names:
+        with _open(tree, name, is_resized=resize is not None) as image:
+            header = _Header(tree.path / name, _upright_size(image), _depth(image))
+            gray = gray and _is_gray(image)
+            shortened += _is_shortened(image)
+        _check_same(first, header, is_resized=resize is not None)
+    if shortened:
+        warnings.warn(
+            f"{shortened} of {len(names)} images of {tree.path} are in colour with 16 bits per channel: "
+            f"only the upper 8 are read",
+            DataWarning,
+            stacklevel=2,
         )
-        for name in names
-    }
+    height, width = resize or first.size
+    return ImageKind(height, width, 1 if gray else 3, first.depth, fit if resize else None)
 
 
-def normalisation_of(moments: NDArray[np.float64]) -> Normalisation:
-    """Return the mean and standard deviation of each channel; a constant channel is only centred.
+def first_look(tree: FileTree, names: Sequence[str]) -> ImageKind:
+    """Return the kind of the first image, of any size."""
+    if not names:
+        raise DataError(f"{tree.path} must hold images ({', '.join(IMAGE_SUFFIXES)}), got none")
+    with _open(tree, names[0], is_resized=True) as image:
+        height, width = _upright_size(image)
+        return ImageKind(height, width, 1 if _is_gray(image) else 3, _depth(image))
+
+
+@dataclass(frozen=True)
+class _Header:
+    path: Path
+    size: tuple[int, int]
+    depth: Depth
+
+
+def _check_same(first: _Header, other: _Header, *, is_resized: bool) -> None:
+    if other.depth != first.depth:
+        raise DataError(
+            f"all images must have the same bits per channel, but {other.path} has {other.depth} and "
+            f"{first.path} has {first.depth}: convert them first, because their scales differ"
+        )
+    if other.size != first.size and not is_resized:
+        raise DataError(
+            f"all images must have one size, but {other.path} is {_size(other.size)} and {first.path} is "
+            f"{_size(first.size)}: resize them when they are read, for example with --resize 64"
+        )
+
+
+def decode_images(tree: FileTree, names: Sequence[str], kind: ImageKind) -> Iterator[Array]:
+    """Yield each image as (channel, height, width) in the type of its kind, upright and resized."""
+    for name in names:
+        where = tree.path / name
+        with _open(tree, name, is_resized=kind.fit is not None) as image:
+            depth = _depth(image)
+            if depth != kind.depth:
+                raise DataError(
+                    f"images must have {kind.depth} bits per channel like those of training, got {depth} in {where}"
+                )
+            try:
+                pixels = _pixels(_upright(image), kind, where)
+            except (OSError, ValueError, SyntaxError) as error:
+                raise DataError(f"{where} is damaged and cannot be decoded: {error}") from None
+        if kind.fit is not None:
+            pixels = resized(pixels, kind.height, kind.width, kind.fit)
+        if pixels.shape[1:] != (kind.height, kind.width):
+            found = _size((pixels.shape[1], pixels.shape[2]))
+            raise DataError(f"all images must be {_size((kind.height, kind.width))}, but {where} is {found}")
+        yield pixels
+
+
+def as_floats(values: Array, where: object) -> Floats:
+    """Return pixels on any scale as float32; refuse those that are not finite or would be rounded by much."""
+    wrong = np.argwhere(~np.isfinite(values))
+    if len(wrong):
+        raise DataError(
+            f"pixels must be finite, got {values[tuple(wrong[0])]} at {wrong[0].tolist()} in {where}: "
+            f"remove or impute such values"
+        )
+    largest = max(abs(int(values.min())), abs(int(values.max()))) if values.dtype.kind in "iu" and values.size else 0
+    if largest > LARGEST_WHOLE:
+        raise DataError(f"whole numbers as pixels must be at most {LARGEST_WHOLE:,}, got {largest:,} in {where}")
+    return values.astype(np.float32)
+
+
+def channel_axis(shape: tuple[int, ...], where: str) -> Literal[1, 3] | None:
+    """Return which dimension of an array of images holds the channels, or None if it has no channels.
 
     Args:
-        moments: Mean and mean square of each image, (sample, 2, channel).
+        shape: (sample, height, width), (sample, height, width, channel) or (sample, channel, height, width).
+        where: The name of the array.
     """
-    mean, square = moments.mean(axis=0)
-    std = np.sqrt(np.maximum(square - np.square(mean), 0.0))
-    return Normalisation(tuple(mean.tolist()), tuple(np.where(std > 0, std, 1.0).tolist()))
+    if len(shape) == 3:
+        return None
+    is_last, is_first = (len(shape) == 4 and shape[axis] in (1, 3) for axis in (3, 1))
+    if is_last and is_first:
+        raise DataError(
+            f"{where} must have 1 or 3 channels either in its second or in its last dimension, got shape {shape}, "
+            f"where both are possible: give larger images, or gray ones as (sample, height, width)"
+        )
+    if not is_last and not is_first:
+        hint = ": leave out the fourth channel, alpha, with x[..., :3]" if shape[-1:] == (4,) else ""
+        raise DataError(
+            f"images must be (sample, height, width), (sample, height, width, channel) or (sample, channel, height, "
+            f"width) with 1 or 3 channels, got {shape} in {where}{hint}"
+        )
+    return 3 if is_last else 1
 
 
-def _open(tree: FileTree, name: str) -> Image.Image:
-    data = tree.read(name)
+def _open(tree: FileTree, name: str, *, is_resized: bool) -> Image.Image:
+    data, where = tree.read(name), tree.path / name
     try:
         image = Image.open(io.BytesIO(data))
     except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
         reason = "unknown format" if isinstance(error, UnidentifiedImageError) else str(error)
-        raise DataError(f"{tree.path / name} must be an image: {reason}") from None
-    if image.mode not in EIGHT_BIT_MODES:
-        raise DataError(f"images must have 8 bits per channel, got mode {image.mode} in {tree.path / name}")
-    if max(image.size) > LARGEST_SIDE:
+        raise DataError(f"{where} must be an image: {reason}") from None
+    if image.mode not in (*EIGHT_BIT_MODES, *SIXTEEN_BIT_MODES, *ANY_SCALE_MODES):
+        raise DataError(f"images must be gray or in colour, got mode {image.mode} in {where}")
+    largest = LARGEST_RESIZED if is_resized else LARGEST_SIDE
+    if max(image.size) > largest:
+        hint = "" if is_resized else ": add --resize"
         raise DataError(
-            f"images must be at most {LARGEST_SIDE} pixels wide and high, "
-            f"got {image.width}×{image.height} in {tree.path / name}"
+            f"images must be at most {largest} pixels wide and high, got {image.width}×{image.height} in {where}{hint}"
         )
     return image
+
+
+def _is_gray(image: Image.Image) -> bool:
+    return image.mode in (*GRAY_MODES, *SIXTEEN_BIT_MODES, *ANY_SCALE_MODES)
+
+
+def _depth(image: Image.Image) -> Depth:
+    if image.mode in EIGHT_BIT_MODES:
+        return 8
+    is_old = image.mode == "I" and image.format == "PNG"  # the mode of 16 bits in older versions of Pillow
+    return 16 if image.mode in SIXTEEN_BIT_MODES or is_old else 32
+
+
+def _is_shortened(image: Image.Image) -> bool:
+    """Return whether Pillow reads only 8 of the 16 bits of each channel, as it does in colour."""
+    return _depth(image) == 8 and any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
+
+
+def _orientation(image: Image.Image) -> int:
+    """Return the EXIF orientation of an image that Pillow has not turned yet, 1 if it has none."""
+    if image.format == "TIFF":  # Pillow turns these itself
+        return 1
+    if image.format == "PNG" and "exif" not in image.info:  # getexif would decode the whole image
+        return 1
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except (SyntaxError, TypeError, ValueError):  # EXIF that cannot be read says nothing, and the pixels may be fine
+        return 1
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    turn = TURNS.get(_orientation(image))
+    return image if turn is None else image.transpose(turn)
+
+
+def _upright_size(image: Image.Image) -> tuple[int, int]:
+    """Return height and width."""
+    is_sideways = _orientation(image) in SIDEWAYS
+    return (image.width, image.height) if is_sideways else (image.height, image.width)
+
+
+def _pixels(image: Image.Image, kind: ImageKind, where: Path) -> Array:
+    """Return the pixels, (channel, height, width)."""
+    if kind.depth == 8:
+        pixels = np.asarray(image.convert("L" if kind.channels == 1 else "RGB"))
+        return pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1)
+    values = as_floats(np.asarray(image), where)
+    return np.broadcast_to(values, (kind.channels, *values.shape))
+
+
+def _size(size: tuple[int, int]) -> str:
+    """Format height and width as width×height, as image viewers do."""
+    return f"{size[1]}×{size[0]}"

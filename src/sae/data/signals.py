@@ -7,7 +7,7 @@ import numpy as np
 
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
-from sae.core.task import Classification, DataSpec, SampleKind, Task
+from sae.core.task import DataSpec, SampleKind
 from sae.data.dataset import (
     Array,
     Dataset,
@@ -18,10 +18,10 @@ from sae.data.dataset import (
     hold_out_validation,
     signal_normalisation,
     split_indices,
-    standardised_regression,
 )
 from sae.data.locations import find_own
-from sae.data.npz import Member, classes_of, open_member, targets_of
+from sae.data.npz import Member, open_member
+from sae.data.npz_labels import named_targets, task_of
 from sae.data.npz_layout import ALL, find_layout, samples_of_split
 
 
@@ -45,7 +45,7 @@ def kind_of_samples(path: Path, given: SampleKind | None) -> SampleKind:
         return SampleKind.IMAGES
     raise DataError(
         f"{path} must say what its samples are: {first.name} of shape {first.shape} in {first.dtype} may be signals "
-        f"(sample, channel, length) or images. Name the array signals or images, or add --kind signals"
+        f"(sample, channel, length) or images. Name the array signals or images, or add --kind signals or --kind images"
     )
 
 
@@ -66,7 +66,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     inputs = {part: read_signals(open_member(path, name)) for part, name in layout.samples.items()}
     raw = {part: open_member(path, name).read() for part, name in layout.labels.items()}
     places = {part: f"{name} of {path}" for part, name in layout.labels.items()}
-    targets, class_names = _targets(raw, config.task, places, known.class_names if known else None)
+    targets, class_names = named_targets(raw, config.task, places, known.class_names if known else None)
     for part, signals in inputs.items():
         if len(signals) != len(targets[part]):
             raise DataError(
@@ -75,13 +75,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
             )
     parts = _split({part: Split(inputs[part], targets[part]) for part in inputs}, config)
     train = parts["train"]
-    task: Task
-    if class_names is not None:
-        task = Classification(len(class_names))
-    elif config.task == "classification":
-        task = classes_of(train.targets, places.get("train", places.get(ALL, "")))
-    else:
-        task = standardised_regression(train.targets, places.get("train", places.get(ALL, "")))
+    task = task_of(train.targets, config.task, class_names, places.get("train", places.get(ALL, "")))
     spec = DataSpec(train.inputs.shape[1:], task)
     normalisation = signal_normalisation(train.inputs[:])
     return Dataset(config.name, spec, normalisation, train, parts["val"], parts["test"], class_names)
@@ -129,23 +123,3 @@ def _split(parts: Mapping[str, Split], config: DataConfig) -> dict[str, Split]:
         return dict(parts)
     kept, held_out = hold_out_validation(parts["train"].targets, config.split_seed)
     return {**parts, "train": rows(parts["train"], kept), "val": rows(parts["train"], held_out)}
-
-
-def _targets(
-    raw: Mapping[str, Array], task: str | None, places: Mapping[str, str], known: tuple[str, ...] | None
-) -> tuple[dict[str, Array], tuple[str, ...] | None]:
-    """Return the targets of each part, and the names of the classes if labels are texts."""
-    is_text = {array.dtype.kind == "U" for array in raw.values()}
-    if task != "classification" or True not in is_text:
-        return {part: targets_of(array, task, places[part]) for part, array in raw.items()}, None
-    if False in is_text:
-        raise DataError(f"labels must be texts in all splits or in none, got both in {', '.join(places.values())}")
-    names = np.unique(raw["train" if "train" in raw else ALL] if known is None else known)
-    for part, array in raw.items():
-        unknown = np.flatnonzero(~np.isin(array, names))
-        if array.ndim != 1 or unknown.size:
-            given = repr(str(array[unknown[0]])) if array.ndim == 1 else f"shape {array.shape}"
-            raise DataError(
-                f"there must be one label of the training split for each signal, got {given} in {places[part]}"
-            )
-    return {part: np.searchsorted(names, array).astype(np.int64) for part, array in raw.items()}, tuple(names.tolist())

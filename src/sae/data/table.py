@@ -50,15 +50,16 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
         known: Encodings and classes that an earlier reading learnt; by default they are learnt here.
     """
     known = known or Known()
-    table = _read_table(config, known)
+    table = split_table(config, known)
     encodings = known.columns or tuple(
         learn_encoding(column, table.parts[0], table.path) for column in table.chosen.values()
     )
     check_columns(table.chosen, encodings, table.path)
+    if known.columns is None:
+        _warn_of_identifiers(table.chosen.values(), table.path)
     inputs = encoded(table.chosen, encodings)
     normalisation = standardisation(inputs, table.parts[0])
     if known.columns is None:
-        _warn_of_identifiers(table.chosen.values(), table.path)
         _warn_of_columns(inputs, table.parts[0], normalisation, encodings, table.path)
     return table.split_up(config.name, inputs, normalisation, encodings)
 
@@ -71,7 +72,7 @@ def read_own_signals(config: DataConfig, _seed: int, known: Known | None = None)
         known: Columns and classes of an earlier reading; by default all columns but the target.
     """
     known = known or Known()
-    table = _read_table(config, known)
+    table = split_table(config, known)
     encodings = known.columns or tuple(
         _time_step(column, table.parts[0], table.path) for column in table.chosen.values()
     )
@@ -81,7 +82,7 @@ def read_own_signals(config: DataConfig, _seed: int, known: Known | None = None)
 
 
 @dataclass(frozen=True)
-class _Table:
+class SplitTable:
     """A table that was read and split.
 
     Attributes:
@@ -107,7 +108,7 @@ class _Table:
         return split_up(name, inputs, self.targets, self.task, normalisation, self.parts, self.class_names, encodings)
 
 
-def _read_table(config: DataConfig, known: Known) -> _Table:
+def split_table(config: DataConfig, known: Known) -> SplitTable:
     """Read the columns of a table, and split its rows."""
     path = find_own(config.name)
     names = column_names(path)
@@ -127,7 +128,7 @@ def _read_table(config: DataConfig, known: Known) -> _Table:
     chosen = {name: column for name, column in columns.items() if name not in left_out}
     if not chosen:
         raise DataError(f"{path} must hold columns besides {_listed(sorted(left_out))} to predict from, got none")
-    return _Table(path, chosen, targets, task, class_names, parts)
+    return SplitTable(path, chosen, targets, task, class_names, parts)
 
 
 def _time_step(column: Column, training: Indices, path: Path) -> ColumnEncoding:
@@ -213,14 +214,19 @@ def check_columns(columns: Mapping[str, Column], encodings: Sequence[ColumnEncod
             raise DataError(f"column {encoding.name!r} of {path} must hold {wanted}, as in training")
 
 
-def encoded(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding]) -> Features:
-    """Return the features of all columns that have an encoding, (row, feature) in float64."""
+def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> Features:
+    """Return the features of all columns that have an encoding, (row, feature) in float64.
+
+    Each column is taken out of `columns` as it is encoded, so that a large table is not in memory twice.
+    """
     num_rows = len(next(iter(columns.values())).values)
     inputs = np.empty((num_rows, sum(encoding.num_features for encoding in encodings)))
-    chosen = [(columns[encoding.name], encoding) for encoding in encodings]
-    features = (feature for column, way in chosen for feature in way.features(column.values, column.missing))
-    for index, feature in enumerate(features):
-        inputs[:, index] = feature
+    index = 0
+    for encoding in encodings:
+        column = columns.pop(encoding.name)
+        for feature in encoding.features(column.values, column.missing):
+            inputs[:, index] = feature
+            index += 1
     return inputs
 
 
@@ -239,13 +245,13 @@ def _is_identifier(column: Column) -> bool:
     values = column.values
     if column.is_date or len(values) < FEWEST_FOR_IDENTIFIER or column.missing.any():
         return False
-    if len(set(values.tolist())) < len(values):
-        return False
     if not column.is_numeric:
-        return True
+        return len(set(values)) == len(values)
     numbers = column.numbers
-    counts_rows = numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
-    return counts_rows or (bool((numbers % 1 == 0).all()) and IDENTIFIER.fullmatch(column.name) is not None)
+    if numbers[0] in (0, 1) and (np.diff(numbers) == 1).all():
+        return True
+    has_name = IDENTIFIER.fullmatch(column.name) is not None
+    return has_name and bool((numbers % 1 == 0).all()) and len(np.unique(numbers)) == len(numbers)
 
 
 def _warn_of_columns(

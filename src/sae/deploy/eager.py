@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
 from sae.core.task import Classification, DataSpec, Regression
-from sae.data.dataset import Dataset, Normalisation
+from sae.data.dataset import Dataset, Depth, Normalisation
 from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape, sample_dtype, shipped_content
 from sae.deploy.latency import Call, Maker, random_samples
 from sae.methods import Method, build_method
@@ -48,6 +48,7 @@ class KnownForm:
     spec: DataSpec
     normalisation: Normalisation
     frame: int
+    depth: Depth
 
 
 def open_run(run: Path, eval_exits: int | None = None) -> tuple[EagerModel, bytes]:
@@ -89,6 +90,7 @@ def write_eager(path: Path, run: Path, model: EagerModel) -> None:
         "task": asdict(spec.task),
         "normalisation": asdict(model.form.normalisation),
         "frame": model.form.frame,
+        "depth": model.form.depth,
     }
     arrays = {name: tensor.contiguous() for name, tensor in model.module.state_dict().items()}
     save_file(arrays, path, {HEADER: json.dumps(header)})
@@ -100,7 +102,7 @@ def read_eager(path: Path) -> EagerModel:
         header = json.loads(file.metadata()[HEADER])
     task = (Classification if "num_classes" in header["task"] else Regression)(**header["task"])
     normalisation = Normalisation(**{key: tuple(values) for key, values in header["normalisation"].items()})
-    form = KnownForm(DataSpec(tuple(header["shape"]), task), normalisation, header["frame"])
+    form = KnownForm(DataSpec(tuple(header["shape"]), task), normalisation, header["frame"], header["depth"])
     active = tuple(header["active"])
     network = _empty_network(RunRecord.open(Path(header["run"])).read_config(), form, active)
     return EagerModel(ShippedGraph(network, form), form, active)

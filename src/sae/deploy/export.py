@@ -215,6 +215,8 @@ def _input_part(session: Session, dataset: Dataset) -> InputPart:
         dtype=sample_dtype(dataset),
         shape=session.shape,
         frame=dataset.frame,
+        depth=dataset.depth,
+        fit=dataset.fit,
         mean=dataset.normalisation.mean,
         std=dataset.normalisation.std,
         columns=None

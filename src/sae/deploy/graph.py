@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sae.backbones import MemberNetwork
 from sae.core.predictive import Categorical, aggregate
 from sae.core.task import Classification, DataSpec, SampleKind, Shape, Task
-from sae.data.dataset import Dataset, Normalisation
+from sae.data.dataset import Dataset, Depth, Normalisation
 from sae.measure.uncertainty import disagreement, entropy
 from sae.methods import Method
 
@@ -44,6 +44,10 @@ class SampleForm(Protocol):
     @property
     def frame(self) -> int:
         """Black pixels to add on each side of a new image."""
+
+    @property
+    def depth(self) -> Depth:
+        """Bits of a channel of an image."""
 
 
 class Preprocessing(nn.Module):
@@ -143,14 +147,16 @@ def graph_content(graph: ShippedGraph, dataset: SampleForm) -> bytes:
     return to_onnx(graph, example, name, graph.aggregation.output_names)
 
 
-def sample_dtype(dataset: SampleForm) -> Literal["uint8", "float64"]:
+def sample_dtype(dataset: SampleForm) -> Literal["uint8", "float32", "float64"]:
     """Return the type in which a graph takes raw samples: pixels, or the numbers of a table or a signal."""
-    return "uint8" if dataset.spec.kind is SampleKind.IMAGES else "float64"
+    if dataset.spec.kind is not SampleKind.IMAGES:
+        return "float64"
+    return "uint8" if dataset.depth == 8 else "float32"
 
 
 def example_input(dataset: SampleForm) -> tuple[Tensor, str]:
     """Return a batch of two raw samples to trace a graph with, and the name of the graph's input."""
-    dtype = torch.uint8 if sample_dtype(dataset) == "uint8" else torch.float64
+    dtype = getattr(torch, sample_dtype(dataset))
     return torch.zeros((2, *raw_shape(dataset)), dtype=dtype), INPUT_NAMES[dataset.spec.kind]
 
 

@@ -8,8 +8,10 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sae.config.run import Fit
 from sae.core.errors import ModelError
 from sae.core.task import SampleKind
+from sae.data.dataset import Depth
 from sae.deploy.conformal import ConformalPart, ConformalScores
 
 NAME = "manifest.json"
@@ -49,6 +51,8 @@ class InputPart(_Part):
         dtype: Element type of the graph's input; graphs of older versions take the rows of a table in float32.
         shape: Shape of one raw sample: (channel, height, width), (channel, length) or (feature,).
         frame: Black pixels that the graph adds on each side.
+        depth: Bits of a channel of an image file: 8; 16; or 32 for numbers on any scale.
+        fit: How an image of another size is resized before the graph, see `sae.data.resizing`; None if it is refused.
         mean: What the graph subtracts, by channel or feature.
         std: What the graph then divides by.
         columns: Columns of a table, also of a table of signals; None for other files.
@@ -58,6 +62,8 @@ class InputPart(_Part):
     dtype: Literal["uint8", "float32", "float64"]
     shape: tuple[int, ...]
     frame: int
+    depth: Depth = Field(8, exclude_if=lambda depth: depth == 8)
+    fit: Fit | None = Field(None, exclude_if=lambda fit: fit is None)
     mean: tuple[float, ...]
     std: tuple[float, ...]
     columns: tuple[ColumnPart, ...] | None

@@ -92,9 +92,9 @@ def encodings_of(manifest: Manifest) -> list[ColumnEncoding]:
     return [ColumnEncoding(**dict(part)) for part in manifest.input.columns]
 
 
-def true_targets(rows: TableRows, manifest: Manifest, path: Path) -> Integers | Features | None:
+def true_targets(columns: Mapping[str, Column], manifest: Manifest, path: Path) -> Integers | Features | None:
     """Return labels or values, if every row has one."""
-    truth = rows.columns.get(manifest.target.column or "")
+    truth = columns.get(manifest.target.column or "")
     if truth is None or truth.missing.any():
         return None
     if manifest.task == "regression":
@@ -133,7 +133,7 @@ def _encoded(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding],
         _warn_of_values(column, encoding, lacking, strange, where)
         imputed |= lacking
         unseen |= strange
-    return TableRows(encoded(columns, encodings).reshape(-1, *shape), imputed, unseen, columns)
+    return TableRows(encoded(dict(columns), encodings).reshape(-1, *shape), imputed, unseen, columns)
 
 
 def _unseen(column: Column, encoding: ColumnEncoding) -> Flags:

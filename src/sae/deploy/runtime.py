@@ -101,10 +101,10 @@ class Model:
         Args:
             x: Images (batch, channel, height, width), or with channels last, as whole numbers in
                 [0, 255]; rows of a table as dictionaries or as a data frame of pandas; or encoded
-                features (batch, feature). `sae.deploy.sources` reads image files.
+                features (batch, feature). A model that resizes takes images of any size, also a list of
+                arrays of several sizes. `sae.deploy.sources` reads image files.
         """
-        features = encode_rows(x, self.manifest).samples if is_rows(x) else np.asarray(x)
-        samples = as_samples(features, self.manifest.input)
+        samples = as_samples(encode_rows(x, self.manifest).samples if is_rows(x) else x, self.manifest.input)
         left = None
         if isinstance(self.graph, SegmentSessions):
             outputs, left = self.graph.run(samples)

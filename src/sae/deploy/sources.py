@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sae.core.errors import DataError, DataWarning
 from sae.core.task import SampleKind
-from sae.data.archive import Folder
+from sae.data.archive import Files, Folder
+from sae.data.columns import Reading, read_columns
 from sae.data.dataset import is_resolved
-from sae.data.images import ImageKind, decode_images, is_image
+from sae.data.image_list import holds_images, listed_files
+from sae.data.images import ImageKind, as_floats, decode_images, is_image
 from sae.data.npz import Member, open_member
 from sae.data.npz_layout import samples_of_split
+from sae.data.resizing import resized
 from sae.deploy.manifest import InputPart, Manifest
 from sae.deploy.rows import Flags, labels_of, read_rows, true_targets
 from sae.deploy.session import CHUNK, Integers, Samples
@@ -23,7 +26,7 @@ Numbers = NDArray[np.number]
 Targets = Integers | NDArray[np.float64]
 
 TABLE_SUFFIXES = (".csv", ".parquet")
-IMAGES, NPZ, TABLE = "images", "an .npz file", "a table (.csv or .parquet)"
+IMAGES, NPZ, TABLE, LIST = "images", "an .npz file", "a table (.csv or .parquet)", "a table of image files"
 """The forms of files to predict."""
 
 
@@ -61,11 +64,13 @@ def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterat
     is_table = bool(suffixes & set(TABLE_SUFFIXES))
     if (is_table or ".npz" in suffixes) and len(paths) > 1:
         raise DataError(f"an .npz file or a table must be given alone, got {len(paths)} paths")
-    form = TABLE if is_table else NPZ if ".npz" in suffixes else IMAGES
-    takes = _forms(manifest.input)
-    if form not in takes:
-        raise DataError(f"this model predicts from {' or '.join(takes)}, got {paths[0]}")
-    if form == TABLE:
+    is_list = is_table and manifest.input.kind is SampleKind.IMAGES
+    form = LIST if is_list else TABLE if is_table else NPZ if ".npz" in suffixes else IMAGES
+    if form not in _forms(manifest.input):
+        raise _wrong_form(manifest.input, paths[0])
+    if form == LIST:
+        yield from _listed_images(paths[0], manifest)
+    elif form == TABLE:
         yield read_table(paths[0], manifest)
     elif form == NPZ:
         yield from _arrays(paths[0], manifest, split)
@@ -76,10 +81,14 @@ def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterat
 def _forms(expected: InputPart) -> tuple[str, ...]:
     """Return the forms of files that a model can predict."""
     if expected.kind is SampleKind.IMAGES:
-        return IMAGES, NPZ
+        return IMAGES, NPZ, LIST
     if expected.kind is SampleKind.TABLE:
         return (TABLE,)
     return (NPZ,) if expected.columns is None else (TABLE, NPZ)
+
+
+def _wrong_form(expected: InputPart, path: Path) -> DataError:
+    return DataError(f"this model predicts from {' or '.join(_forms(expected))}, got {path}")
 
 
 def _arrays(path: Path, manifest: Manifest, split: str) -> Iterator[Chunk]:
@@ -127,33 +136,34 @@ def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Tar
     return flat[:, 0].astype(np.int64)
 
 
-class _Loose:
-    """Image files given one by one."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.path, self.names = Path(), tuple(names)
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a file."""
-        try:
-            return Path(name).read_bytes()
-        except OSError as error:
-            raise DataError(f"{name} must be readable: {error.strerror}") from None
-
-
 def _images(paths: Sequence[Path], manifest: Manifest) -> Iterator[Chunk]:
     """Read files, and all images in folders. An image in the folder of its class has a label."""
-    channels, height, width = manifest.input.shape
-    kind = ImageKind(height, width, channels)
     files = [str(file) for path in paths for file in _files(path)]
     known = {name: label for label, name in enumerate(manifest.target.class_names or ())}
     parents = [Path(file).parent.name for file in files]
     has_labels = any(path.is_dir() for path in paths) and all(parent in known for parent in parents)
-    for start in range(0, len(files), CHUNK):
-        names = files[start : start + CHUNK]
-        targets = [known[parent] for parent in parents[start : start + CHUNK]] if has_labels else None
-        samples = np.stack(list(decode_images(_Loose(names), names, kind)))
-        yield Chunk(names, samples, None if targets is None else np.array(targets, np.int64))
+    targets = np.array([known[parent] for parent in parents], np.int64) if has_labels else None
+    yield from _decoded(Files(Path(), files), targets, manifest)
+
+
+def _listed_images(path: Path, manifest: Manifest) -> Iterator[Chunk]:
+    """Read the images that a table names, with the truth if its column is there."""
+    target = manifest.target.column or ""
+    columns = read_columns(path, Reading(texts=[target] * (manifest.task == "classification")))
+    others = {name: column for name, column in columns.items() if name != target}
+    if not any(holds_images(column) for column in others.values()):
+        raise _wrong_form(manifest.input, path)
+    yield from _decoded(listed_files(others, path), true_targets(columns, manifest, path), manifest)
+
+
+def _decoded(files: Files, targets: Targets | None, manifest: Manifest) -> Iterator[Chunk]:
+    expected = manifest.input
+    channels, height, width = expected.shape
+    kind = ImageKind(height, width, channels, expected.depth, expected.fit)
+    for start in range(0, len(files.names), CHUNK):
+        part = slice(start, start + CHUNK)
+        samples = np.stack(list(decode_images(files, files.names[part], kind)))
+        yield Chunk(files.names[part], samples, None if targets is None else targets[part])
 
 
 def _files(path: Path) -> list[Path]:
@@ -169,15 +179,19 @@ def read_table(path: Path, manifest: Manifest) -> Chunk:
     """Read the rows of a table, named by their numbers from 1, with the truth if its column is there."""
     rows = read_rows(path, manifest)
     names = [str(row) for row in range(1, len(rows.samples) + 1)]
-    return Chunk(names, rows.samples, true_targets(rows, manifest, path), rows.imputed, rows.unseen)
+    return Chunk(names, rows.samples, true_targets(rows.columns, manifest, path), rows.imputed, rows.unseen)
 
 
-def as_samples(x: ArrayLike, expected: InputPart) -> Samples:
+def as_samples(x: object, expected: InputPart) -> Samples:
     """Convert an array to samples (batch, *sample) in the graph's dtype. Refuse what is ambiguous.
 
-    Images are whole numbers in [0, 255]. Channels may come last, and gray images may have no
-    channel dimension; so may signals of one channel. Features and signals are finite numbers.
+    Images are numbers of the depth of training, by default whole numbers in [0, 255]. Channels may
+    come last, and gray images may have no channel dimension; so may signals of one channel. Images of
+    any size are resized if those of training were; then they may also be a list of arrays of several
+    sizes. Features and signals are finite numbers.
     """
+    if expected.fit is not None and isinstance(x, list | tuple) and x:
+        return np.concatenate([as_samples(np.asarray(image)[None], expected) for image in x])
     array = np.asarray(x)
     if array.dtype == np.dtype(bool) or not np.issubdtype(array.dtype, np.number):
         raise DataError(f"samples must be numbers, got {array.dtype}")
@@ -233,28 +247,62 @@ def _warn_of_rounding(dtype: type[np.floating], expected: InputPart) -> None:
         )
 
 
-def _pixels(array: Numbers, expected: InputPart) -> NDArray[np.uint8]:
-    if not np.issubdtype(array.dtype, np.integer):
+def _pixels(array: Numbers, expected: InputPart) -> Samples:
+    images = _channels_first(array, expected)
+    checked = _bytes(images) if expected.depth == 8 else _deep(images, expected.depth)
+    if expected.fit is None or checked.shape[1:] == expected.shape:
+        return np.ascontiguousarray(checked)
+    _, height, width = expected.shape
+    fitted = [resized(image, height, width, expected.fit) for image in checked]
+    return np.stack(fitted) if fitted else np.zeros((0, *expected.shape), checked.dtype)
+
+
+def _bytes(images: Numbers) -> NDArray[np.uint8]:
+    """Return pixels of 8 bits; refuse numbers whose scale is unknown."""
+    if not np.issubdtype(images.dtype, np.integer):
         raise DataError(
-            f"pixels must be uint8 in [0, 255], got {array.dtype}, whose scale is unknown: "
+            f"pixels must be uint8 in [0, 255], got {images.dtype}, whose scale is unknown: "
             f"convert them first, for values in [0, 1] with (255 * x).round().astype('uint8')"
         )
-    images = _channels_first(array, expected)
     if images.size and images.dtype != np.uint8 and not (images.min() >= 0 and images.max() <= 255):
         raise DataError(f"pixels must be in [0, 255], got values from {images.min()} to {images.max()}")
-    return np.ascontiguousarray(images, np.uint8)
+    return images.astype(np.uint8, copy=False)
+
+
+def _deep(images: Numbers, depth: int) -> NDArray[np.float32]:
+    """Return pixels of more than 8 bits as float32; refuse those that look as if they had another scale."""
+    if images.dtype in (np.dtype(np.uint8), np.dtype(np.int8)) or (depth == 32 and images.dtype == np.uint16):
+        raise DataError(
+            f"pixels must have {depth} bits like those of training, got {images.dtype}, whose scale differs: "
+            f"convert them first"
+        )
+    pixels = as_floats(images, "the samples")
+    if depth == 16 and pixels.size:
+        lowest, highest = pixels.min(), pixels.max()
+        is_scaled = images.dtype.kind == "f" and 0 < highest <= 1
+        if lowest < 0 or highest > 65535 or is_scaled:
+            raise DataError(
+                f"pixels must be in [0, 65535] like those of training, got values from {lowest:g} to {highest:g}"
+            )
+    return pixels
 
 
 def _channels_first(array: Numbers, expected: InputPart) -> Numbers:
+    """Return images as (batch, channel, height, width); of any height and width if they are resized."""
     channels, height, width = expected.shape
     if array.shape[1:] == (channels, height, width):
         return array
     if array.shape[1:] == (height, width, channels):
         return array.transpose(0, 3, 1, 2)
-    if channels == 1 and array.shape[1:] == (height, width):
+    is_any_size = expected.fit is not None and 0 not in array.shape[1:]
+    if channels == 1 and (array.shape[1:] == (height, width) or (is_any_size and array.ndim == 3)):
         return array[:, None]
+    is_first, is_last = (is_any_size and array.ndim == 4 and array.shape[axis] == channels for axis in (1, 3))
+    if is_first != is_last:
+        return array if is_first else array.transpose(0, 3, 1, 2)
+    sides = ("height", "width") if expected.fit is not None else (height, width)
     hint = ": a single image needs a batch, x[None]" if array.shape == expected.shape else ""
     raise DataError(
-        f"images must be (batch, {channels}, {height}, {width}) or (batch, {height}, {width}, {channels}), "
+        f"images must be (batch, {channels}, {sides[0]}, {sides[1]}) or (batch, {sides[0]}, {sides[1]}, {channels}), "
         f"got {array.shape}{hint}"
     )

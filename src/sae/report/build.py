@@ -17,7 +17,7 @@ from sae.report.confirmed_sections import calibration_section, confirmed_section
 from sae.report.content import Lead, Note, Report, Section, prefixed, section
 from sae.report.findings import Findings, find
 from sae.report.glossary import glossary_of
-from sae.report.labels import SHOWN_COSTS, objective_label
+from sae.report.labels import SHOWN_COSTS
 from sae.report.lead import study_lead
 from sae.report.run_sections import run_lead, run_sections
 from sae.report.search_sections import (
@@ -148,7 +148,7 @@ def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, .
         backbones = dict.fromkeys(str(space["backbone"]["name"]) for space in config.spaces.values())
         facts += [
             f"{_shown_data(item.data_name)} on {', '.join(backbones)}",
-            f"objectives {', '.join(objective_label(one) for one in item.record.objectives)}",
+            f"objectives {', '.join(one.label for one in item.record.objectives)}",
         ]
         facts += [f"{count(len(item.runs), 'trial')}{_spent(item.record)}", f"seed {config.seed}"]
     facts += [count(len(runs), "run")] if runs else []

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from sae.config.methods import Kind
 from sae.config.run import RunConfig
-from sae.core.objectives import ALL_COSTS, METRICS, Objective, objective
+from sae.core.objectives import ALL_COSTS, Objective, objective
 from sae.core.table import Arrow, Column, digits_for, digits_for_costs
 
 SHOWN_COSTS = ("flops", "params")
@@ -67,26 +67,9 @@ def shape_of(kind: Kind) -> str:
     return MARKERS.get(kind.marker, kind.marker)
 
 
-def metric_label(key: str) -> str:
-    """Return the name of a metric or cost; without one, the key itself."""
-    if key in ALL_COSTS:
-        return ALL_COSTS[key].label
-    return next((entry.label for entry in METRICS if entry.key == key), key)
-
-
-def objective_label(item: Objective) -> str:
-    """Return the name of an objective.
-
-    Example:
-        >>> objective_label(objective("cc_ece@shift", "classification"))
-        'CC-ECE under shift'
-    """
-    return metric_label(item.key) + (" under shift" if item.is_shifted else "")
-
-
 def objective_title(item: Objective) -> str:
     """Return the name of an objective with the arrow for its better direction, `F1 ↑`."""
-    return f"{objective_label(item)} {arrow_of(item)}"
+    return f"{item.label} {arrow_of(item)}"
 
 
 def arrow_of(item: Objective) -> Arrow:
@@ -117,4 +100,4 @@ def metric_column(metric: str, task: str, shown: Iterable[float], under_shift: b
     if metric in ALL_COSTS:
         return Column(ALL_COSTS[metric].unit, arrow_of(item), digits_for_costs(shown))
     where = " (shift)" if under_shift else ""
-    return Column(f"{objective_label(item)}{where}", arrow_of(item), digits_for(shown))
+    return Column(f"{item.label}{where}", arrow_of(item), digits_for(shown))

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from sae.analysis.comparison import ALIKE, BETTER, LEVEL, WORSE, compare
 from sae.analysis.results import Result, Tested
 from sae.config.methods import rivals
-from sae.core.objectives import objective
+from sae.core.objectives import metric_label, objective
 from sae.core.table import Cell, Column, Table, show
 from sae.core.wording import count, listed
 from sae.records.receipt import PICK
 from sae.report.commands import train_command
 from sae.report.content import Command, Lead
 from sae.report.findings import Findings, role_label
-from sae.report.labels import SHOWN_COSTS, metric_column, metric_label, shown_exits
+from sae.report.labels import SHOWN_COSTS, metric_column, shown_exits
 from sae.report.tables import number_cell, spread_cell
 
 COMPARED_ON: tuple[Tested, ...] = ("test", "shift")

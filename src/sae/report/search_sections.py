@@ -21,6 +21,7 @@ from sae.report.findings import Findings
 from sae.report.labels import SHOWN_COSTS, shown_exits
 from sae.report.tables import class_fronts_table, front_table, influence_table, trials_table
 
+NONE_FINISHED = "No trial of a method with several exits has finished yet."
 MOST_NOTES = 10
 """Failed and damaged trials that are named one by one."""
 GRID_TITLES: dict[Tested, str] = {
@@ -77,11 +78,11 @@ def structure_section(found: Findings) -> Section:
     configs = [run.config for run in found.runs if run.state == "finished" and run.config is not None]
     cells = [cell for config in configs if (cell := config.method.grid_cell()) is not None]
     intro = (
-        "SAE trials by the number of inputs N and of exits K they were trained for. The trials of a cell differ in all "
+        "Trials by the number of inputs N and of exits K they were trained for. The trials of a cell differ in all "
         "other settings. The search returns to cells it likes with better settings, which flatters them."
     )
     if not cells:
-        return section("structure", "Which N and K?", intro, Note("No SAE trial has finished yet."))
+        return section("structure", "Which N and K?", intro, Note(NONE_FINISHED))
     depth = max(config.backbone.depth for config in configs if config.method.grid_cell() is not None)
     inputs = max(inputs for inputs, _ in cells)
     figures = (
@@ -105,7 +106,7 @@ def depth_section(found: Findings) -> Section:
     depth = max((item.theta.shape[-1] for item in preferences), default=0)
     most = max((item.inputs for item in preferences), default=0)
     groups = [
-        ("depth", "All SAE trials", depth_preference(preferences)),
+        ("depth", "All trials with several exits", depth_preference(preferences)),
         ("depth-by-inputs", "By the number of inputs N", depth_preference(preferences, "inputs")),
         ("depth-by-exits", "By the number of exits K", depth_preference(preferences, "exits")),
         *([("depth-of-inputs", f"Each input, N={most}", input_preference(preferences, most))] if most > 1 else []),
@@ -114,25 +115,26 @@ def depth_section(found: Findings) -> Section:
         depth_figure(rows, depth=depth, name=name, title=title) for name, title, rows in groups if rows
     ]
     intro = "The probability of each exit during training. Without a preference it is 1 / number of exits."
-    missing = Note("No SAE trial has finished yet.") if not runs else _history_note(len(runs) - len(preferences))
+    missing = Note(NONE_FINISHED) if not runs else _history_note(len(runs) - len(preferences))
     return section("depths", "Which depths?", intro, *figures, missing)
 
 
 def _history_note(number: int) -> Note | None:
     if not number:
         return None
-    return Note(f"Left out, because their training history cannot be read: {count(number, 'SAE trial')}.")
+    return Note(f"Left out, because their training history cannot be read: {count(number, 'trial')}.")
 
 
 def influence_section(found: Findings) -> Section:
-    """Show the effect of the settings of an SAE on its numbers."""
+    """Show the effect of the settings of a method on its numbers."""
     influences = influence(found.runs, [*found.metrics, *SHOWN_COSTS], "test")
     intro = (
         "Rank correlation (Spearman's ρ) for continuous settings and analysis of variance (F) for N, K and W, over all "
-        "SAE trials, on the test split. The search does not try settings at random, so nothing here proves a cause."
+        "finished trials of a method, on the test split. The search does not try settings at random, so nothing here "
+        "proves a cause."
     )
     is_known = any(item.p is not None for item in influences)
-    part = influence_table(influences) if is_known else Note("Too few SAE trials have finished.")
+    part = influence_table(influences) if is_known else Note("Too few trials have finished.")
     return section("influence-of-settings", "Which settings matter?", intro, part)
 
 

@@ -10,11 +10,11 @@ from sae.analysis.selection import Selection
 from sae.analysis.statistics import Spread
 from sae.analysis.trials import Influence
 from sae.config.methods import all_kinds
-from sae.core.objectives import metrics_of
+from sae.core.objectives import metric_label, metrics_of
 from sae.core.table import Cell, Column, Row, Table, digits_for, mark_best
 from sae.core.wording import count
 from sae.records.run import Run
-from sae.report.labels import SHOWN_COSTS, metric_column, metric_label, shown_exits, unit_of
+from sae.report.labels import SHOWN_COSTS, metric_column, shown_exits, unit_of
 
 INTERVAL_PERCENTS = (50, 90, 95)
 """Prediction intervals, in per cent."""
@@ -266,8 +266,8 @@ def _influence_cells(item: Influence | None, tests: int) -> tuple[Cell, Cell]:
 
 def _trials_text(counts: Sequence[int]) -> str:
     if len(counts) > 1:
-        return f"{counts[0]} to {counts[-1]} SAE trials"
-    return count(counts[0] if counts else 0, "SAE trial")
+        return f"{counts[0]} to {counts[-1]} trials"
+    return count(counts[0] if counts else 0, "trial")
 
 
 def spread_cell(spread: Spread | None, metric: str) -> Cell:

@@ -171,26 +171,38 @@ def _check_names(given: Layer) -> None:
 
 
 def _with_depth(template: Values) -> Values:
-    """Let ranges that end at the depth of the backbone end there."""
+    """Put the depth of the backbone in its place: the end of a range, or one of several choices."""
     backbone = template.get("backbone", {})
     name = backbone.get("name")
     depth = backbone.get("depth", BACKBONES.get(name).settings.whole_depth() if name in BACKBONES else 1)
     if not isinstance(depth, int | Hole):
         raise ConfigError(f"backbone.depth must be a whole number, or a hole of them, got {depth!r}")
-    open_ends = {path: hole for path, hole in find_holes(template) if DEPTH in hole.values}
+    open_ends = {path: hole for path, hole in find_holes(template) if _means_depth(hole)}
     if not open_ends:
         return template
     if isinstance(depth, Hole):
         raise ConfigError(
             f"{', '.join(open_ends)} ends at the depth of the backbone, which must then be one number, "
-            f"got {depth.as_setting()}: fix backbone.depth, or give both ends"
+            f"got {depth.as_setting()}: fix backbone.depth, or write a number instead of {DEPTH}"
         )
     for path, hole in open_ends.items():
-        if not number(hole.values[0]) <= depth:
+        if hole.kind != "choice" and not number(hole.values[0]) <= depth:
             raise ConfigError(
                 f"{path}: a range up to the depth of the backbone, {depth}, cannot start at {hole.values[0]}"
             )
-    return _with_values(template, {path: Hole(hole.kind, (hole.values[0], depth)) for path, hole in open_ends.items()})
+    return _with_values(template, {path: _closed(hole, depth) for path, hole in open_ends.items()})
+
+
+def _means_depth(hole: Hole) -> bool:
+    """Return whether a hole names the depth among numbers; among other words it is only a word."""
+    others = [value for value in hole.values if value != DEPTH]
+    return len(others) < len(hole.values) and all(isinstance(value, int) for value in others)
+
+
+def _closed(hole: Hole, depth: int) -> Hole:
+    """Return the hole with the depth as a number; a choice that names the same number twice has it once."""
+    values = tuple(depth if value == DEPTH else value for value in hole.values)
+    return Hole(hole.kind, tuple(dict.fromkeys(values)) if hole.kind == "choice" else values)
 
 
 def _inside(hole: Hole, default: object) -> object:

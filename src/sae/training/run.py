@@ -4,7 +4,7 @@ import copy
 import math
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -65,6 +65,7 @@ def train(
     until: int | None = None,
     display: ProgressDisplay = SILENT,
     tracker: Tracker = UNTRACKED,
+    on_data: Callable[[Dataset], None] = lambda _: None,
 ) -> RunRecord:
     """Train, evaluate and record a run; continue it if it was interrupted, return it if it is finished.
 
@@ -76,6 +77,7 @@ def train(
         until: Pause after this epoch, if the run has not passed it, and write its evaluation to `interim.json`.
         display: Where progress is shown.
         tracker: A tracker that receives the history of every epoch; changes no number.
+        on_data: Called with the data once they are read.
     """
     keep_freed_memory()
     pick_device(config.train.device)
@@ -83,6 +85,7 @@ def train(
         is_new = force or not _has_begun(out)
         before = None if is_new else _binding_of(RunRecord(out))
         dataset = load_bound(config.data, config.seed, before, advice=START_ON_OTHER_DATA)
+        on_data(dataset)
         binding = before or Binding.of(dataset, config.data)
         spec = training_spec(dataset, config.train)
         method = build_method(config.method, config.backbone, spec, config.seed)
@@ -197,7 +200,7 @@ def evaluate(
     settings = record.read_config().train
     with torch_threads(settings.threads):
         method, dataset = restore(record, device, where)
-        others = load_others(ood, dataset.spec.kind) if ood else None
+        others = load_others(ood, dataset) if ood else None
         if shift:
             check_images(dataset)
         if others is not None:

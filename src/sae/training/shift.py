@@ -93,12 +93,17 @@ def evaluate_ood(
 
 
 def check_images(dataset: Dataset) -> None:
-    """Refuse a data set without images, because only images can be corrupted."""
+    """Refuse a data set without images of bytes, because only those can be corrupted."""
     kind = dataset.spec.kind
     if kind is not SampleKind.IMAGES:
         raise ConfigError(
             f"--shift needs images, but {dataset.name} is {kind.phrase}, for which no corruptions are defined: "
             "drop --shift"
+        )
+    if dataset.depth != 8:
+        raise ConfigError(
+            f"--shift needs images of 8 bits per channel, for which the corruptions are defined, but those of "
+            f"{dataset.name} have {dataset.depth}: drop --shift"
         )
 
 
@@ -108,4 +113,9 @@ def check_same_shape(dataset: Dataset, other: Samples) -> None:
         raise ConfigError(
             f"samples of the other set must have the shape of {dataset.name}, {dataset.spec.shape}, "
             f"got {other.shape[1:]}"
+        )
+    if dataset.spec.kind is SampleKind.IMAGES and other.dtype != dataset.train.inputs.dtype:
+        raise ConfigError(
+            f"images of the other set must be {dataset.train.inputs.dtype} like those of {dataset.name}, "
+            f"got {other.dtype}"
         )

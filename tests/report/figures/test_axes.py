@@ -13,7 +13,7 @@ from sae.report.figures.axes import (
     round_ticks,
     spread_apart,
 )
-from sae.report.labels import objective_label, objective_title
+from sae.report.labels import objective_title
 
 numbers = st.floats(0, 1)
 
@@ -64,7 +64,7 @@ def test_round_ticks_are_a_few_within_the_values(low: float, span: float) -> Non
 @pytest.mark.parametrize("task", sorted({entry.task for entry in METRICS}))
 def test_everything_that_can_be_optimised_has_a_name_for_people(task: str) -> None:
     for name in (*metrics_of(task), *ALL_COSTS):
-        assert "_" not in objective_label(objective(name, task))
+        assert "_" not in objective(name, task).label
 
 
 def test_a_title_says_which_way_is_better() -> None:

@@ -13,13 +13,13 @@ import altair as alt
 from sae.analysis.results import SetMeans
 from sae.analysis.trials import CellMean
 from sae.config.methods import ORANGE
-from sae.core.objectives import Objective, Quantity
+from sae.core.objectives import Objective, Quantity, metric_label
 from sae.core.wording import count
 from sae.data.corruptions import FAMILIES
 from sae.records.evaluation import ShiftedSet
 from sae.report.content import Figure
 from sae.report.figures.axes import GREY, Axes, domain_of, heading, is_known, layered, rounded, same_axis
-from sae.report.labels import MARKERS, metric_label, objective_label
+from sae.report.labels import MARKERS
 
 PALE_TO_DARK = ("#E1ECF7", "#A9CBE8", "#5E9CD0", "#2A6CAD", "#164A80")
 WORSE_TO_BETTER = ("#A6500B", "#EDB27C", "#F2F2F2", "#8FB8DE", "#1F5A96")
@@ -124,7 +124,7 @@ def _grid_panel(means: Sequence[CellMean], item: Objective, *, depth: int, max_i
     tooltip = [
         alt.Tooltip("inputs:Q", title="inputs N"),
         alt.Tooltip("exits:Q", title="exits K"),
-        alt.Tooltip("value:Q", title=f"mean {objective_label(item)}", format=".4~g"),
+        alt.Tooltip("value:Q", title=f"mean {item.label}", format=".4~g"),
         alt.Tooltip("trials:Q"),
     ]
     colour = heat_colour("value", scale, f"mean {mean_title(item)}")
@@ -138,7 +138,7 @@ def _grid_panel(means: Sequence[CellMean], item: Objective, *, depth: int, max_i
     ]
     subtitle = f"best: N={best['inputs']} K={best['exits']}, {best['value']:.4g} over {best['count']}"
     height = (max_inputs + 2 * STRIP) * CELL_HEIGHT
-    return layered(cells, layers, heading(objective_label(item), subtitle), height)
+    return layered(cells, layers, heading(item.label, subtitle), height)
 
 
 def special_cases(depth: int, max_inputs: int) -> list[SpecialCase]:
@@ -246,7 +246,7 @@ def shift_figure(
     first = next(iter(known))
     if difference_to in known and difference_to != first:
         panels.append(_difference_panel(known[first], known[difference_to], f"Difference to {difference_to}", item))
-    caption = f"{objective_label(item)} on each corrupted test set, for severities 1 to 5. Darker is better."
+    caption = f"{item.label} on each corrupted test set, for severities 1 to 5. Darker is better."
     return Figure(name, title, caption, tuple(panels))
 
 
@@ -283,7 +283,7 @@ def _difference_panel(
         {**cell, "value": rounded(cell["value"] - second[cell["corruption"], cell["severity"]])} for cell in both
     ]
     scale = difference_scale([cell["value"] for cell in apart], item)
-    return _shift_panel(apart, title, scale, f"{objective_label(item)}: blue is better, orange worse", sign="+")
+    return _shift_panel(apart, title, scale, f"{item.label}: blue is better, orange worse", sign="+")
 
 
 def _shift_panel(
@@ -404,4 +404,4 @@ def number_format(values: Sequence[float], digits: int = 3) -> str:
 
 def mean_title(item: Objective) -> str:
     """Return the meaning of the colours of a map."""
-    return f"{objective_label(item)}, darker is better"
+    return f"{item.label}, darker is better"

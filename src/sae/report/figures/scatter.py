@@ -8,7 +8,7 @@ from functools import partial
 import altair as alt
 
 from sae.config.methods import all_kinds
-from sae.core.objectives import COST_OBJECTIVES, SHIFTED, Objective, objective
+from sae.core.objectives import COST_OBJECTIVES, SHIFTED, Objective, metric_label, objective
 from sae.core.table import MISSING
 from sae.core.wording import count
 from sae.report.content import Figure
@@ -29,7 +29,7 @@ from sae.report.figures.axes import (
     value_axis,
     value_text,
 )
-from sae.report.labels import metric_label, objective_label, shape_of
+from sae.report.labels import shape_of
 
 FAINT, STRONG, HIDDEN = 0.3, 1.0, 0.04
 SMALL, LARGE, HOVERED = 40, 120, 260
@@ -346,8 +346,8 @@ def share_of(value: float, item: Objective, values: Sequence[float]) -> float:
 
 def _pair_name(x: Objective, y: Objective) -> str:
     """Return what a panel shows, `F1 and CC-ECE`."""
-    first = metric_label(y.key) if y.is_shifted and x.is_shifted else objective_label(y)
-    text = f"{first} and {objective_label(x)}"
+    first = metric_label(y.key) if y.is_shifted and x.is_shifted else y.label
+    text = f"{first} and {x.label}"
     return text[0].upper() + text[1:]
 
 
@@ -365,7 +365,7 @@ def _tooltips(rows: Sequence[DrawnRow], shown: Sequence[Objective]) -> list[alt.
     known = {key for row in rows for key in row}
     names = {"label": "network", "method": "kind", "settings": "settings", "eval_exits": "K′"}
     lines = [alt.Tooltip(f"{key}:N", title=title) for key, title in names.items() if key in known]
-    lines += [alt.Tooltip(f"v{index}:N", title=objective_label(item)) for index, item in enumerate(shown)]
+    lines += [alt.Tooltip(f"v{index}:N", title=item.label) for index, item in enumerate(shown)]
     lines += [alt.Tooltip("seeds:Q")] if "seeds" in known else []
     return lines + ([alt.Tooltip("command:N", title="train it")] if "command" in known else [])
 

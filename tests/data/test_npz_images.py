@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sae.core.errors import ConfigError, DataError
+from sae.core.errors import ConfigError, DataError, DataWarning
 from sae.core.task import Classification, Regression
-from sae.data.catalogue import load, suggestions
+from sae.data.catalogue import load, load_others, suggestions
+from sae.data.dataset import Array
 from tests.data.samples import data_config, npz_arrays, write_npz
 
 
@@ -112,7 +113,9 @@ def refusal(path: Path, task: str = "classification") -> str:
 
 def test_a_file_without_the_keys_is_refused(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz", leave_out=("test_labels",))
-    assert re.search(r"must hold train_images.*but test_labels is missing", refusal(path))
+    assert re.search(
+        r"must hold samples and labels for training and for test, but test_labels is missing", refusal(path)
+    )
 
 
 def test_val_images_without_labels_are_refused(tmp_path: Path) -> None:
@@ -121,7 +124,9 @@ def test_val_images_without_labels_are_refused(tmp_path: Path) -> None:
 
 def test_images_of_another_dtype_are_refused(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz", val_images=np.zeros((9, 8, 8), np.float32))
-    assert "images must be uint8 in [0, 255], got float32 in val_images" in refusal(path)
+    assert "one size and type, got float32 of shape (9, 8, 8) in val_images and uint8" in refusal(path)
+    path = write_npz(tmp_path / "b.npz", train_images=np.zeros((30, 8, 8), bool))
+    assert "images must be numbers, got bool in train_images" in refusal(path)
 
 
 def test_an_empty_split_is_refused(tmp_path: Path) -> None:
@@ -165,7 +170,105 @@ def test_arrays_that_are_no_images_are_refused(tmp_path: Path, shape: tuple[int,
 
 def test_images_of_two_sizes_in_two_splits_are_refused(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz", test_images=np.zeros((12, 9, 9), np.uint8))
-    assert "samples must have shape (1, 8, 8), got (1, 9, 9) in the test split" in refusal(path)
+    assert "got uint8 of shape (12, 9, 9) in test_images and uint8 of shape (30, 8, 8) in train_images of" in refusal(
+        path
+    )
+    assert load(data_config(path, task="classification", resize=8)).spec.shape == (1, 8, 8)
+
+
+def renamed(arrays: dict[str, Array]) -> dict[str, Array]:
+    """Training and test arrays under the names that Keras uses."""
+    return {
+        f"{letter}_{split}": arrays[f"{split}_{part}"]
+        for split in ("train", "test")
+        for letter, part in (("x", "images"), ("y", "labels"))
+    }
+
+
+def test_arrays_named_x_and_y_read_like_images_and_labels(tmp_path: Path) -> None:
+    arrays = npz_arrays(channels=3)
+    kept = {name: array for name, array in arrays.items() if not name.startswith("val")}
+    one = load(data_config(write_npz(tmp_path / "a.npz", kept), task="classification"))
+    other = load(data_config(write_npz(tmp_path / "b.npz", renamed(arrays)), task="classification"))
+    for split in ("train", "val", "test"):
+        np.testing.assert_array_equal(one.split(split).inputs[:], other.split(split).inputs[:])
+        np.testing.assert_array_equal(one.split(split).targets, other.split(split).targets)
+
+
+def test_images_without_splits_are_split_in_equal_shares(tmp_path: Path) -> None:
+    arrays = npz_arrays()
+    path = write_npz(tmp_path / "a.npz", {"images": arrays["train_images"], "labels": arrays["train_labels"]})
+    dataset = load(data_config(path, task="classification"))
+    counts = [np.bincount(dataset.split(name).targets).tolist() for name in ("train", "val", "test")]
+    assert counts == [[6, 6, 6], [2, 2, 2], [2, 2, 2]]
+
+
+def test_values_without_splits_are_standardised_on_the_training_split(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "a.npz", {"images": npz_arrays()["train_images"], "labels": np.linspace(0, 9, 30)})
+    dataset = load(data_config(path, task="regression"))
+    assert isinstance(dataset.spec.task, Regression)
+    assert dataset.spec.task.mean == pytest.approx(dataset.train.targets.astype(np.float64).mean())
+    assert len(dataset.train) == 18
+
+
+def test_labels_may_be_texts(tmp_path: Path) -> None:
+    names = np.array(["red", "green", "blue"])
+    path = write_npz(tmp_path / "a.npz", {"images": npz_arrays()["train_images"], "labels": names[np.arange(30) % 3]})
+    assert load(data_config(path, task="classification")).class_names == ("blue", "green", "red")
+
+
+def test_channels_may_come_first_or_last(tmp_path: Path) -> None:
+    last = npz_arrays(channels=3)
+    first = {name: array.transpose(0, 3, 1, 2) if "images" in name else array for name, array in last.items()}
+    one = load(data_config(write_npz(tmp_path / "a.npz", last), task="classification"))
+    other = load(data_config(write_npz(tmp_path / "b.npz", first), task="classification"))
+    np.testing.assert_array_equal(one.train.inputs[:], other.train.inputs[:])
+
+
+def test_channels_that_could_be_first_or_last_are_refused(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "a.npz", train_images=np.zeros((30, 3, 8, 3), np.uint8))
+    assert "got shape (30, 3, 8, 3), where both are possible" in refusal(path)
+
+
+def test_a_channel_of_transparency_is_refused(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "a.npz", train_images=np.zeros((30, 8, 8, 4), np.uint8))
+    assert "leave out the fourth channel, alpha" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "depth"), [(np.uint16, 16), (np.int16, 32), (np.float32, 32), (np.float64, 32), (np.int64, 32)]
+)
+def test_other_numbers_than_bytes_are_kept(tmp_path: Path, dtype: type[np.generic], depth: int) -> None:
+    arrays = {
+        name: (array.astype(np.float64) * 101 - 7 * (depth == 32)).astype(dtype) if "images" in name else array
+        for name, array in npz_arrays().items()
+    }
+    dataset = load(data_config(write_npz(tmp_path / "a.npz", arrays), task="classification"))
+    assert dataset.depth == depth
+    np.testing.assert_array_equal(dataset.test.inputs[:][:, 0], arrays["test_images"].astype(np.float32))
+
+
+def test_a_pixel_that_is_not_finite_is_named(tmp_path: Path) -> None:
+    images = np.zeros((30, 8, 8))
+    images[4, 2, 3] = np.inf
+    path = write_npz(tmp_path / "a.npz", {"images": images, "labels": np.arange(30) % 3})
+    assert "got inf at [0, 2, 3] in sample 4 of images" in refusal(path)
+
+
+def test_whole_numbers_that_float32_would_round_are_refused(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "a.npz", {"images": np.full((30, 8, 8), 2**24 + 1), "labels": np.arange(30) % 3})
+    assert "at most 16,777,216, got 16,777,217 in sample 0 of images" in refusal(path)
+
+
+def test_images_of_28_get_no_frame_if_they_are_resized(tmp_path: Path) -> None:
+    dataset = load(data_config(write_npz(tmp_path / "a.npz", npz_arrays(side=28)), task="classification", resize=28))
+    assert (dataset.spec.shape, dataset.frame) == ((1, 28, 28), 0)
+
+
+def test_other_images_are_resized_like_those_of_the_run(tmp_path: Path) -> None:
+    like = load(data_config(write_npz(tmp_path / "a.npz"), task="classification", resize=12, fit="crop"))
+    other = write_npz(tmp_path / "b.npz", {"images": npz_arrays(side=17)["test_images"]})
+    assert load_others(str(other), like).shape == (12, 1, 12, 12)
 
 
 def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
@@ -198,3 +301,10 @@ def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz")
     path.write_bytes(path.read_bytes()[:-400])
     assert "cannot be opened" in refusal(path)
+
+
+def test_pixels_whose_spread_is_lost_are_said(tmp_path: Path) -> None:
+    images = 1e9 + np.random.default_rng(0).normal(0, 1, (30, 8, 8))
+    path = write_npz(tmp_path / "a.npz", {"images": images, "labels": np.arange(30) % 3})
+    with pytest.warns(DataWarning, match=r"have lost their spread: float32 does not tell apart numbers around 1e\+09"):
+        load(data_config(path, task="classification"))

@@ -1,0 +1,98 @@
+"""Tables of image files: one column holds their paths, relative to the table, and another the target."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from sae.config.run import DataConfig
+from sae.core.errors import DataError
+from sae.data.archive import Files
+from sae.data.cache import cached, file_identity
+from sae.data.columns import Column, read_columns, separator_of
+from sae.data.dataset import Dataset, Known, Split, rows_of
+from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
+from sae.data.kept_images import image_dataset, keep_kind, keep_split, kept_kind, kept_splits, resizing
+from sae.data.npz_layout import ALL, SPLITS
+from sae.data.table import split_table
+
+VERSION = 1
+"""Version of what is kept in the cache."""
+
+
+def is_image_list(path: Path) -> bool:
+    """Return whether the first row of a CSV file names an image file that exists."""
+    if path.suffix.lower() != ".csv":
+        return False
+    return any(is_image(cell) and (path.parent / cell).is_file() for cell in _first_row(path))
+
+
+def list_kind(path: Path) -> ImageKind:
+    """Return the kind of the first image of a table."""
+    tree = listed_files(read_columns(path), path)
+    return first_look(tree, tree.names)
+
+
+def read_list(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
+    """Read the images that a table names; 60 % train, 20 % val, 20 % test, by groups or in time if asked for.
+
+    Columns other than the paths and the target are not used.
+
+    Args:
+        config: The path of the table, the task, the target, and how images are resized.
+        known: Classes of an earlier reading; by default they are learnt here.
+    """
+    table = split_table(config, known or Known())
+    path = table.path
+    tree = listed_files(table.chosen, path)
+    identities = [file_identity(path.parent / name) for name in tree.names]
+    source = [file_identity(path), identities, *resizing(config)]
+    kept = cached("list", VERSION, source, lambda folder: _decode(tree, config, folder))
+    decoded, kind = kept_splits(kept)[ALL], kept_kind(kept)
+    parts = {
+        split: Split(rows_of(decoded.images, rows), table.targets[rows])
+        for split, rows in zip(SPLITS, table.parts, strict=True)
+    }
+    return image_dataset(config.name, parts, table.task, decoded.moments[table.parts[0]], kind, table.class_names)
+
+
+def listed_files(columns: Mapping[str, Column], path: Path) -> Files:
+    """Return the image files that a table names, row by row; refuse one that does not exist.
+
+    The column of their paths is the one in which every value ends like the name of an image.
+    """
+    found = [column for column in columns.values() if holds_images(column)]
+    if len(found) != 1:
+        columns_found = ", ".join(repr(column.name) for column in found) or "none"
+        raise DataError(f"{path} must have one column of image files, without empty rows, got {columns_found}")
+    names = tuple(str(name) for name in found[0].values)
+    for row, name in enumerate(names, start=1):
+        if not (path.parent / name).is_file():
+            raise DataError(
+                f"every image that {path} names must exist, but {path.parent / name} does not "
+                f"(row {row}, column {found[0].name!r}): paths are relative to the folder of the table"
+            )
+    return Files(path.parent, names)
+
+
+def holds_images(column: Column) -> bool:
+    """Return whether every value of a column ends like the name of an image."""
+    return not column.is_numeric and not column.missing.any() and all(is_image(str(name)) for name in column.values)
+
+
+def _decode(tree: Files, config: DataConfig, folder: Path) -> None:
+    kind = survey(tree, tree.names, config.resize, config.fit)
+    rows = np.arange(len(tree.names))  # the target is read from the table each time
+    keep_split(folder, ALL, decode_images(tree, tree.names, kind), rows, kind)
+    keep_kind(folder, kind)
+
+
+def _first_row(path: Path) -> list[str]:
+    """Return the cells of the first row behind the header; empty if the file has none or is not text."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            separator = separator_of(file.readline())
+            return next(csv.reader(file, delimiter=separator), [])
+    except (OSError, UnicodeDecodeError, csv.Error):  # reading the table reports the error
+        return []
