@@ -47,8 +47,7 @@ SEEDS = (0, 1, 2)
 PAPER = {"epochs": 50, "batch_size": 64, "lr": 3e-4, "patience": 0}
 """The paper's training, whatever the size of the data."""
 
-MOST_IMAGES = 2
-"""Candidates with no more sets than this were tried on images only."""
+IMAGES_TUNED = sum(item.group == "images" for item in half("tuned"))
 
 Measured = dict[str, float]
 Results = dict[str, dict[str, list[Measured]]]
@@ -179,31 +178,39 @@ def tables(results: Results) -> str:
             _table("NLL", classes, results, lambda each: each["nll"], CONTESTANTS),
             _table("RMSE", numbers, results, lambda each: math.sqrt(each["mse"]), CONTESTANTS),
             _table("coverage of 90 %", numbers, results, lambda each: each["coverage_90"], networks, None),
-            _table("macro F1", rare, results, lambda each: each["f1"], (*CONTESTANTS, FOR_RARE), max),
+            _table("macro F1", rare, results, lambda each: each["f1"], (*CONTESTANTS, FOR_RARE), None),
         ]
     )
 
 
-def tuning_table(rows: list[dict[str, Any]]) -> str:
-    """Return the Markdown table of what was tried on the tuned half, as means over the sets that all have in common.
+def tuning_tables(rows: list[dict[str, Any]]) -> str:
+    """Return a Markdown table of what was tried in each of the two rounds of tuning, as means over sets.
 
-    Classification: NLL as a ratio to that of class shares. Regression: NLL minus that of the mean.
+    Classification: NLL as a ratio to that of class shares. Regression: NLL minus that of the mean. Candidates that
+    were tried on images only are left out.
     """
-    nll = {(row["candidate"], row["set"]): row for row in rows}
-    tried = {name: {key for owner, key in nll if owner == name} for name, _ in nll}
-    candidates = [name for name in tried if len(tried[name]) > MOST_IMAGES and name != "trivial"]
-    common = set.intersection(*(tried[name] for name in candidates))
-    lines = ["| tried on the tuned half | classification | best epoch | regression | best epoch |", "|---" * 5 + "|"]
-    for name in candidates:
-        cells = []
-        for task in ("classification", "regression"):
-            chosen = [item.name for item in half("tuned") if item.name in common and item.task == task]
-            for key in ("test_nll", "test_nll_of_best_epoch"):
-                pairs = [(nll[name, each].get(key, math.nan), nll["trivial", each]["test_nll"]) for each in chosen]
-                found = mean(one / other if task == "classification" else one - other for one, other in pairs)
-                cells.append("" if math.isnan(found) else f"{found:.3f}")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    trivial = {row["set"]: row["last"] for row in rows if row["candidate"] == "trivial"}
+    tasks = {item.name: item.task for item in SETS}
+    found = []
+    for number, endings in ((1, ("last", "best")), (2, ("last", "best", "stopped"))):
+        tried: dict[str, dict[str, dict[str, float]]] = {}
+        for row in rows:
+            if row["round"] == number:
+                tried.setdefault(row["candidate"], {})[row["set"]] = row
+        tried = {name: results for name, results in tried.items() if len(results) > IMAGES_TUNED}
+        common = set.intersection(*(set(results) for results in tried.values()))
+        columns = [(task, key) for task in ("classification", "regression") for key in endings]
+        columns = [(task, key) for task, key in columns if any(tasks[name] == task for name in common)]
+        titles = " | ".join(f"{task}, {key} epoch" if key != "stopped" else f"{task}, stopped" for task, key in columns)
+        lines = [f"| round {number} | {titles} |", "|---" * (1 + len(columns)) + "|"]
+        for candidate, results in tried.items():
+            cells = []
+            for task, key in columns:
+                pairs = [(results[name][key], trivial[name]) for name in common if tasks[name] == task]
+                cells.append(f"{mean(x / y if task == 'classification' else x - y for x, y in pairs):.3f}")
+            lines.append(f"| {candidate} | {' | '.join(cells)} |")
+        found.append("\n".join(lines))
+    return "\n\n".join(found)
 
 
 def _table(
@@ -212,7 +219,7 @@ def _table(
     results: Results,
     value: Callable[[Measured], float],
     contestants: tuple[str, ...],
-    choose: Callable[..., str] | None = min,
+    choose: Callable[..., str] | None = min,  # which is the best
 ) -> str:
     lines = [f"| {title} | {' | '.join(contestants)} |", "|---" * (1 + len(contestants)) + "|"]
     for item in items:
@@ -239,7 +246,7 @@ def main() -> None:
     if not given.tables:
         torch.set_num_threads(1)
         run(given.names)
-    print(tables(read_results()), tuning_table(json.loads(TUNING.read_text(encoding="utf-8"))), sep="\n\n")
+    print(tables(read_results()), tuning_tables(json.loads(TUNING.read_text(encoding="utf-8"))), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks.defaults import SEEDS, TUNING, contestants_for, read_results, tables, tuning_table
+from benchmarks.defaults import SEEDS, TUNING, contestants_for, read_results, tables, tuning_tables
 from benchmarks.small_sets import SETS, half
 
 from tests.docs.pages import ROOT
@@ -11,7 +11,7 @@ from tests.docs.pages import ROOT
 def test_the_tables_are_made_from_the_stored_results() -> None:
     page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     assert tables(read_results()) in page
-    assert tuning_table(json.loads(TUNING.read_text(encoding="utf-8"))) in page
+    assert tuning_tables(json.loads(TUNING.read_text(encoding="utf-8"))) in page
 
 
 def test_every_reported_set_has_all_seeds_of_all_contestants() -> None:
