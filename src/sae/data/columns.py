@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sae.core.errors import DataError, MissingExtraError
+from sae.core.progress import reading as reading_progress
 from sae.data.dataset import Cells, Features, Mask
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Spellings of a missing value in a CSV, in lower case; any case is accepted."""
 SEPARATORS = (",", ";", "\t")
 """Characters that may separate the values of a CSV; in the header, the most frequent one does."""
+KILOBYTE = 1000
 ROWS_AT_ONCE = 20_000
 """Rows of a CSV that are in memory as texts at the same time."""
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
@@ -126,7 +128,8 @@ def _read_csv(path: Path, reading: Reading) -> dict[str, Column]:
 
 def _pieces(path: Path, reading: Reading, texts: Collection[str]) -> tuple[dict[str, list[Cells]], set[str]]:
     """Return the pieces of each column, and the columns whose numbers ended after their first piece."""
-    with _opened(path) as rows:
+    size = path.stat().st_size if path.exists() else 0
+    with _opened(path) as rows, reading_progress(path.name, size // KILOBYTE, "kB") as advance:
         names = _header(next(rows, []), path)
         taken = [(index, name) for index, name in enumerate(names) if reading.takes(name)]
         pieces: dict[str, list[Cells]] = {name: [] for _, name in taken}
@@ -147,6 +150,7 @@ def _pieces(path: Path, reading: Reading, texts: Collection[str]) -> tuple[dict[
                     are_texts.add(name)
                 pieces[name].append(_texts(cells) if numbers is None else numbers)
             start += len(chunk)
+            advance(sum(map(len, chunk[0])) * len(chunk) // KILOBYTE)  # about
     return pieces, broken
 
 
