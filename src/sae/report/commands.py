@@ -7,7 +7,7 @@ import shlex
 import yaml
 
 from sae.config.run import RunConfig
-from sae.config.settings import Layer, Values, flatten, from_assignments
+from sae.config.settings import Layer, Settings, Values, flatten, from_assignments
 from sae.core.errors import ConfigError, DataError
 from sae.data.catalogue import resolve
 
@@ -48,9 +48,8 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
         >>> train_command(resolve({"data": "digits", "method": {"inputs": 3}, "train": {"lr": 1e-4}}))
         'sae train --data digits --inputs 3 --set train.lr=0.0001 --out runs/again'
     """
-    values, defaults = _flat(config), _defaults(config)
-    values |= {key: _value_at(config, key) for key in defaults if key not in values}
-    named = _settings_to_name(values, defaults)
+    values = _flat(config)
+    named = _settings_to_name(values, _defaults(config))
     flagged = [key for key in FLAGS if key in named and values[key] is not None]
     words = [word for key in flagged for word in _flag(FLAGS[key], values[key])]
     words += [word for key in named if key not in flagged for word in ("--set", _assignment(key, values[key]))]
@@ -58,15 +57,19 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
 
 
 def _flat(config: RunConfig) -> Values:
-    return dict(flatten(config.model_dump(mode="json")))
+    """Return all settings by their paths, also those that files leave out at their defaults."""
+    values: Values = config.model_dump(mode="json")
+    _complete(values, config)
+    return dict(flatten(values))
 
 
-def _value_at(config: RunConfig, path: str) -> object:
-    """Return a setting by its path; one at its default may be missing in a dump, and still differ from a suggestion."""
-    value: object = config
-    for part in path.split("."):
-        value = getattr(value, part)
-    return value
+def _complete(values: Values, settings: Settings) -> None:
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, Settings):
+            _complete(values[name], value)
+        else:
+            values.setdefault(name, value)
 
 
 def _defaults(config: RunConfig) -> Values:
