@@ -36,7 +36,10 @@ from sae.records.run import RunRecord
 
 STORED = Path(__file__).with_name("own_data.json")
 SAE = [sys.executable, "-m", "sae"]
-SEARCH = ["--method", "sae,standard", "--objectives", "nll,flops", "--trials", "4", "--sampler", "random"]
+SEARCH = (
+    *("--method", "sae,standard", "--objectives", "nll,flops", "--trials", "4", "--sampler", "random"),
+    *("--grid", "1", "--set", "backbone.width=1"),
+)
 MODELS = ("linear", "forest", "boosting")
 
 Numbers = dict[str, float]

@@ -11,7 +11,7 @@ from sae.core.errors import ConfigError, DataError, DataWarning, MissingExtraErr
 from sae.core.task import Classification, Regression
 from sae.data.catalogue import load, suggestions
 from sae.data.columns import Column, ignoring
-from sae.data.dataset import Dataset, Indices
+from sae.data.dataset import Dataset, Indices, Rows
 from sae.data.table import encoded, learn_encoding
 from tests.data.samples import data_config, table_rows, write_csv
 
@@ -353,3 +353,21 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"\xff\xfe\x00a")
     with pytest.raises(DataError, match=r"t\.csv must be a CSV file in UTF-8"):
         load(data_config(tmp_path / "t.csv", task="regression", target="a"))
+
+
+def test_a_table_that_is_too_large_for_memory_is_mapped_from_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = classification(tmp_path, table_rows())
+    monkeypatch.setattr("sae.data.columns.LARGEST_IN_MEMORY", 0)
+    monkeypatch.setattr("sae.data.cache.LARGEST_IN_MEMORY", 0)
+    monkeypatch.setattr("sae.data.dataset.MOST_COPIED", 0)
+    monkeypatch.setenv("SAE_CACHE", str(tmp_path / "cache"))
+    mapped = classification(tmp_path, table_rows())
+    assert isinstance(mapped.train.inputs, Rows)
+    assert isinstance(mapped.train.inputs.array, np.memmap)
+    for name in ("train", "val", "test"):
+        np.testing.assert_array_equal(mapped.split(name).inputs[:], plain.split(name).inputs[:])
+        np.testing.assert_array_equal(mapped.split(name).targets, plain.split(name).targets)
+    assert mapped.normalisation == plain.normalisation
+    assert list((tmp_path / "cache").iterdir()) == []

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from sae.core.errors import ConfigError, DataError
+from sae.core.progress import Silent
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.catalogue import resolve
 from sae.data.corruptions import SHIFT_SEED, corrupt
 from sae.measure.metrics import measure_all
 from sae.records.run import RunRecord
 from sae.training.evaluator import member_outputs, predictive_at
-from sae.training.progress import Silent
 from sae.training.run import evaluate, restore, train
 from sae.training.shift import evaluate_shift
 from tests.builders import run_config

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sae.core.errors import DataWarning, SaeError
+from sae.core.progress import Bar, showing_reading
 
 Rest = ParamSpec("Rest")
 
@@ -32,7 +33,8 @@ def errors_in_one_sentence() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("always", DataWarning)
             warnings.showwarning = _showing_data_warnings(warnings.showwarning)
-            yield
+            with showing_reading(Bar):
+                yield
     except SaeError as error:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:

@@ -56,8 +56,8 @@ def train(
     )
     run = resolve_run(config, flags, set_ or [])
     from sae.cli.output import print_evaluation, print_json, print_message
+    from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
-    from sae.training.progress import Bar
     from sae.training.run import train as train_run
     from sae.training.tracking import UNTRACKED, TensorBoard
 
@@ -111,9 +111,9 @@ def evaluate(
 ) -> None:
     """Evaluate a finished run from its weights, at every number of exits."""
     from sae.cli.output import print_evaluation, print_json
+    from sae.core.progress import Bar
     from sae.data.binding import Whereabouts
     from sae.data.locations import choose_data_root
-    from sae.training.progress import Bar
     from sae.training.run import evaluate as evaluate_run
 
     choose_data_root(data_root)

@@ -20,7 +20,7 @@ from sae.config.run import DataConfig
 from sae.core.errors import DataError, DataWarning, RecordError
 from sae.core.task import Regression
 from sae.data.catalogue import CATALOGUE, load
-from sae.data.dataset import Array, ColumnEncoding, Dataset, Indices, Known, Normalisation, Samples, Split
+from sae.data.dataset import ROWS_AT_ONCE, Array, ColumnEncoding, Dataset, Indices, Known, Normalisation, Samples, Split
 from sae.data.locations import also_looking_in, root_of
 from sae.records.run import RunRecord
 
@@ -28,7 +28,6 @@ SplitName = Literal["train", "val", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 Hashes = NDArray[np.uint64]
 """Hashes of samples with their targets, (sample,)."""
-ROWS_AT_ONCE = 4096
 
 
 class Target(BaseModel):

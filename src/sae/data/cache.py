@@ -7,17 +7,23 @@ of them wins and the others use its result.
 
 import hashlib
 import json
+import math
 import shutil
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from sae.core.errors import DataError
 from sae.data.dataset import Array
 from sae.data.locations import CACHE_VARIABLE, cache_root
+
+LARGEST_IN_MEMORY = 2**30
+"""Bytes of an array above which it is mapped from disk."""
 
 
 def cached(reader: str, version: int, source: object, write: Callable[[Path], None]) -> Path:
@@ -63,6 +69,29 @@ def write_rows(path: Path, shape: tuple[int, ...], dtype: DTypeLike, rows: Itera
         np.lib.format.write_array_header_1_0(file, header)
         for row in rows:
             file.write(np.ascontiguousarray(row, dtype).data)
+
+
+def roomy(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return an array to fill, in memory or, if it is large, mapped from a nameless file in the cache folder.
+
+    The file is gone when nobody uses the array any more, also after a kill.
+    """
+    if math.prod(shape) * 8 <= LARGEST_IN_MEMORY:
+        return np.empty(shape)
+    with nameless_file() as file:
+        file.truncate(math.prod(shape) * 8)
+        return np.memmap(file, np.float64, "r+", shape=shape)
+
+
+def nameless_file() -> IO[bytes]:
+    """Open a file in the cache folder that has no name, and so leaves nothing behind."""
+    try:
+        cache_root().mkdir(parents=True, exist_ok=True)
+        return TemporaryFile(dir=cache_root())
+    except OSError as error:
+        raise DataError(
+            f"large data need room in {cache_root()}: {error.strerror or error}. Set {CACHE_VARIABLE} to another folder"
+        ) from None
 
 
 def file_identity(path: Path) -> list[str | int]:

@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import islice
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sae.core.errors import DataError, MissingExtraError
+from sae.core.progress import reading as reading_progress
+from sae.data.cache import LARGEST_IN_MEMORY, nameless_file
 from sae.data.dataset import Cells, Features, Mask
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Spellings of a missing value in a CSV, in lower case; any case is accepted."""
 SEPARATORS = (",", ";", "\t")
 """Characters that may separate the values of a CSV; in the header, the most frequent one does."""
+KILOBYTE = 1000
 ROWS_AT_ONCE = 20_000
 """Rows of a CSV that are in memory as texts at the same time."""
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
@@ -117,19 +120,54 @@ def _read_csv(path: Path, reading: Reading) -> dict[str, Column]:
         if not broken:
             break
         texts |= broken
+        for column in pieces.values():
+            column.close()
     columns = {}
     for name in list(pieces):
-        values: Cells = np.concatenate(pieces.pop(name) or [np.zeros(0)])  # type: ignore[assignment]
-        columns[name] = _as_column(name, values, reading, path)
+        columns[name] = _as_column(name, pieces.pop(name).join(), reading, path)
     return columns
 
 
-def _pieces(path: Path, reading: Reading, texts: Collection[str]) -> tuple[dict[str, list[Cells]], set[str]]:
+class Pieces:
+    """The pieces of a column. Numbers are on disk if the file is too large for memory; texts repeat and need little."""
+
+    def __init__(self, *, on_disk: bool) -> None:
+        self.file = nameless_file() if on_disk else None
+        self.arrays: list[Cells] = []
+        self.has_any = False
+
+    def append(self, values: Cells) -> None:
+        """Add the next rows."""
+        self.has_any = True
+        if self.file is not None and values.dtype != np.dtype(object):
+            self.file.write(values.tobytes())
+        else:
+            self.arrays.append(values)
+
+    def join(self) -> Cells:
+        """Return all rows, (row,), and close the file."""
+        with self.file or nullcontext():
+            if self.file is not None and not self.arrays and self.has_any:
+                self.file.flush()
+                numbers: Features = np.memmap(self.file, np.float64, "r+")
+                return numbers
+        joined: Cells = np.concatenate(self.arrays or [np.zeros(0)])  # type: ignore[assignment]
+        return joined
+
+    def close(self) -> None:
+        """Forget all rows."""
+        self.arrays = []
+        if self.file is not None:
+            self.file.close()
+
+
+def _pieces(path: Path, reading: Reading, texts: Collection[str]) -> tuple[dict[str, Pieces], set[str]]:
     """Return the pieces of each column, and the columns whose numbers ended after their first piece."""
-    with _opened(path) as rows:
+    size = path.stat().st_size if path.exists() else 0
+    with _opened(path) as rows, reading_progress(path.name, size // KILOBYTE, "kB") as advance:
         names = _header(next(rows, []), path)
         taken = [(index, name) for index, name in enumerate(names) if reading.takes(name)]
-        pieces: dict[str, list[Cells]] = {name: [] for _, name in taken}
+        pieces = {name: Pieces(on_disk=size > LARGEST_IN_MEMORY) for _, name in taken}
         are_texts, broken = {name for _, name in taken if name in texts}, set()
         start = 1
         while chunk := list(islice(rows, ROWS_AT_ONCE)):
@@ -141,12 +179,13 @@ def _pieces(path: Path, reading: Reading, texts: Collection[str]) -> tuple[dict[
             for index, name in taken:
                 cells = [row[index] for row in chunk]
                 numbers = None if name in are_texts or name in broken else _numbers(cells)
-                if numbers is None and name not in are_texts and pieces[name]:
+                if numbers is None and name not in are_texts and pieces[name].has_any:
                     broken.add(name)
                 elif numbers is None:
                     are_texts.add(name)
                 pieces[name].append(_texts(cells) if numbers is None else numbers)
             start += len(chunk)
+            advance(sum(map(len, chunk[0])) * len(chunk) // KILOBYTE)  # about
     return pieces, broken
 
 

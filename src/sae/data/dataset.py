@@ -27,6 +27,8 @@ Depth = Literal[8, 16, 32]
 STEPS_PER_DEVIATION = 100
 """Different numbers that a standard deviation must span; with fewer, the spread of a column is lost in rounding."""
 DATE_FEATURES = 4
+ROWS_AT_ONCE = 4096
+"""Samples that are looked at together, so that a large set need not be in memory."""
 MOST_COPIED = 2**25
 """Bytes of a data set up to which its splits are copies, which are faster to index than views."""
 VALIDATION_SHARE = 0.1
@@ -227,7 +229,8 @@ def check_split(split: Split, spec: DataSpec, where: str) -> None:
     if split.inputs.shape[1:] != spec.shape:
         raise DataError(f"samples must have shape {spec.shape}, got {split.inputs.shape[1:]} in {where}")
     if np.issubdtype(split.inputs.dtype, np.floating):
-        _check_finite(split.inputs[:], where)
+        for start in range(0, len(split), ROWS_AT_ONCE):
+            _check_finite(split.inputs[start : start + ROWS_AT_ONCE], where, start)
     spec.task.check_targets(split.targets, where)
 
 
@@ -360,11 +363,11 @@ def rows_of(array: Array, part: Indices) -> Array | Rows:
     return Rows(array, part) if is_mapped or array.nbytes > MOST_COPIED else np.ascontiguousarray(array[part])
 
 
-def _check_finite(inputs: Array, where: str) -> None:
+def _check_finite(inputs: Array, where: str, start: int) -> None:
     wrong = np.argwhere(~np.isfinite(inputs))
     if len(wrong):
         sample, *position = wrong[0].tolist()
         raise DataError(
-            f"inputs must be finite, got {inputs[tuple(wrong[0])]} in sample {sample} at {position} of {where}: "
-            f"remove or impute such values"
+            f"inputs must be finite, got {inputs[tuple(wrong[0])]} in sample {start + sample} at {position} "
+            f"of {where}: remove or impute such values"
         )

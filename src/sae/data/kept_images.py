@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sae.config.run import DataConfig
 from sae.core.errors import DataWarning
+from sae.core.progress import reading
 from sae.core.task import DataSpec, Task
 from sae.data.cache import read_array, write_rows
 from sae.data.dataset import (
@@ -70,10 +71,12 @@ def keep_split(
     moments = np.zeros((shape[0], 2, shape[1]))
 
     def rows() -> Iterator[Array]:
-        for index, image in enumerate(images):
-            flat = image.reshape(shape[1], -1).astype(np.float64)
-            moments[index] = flat.mean(axis=1), np.square(flat).mean(axis=1)
-            yield np.pad(image, ((0, 0), (frame, frame), (frame, frame))) if frame else image
+        with reading(f"decoding {split}", len(labels), "images") as advance:
+            for index, image in enumerate(images):
+                flat = image.reshape(shape[1], -1).astype(np.float64)
+                moments[index] = flat.mean(axis=1), np.square(flat).mean(axis=1)
+                yield np.pad(image, ((0, 0), (frame, frame), (frame, frame))) if frame else image
+                advance()
 
     write_rows(folder / f"{split}_images.npy", shape, kind.dtype, rows())
     np.save(folder / f"{split}_moments.npy", moments)

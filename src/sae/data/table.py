@@ -15,6 +15,7 @@ import numpy as np
 from sae.config.run import DataConfig
 from sae.core.errors import ConfigError, DataError, DataWarning, did_you_mean
 from sae.core.task import Classification, Task
+from sae.data.cache import roomy
 from sae.data.columns import Column, Reading, column_names, ignoring, read_columns
 from sae.data.dataset import (
     Array,
@@ -220,7 +221,7 @@ def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> 
     Each column is taken out of `columns` as it is encoded, so that a large table is not in memory twice.
     """
     num_rows = len(next(iter(columns.values())).values)
-    inputs = np.empty((num_rows, sum(encoding.num_features for encoding in encodings)))
+    inputs = roomy((num_rows, sum(encoding.num_features for encoding in encodings)))
     index = 0
     for encoding in encodings:
         column = columns.pop(encoding.name)

@@ -12,6 +12,7 @@ import torch
 
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
+from sae.core.progress import SILENT, ProgressDisplay
 from sae.core.version import __version__
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound, warn_of_unbound
@@ -41,7 +42,6 @@ from sae.training.evaluator import (
     validation_metrics,
 )
 from sae.training.parallel import training
-from sae.training.progress import SILENT, ProgressDisplay
 from sae.training.shift import (
     check_images,
     check_same_shape,

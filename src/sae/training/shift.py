@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sae.core.errors import ConfigError
+from sae.core.progress import ProgressDisplay
 from sae.core.task import SampleKind
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.corruptions import ALL_SETS, CorruptedImages, CorruptedSet
@@ -16,7 +17,6 @@ from sae.measure.uncertainty import auroc, disagreement, entropy, fpr95
 from sae.methods import Method
 from sae.records.evaluation import ShiftedSet, ShiftEvaluation, ShiftReading, Split
 from sae.training.evaluator import member_outputs, predictive_at
-from sae.training.progress import ProgressDisplay
 
 
 def evaluate_shift(
