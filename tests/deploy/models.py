@@ -27,7 +27,7 @@ def digit_signals() -> Dataset:
     dataset = digits()
 
     def as_signals(split: Split) -> Split:
-        return Split(split.inputs[:][:, 0].astype(np.float32), split.targets)
+        return Split(split.inputs[:][:, 0].astype(np.float64), split.targets)
 
     parts: dict[str, Any] = {name: as_signals(dataset.split(name)) for name in ("train", "val", "test")}
     spec = DataSpec((16, 16), dataset.spec.task)

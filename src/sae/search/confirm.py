@@ -88,6 +88,8 @@ def choose(record: StudyRecord, most: int | None, each: int = 0) -> list[Candida
     """
     found, objectives, limits = candidates(record.read_runs()), record.objectives, record.limits
     chosen = _spread(front(found, objectives, limits), objectives)[:most]
+    if not chosen:
+        return []
     compared = [item for item in found if item.method in rivals()]
     fronts = fronts_by_kind(found, objectives, limits) | fronts_by_kind(compared, objectives)
     for own in fronts.values():

@@ -34,5 +34,5 @@ def balanced_weights(labels: Array, num_classes: int) -> tuple[float, ...]:
         (0.6666666666666666, 2.0)
     """
     counts = np.bincount(labels, minlength=num_classes)
-    present = np.count_nonzero(counts)
+    present = int(np.count_nonzero(counts))
     return tuple(len(labels) / (present * int(count)) if count else 1.0 for count in counts)
