@@ -2,6 +2,7 @@
 
 import json
 
+from benchmarks import own_data
 from benchmarks.signals import STORED, table
 
 from tests.docs.pages import ROOT
@@ -10,3 +11,9 @@ from tests.docs.pages import ROOT
 def test_the_table_of_signals_shows_the_stored_results() -> None:
     page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     assert table(json.loads(STORED.read_text(encoding="utf-8"))) in page
+
+
+def test_the_table_of_own_data_shows_the_stored_results() -> None:
+    results = json.loads(own_data.STORED.read_text(encoding="utf-8"))
+    assert list(results) == list(own_data.OWN)
+    assert own_data.table(results) in (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
