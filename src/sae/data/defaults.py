@@ -62,8 +62,7 @@ def count_signals(path: Path) -> int | None:
 
 
 def _count_arrays(path: Path, kind: SampleKind) -> int | None:
-    from sae.data.npz import open_member
-    from sae.data.npz_layout import ALL, find_layout
+    from sae.data.npz import ALL, find_layout, open_member
 
     try:
         layout = find_layout(path, kind)

@@ -32,7 +32,7 @@ from sae.data.dataset import (
     split_indices,
 )
 from sae.data.images import ImageKind
-from sae.data.npz_layout import ALL, SPLITS
+from sae.data.npz import ALL, SPLITS
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Arrays of `.npz` files, which are read row by row, because the larger sets of MedMNIST do not fit into memory."""
+""".npz files: their arrays without reading them whole, which array holds what, and labels as targets."""
 
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -10,8 +10,9 @@ from typing import IO
 import numpy as np
 
 from sae.core.errors import DataError
+from sae.core.task import Classification, SampleKind, Task
 from sae.data.archive import open_zip
-from sae.data.dataset import Array
+from sae.data.dataset import Array, standardised_regression
 
 DAMAGES = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError)
 """Exceptions that numpy and zipfile raise for a damaged file."""
@@ -70,3 +71,182 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.nu
 
 def _refusal(path: Path, name: str, error: Exception) -> DataError:
     return DataError(f"{name} of {path} must be an array of numbers, but cannot be read: {error}")
+
+
+ALL = "all"
+"""The one part of a file without splits."""
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class NamePair:
+    """The names of an array of samples and of its labels; `{}` stands for the split, if there are splits.
+
+    Attributes:
+        kind: What the samples are, if their name says so.
+    """
+
+    samples: str
+    labels: str
+    kind: SampleKind | None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of a file that may have these names."""
+        return SPLITS if "{}" in self.samples else (ALL,)
+
+
+NAME_PAIRS = (
+    NamePair("{}_images", "{}_labels", SampleKind.IMAGES),
+    NamePair("{}_signals", "{}_labels", SampleKind.SIGNALS),
+    NamePair("x_{}", "y_{}", None),
+    NamePair("images", "labels", SampleKind.IMAGES),
+    NamePair("signals", "labels", SampleKind.SIGNALS),
+    NamePair("x", "y", None),
+)
+
+
+@dataclass(frozen=True)
+class NpzLayout:
+    """The arrays of a file, under the names they have there.
+
+    Attributes:
+        pair: How they are named; upper and lower case are the same.
+        samples: Name of the samples of each part: train, val and test, or `ALL`.
+        labels: Name of the labels of each part that has labels.
+    """
+
+    path: Path
+    pair: NamePair
+    samples: Mapping[str, str]
+    labels: Mapping[str, str]
+
+    def check_complete(self) -> None:
+        """Refuse a file to train on that lacks the training or test split, or the labels of a split."""
+        optional = [part for part in ("val",) if part in self.samples or part in self.labels]
+        parts = self.pair.parts if ALL in self.pair.parts else ("train", "test", *optional)
+        missing = [
+            name.format(part)
+            for part in parts
+            for name, held in ((self.pair.samples, self.samples), (self.pair.labels, self.labels))
+            if part not in held
+        ]
+        if missing:
+            raise DataError(
+                f"{self.path} must hold samples and labels for training and for test, "
+                f"but {', '.join(missing)} is missing"
+            )
+
+
+def find_layout(path: Path, kind: SampleKind | None = None) -> NpzLayout | None:
+    """Return where the samples and labels of a file are, or None if it has no array of a known name.
+
+    Args:
+        path: An `.npz` file.
+        kind: What the samples are; chooses between the arrays of a file that holds several kinds.
+    """
+    found = [layout for layout in _layouts(path) if kind is None or layout.pair.kind in (None, kind)]
+    found = found or list(_layouts(path))
+    split = [layout for layout in found if ALL not in layout.samples]
+    found = split or found
+    if len(found) > 1:
+        names = " and ".join(next(iter(layout.samples.values())) for layout in found)
+        raise DataError(f"{path} must hold samples of one kind, got {names}: remove one of them, or say --kind")
+    return found[0] if found else None
+
+
+def samples_of_split(path: Path, split: str) -> tuple[str, str | None]:
+    """Return the names of the samples and labels of a split, or of all samples in a file without splits.
+
+    The labels are None if the file has none.
+    """
+    for layout in _layouts(path):
+        for part in (split, ALL):
+            if part in layout.samples:
+                return layout.samples[part], layout.labels.get(part)
+    wanted = ", ".join(dict.fromkeys(pair.samples.format(split) for pair in NAME_PAIRS))
+    raise DataError(f"{path} must hold one of {wanted}; got {', '.join(array_names(path))}")
+
+
+def array_names(path: Path) -> list[str]:
+    """Return the names of the arrays of a file."""
+    with open_zip(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _layouts(path: Path) -> list[NpzLayout]:
+    held = {name.lower(): name for name in array_names(path)}
+
+    def present(pattern: str, parts: tuple[str, ...]) -> dict[str, str]:
+        return {part: held[name] for part in parts if (name := pattern.format(part)) in held}
+
+    layouts = (
+        NpzLayout(path, pair, present(pair.samples, pair.parts), present(pair.labels, pair.parts))
+        for pair in NAME_PAIRS
+    )
+    return [layout for layout in layouts if layout.samples]
+
+
+def named_targets(
+    raw: Mapping[str, Array], task: str | None, places: Mapping[str, str], known: tuple[str, ...] | None
+) -> tuple[dict[str, Array], tuple[str, ...] | None]:
+    """Return the targets of each part, and the names of the classes if labels are texts.
+
+    Args:
+        raw: Labels of each part.
+        task: The task of a run's settings.
+        places: Name and file of the labels of each part.
+        known: Names of the classes of an earlier reading; by default those of the training split.
+    """
+    is_text = {array.dtype.kind == "U" for array in raw.values()}
+    if task != "classification" or True not in is_text:
+        return {part: targets_of(array, task, places[part]) for part, array in raw.items()}, None
+    if False in is_text:
+        raise DataError(f"labels must be texts in all splits or in none, got both in {', '.join(places.values())}")
+    names = np.unique(raw["train" if "train" in raw else ALL] if known is None else known)
+    for part, array in raw.items():
+        unknown = np.flatnonzero(~np.isin(array, names))
+        if array.ndim != 1 or unknown.size:
+            given = repr(str(array[unknown[0]])) if array.ndim == 1 else f"shape {array.shape}"
+            raise DataError(
+                f"there must be one label of the training split for each sample, got {given} in {places[part]}"
+            )
+    return {part: np.searchsorted(names, array).astype(np.int64) for part, array in raw.items()}, tuple(names.tolist())
+
+
+def task_of(targets: Array, task: str | None, class_names: tuple[str, ...] | None, where: str) -> Task:
+    """Return the task that the targets of the training samples define.
+
+    Args:
+        targets: (sample,).
+        task: The task of a run's settings.
+        class_names: Names of the classes, if they have names.
+        where: Name and file of the labels.
+    """
+    if class_names is not None:
+        return Classification(len(class_names))
+    return classes_of(targets, where) if task == "classification" else standardised_regression(targets, where)
+
+
+def classes_of(labels: Array, where: str) -> Classification:
+    """Return the classification task that these training labels define."""
+    present = np.unique(labels)
+    if len(present) < 2:
+        raise DataError(f"there must be at least 2 classes, got {present.tolist()} in {where}")
+    return Classification(int(present[-1]) + 1)
+
+
+def targets_of(labels: Array, task: str | None, where: str) -> Array:
+    """Return the targets of the samples, (sample,); refuse labels that do not suit the task."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise DataError(f"there must be one label for each sample, got shape {labels.shape} in {where}")
+    is_integer = np.issubdtype(labels.dtype, np.integer)
+    if task == "classification" and not is_integer:
+        raise DataError(
+            f"labels must be integers for classification, got {labels.dtype} in {where}: use --task regression?"
+        )
+    if not is_integer and not np.issubdtype(labels.dtype, np.floating):
+        raise DataError(f"targets must be numbers, got {labels.dtype} in {where}")
+    return labels.astype(np.int64 if task == "classification" else np.float64)

@@ -24,9 +24,17 @@ from sae.data.kept_images import (
 )
 from sae.data.locations import check_md5, find_own, find_published
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
-from sae.data.npz import Member, open_member
-from sae.data.npz_labels import named_targets, task_of
-from sae.data.npz_layout import ALL, NpzLayout, array_names, find_layout, samples_of_split
+from sae.data.npz import (
+    ALL,
+    Member,
+    NpzLayout,
+    array_names,
+    find_layout,
+    named_targets,
+    open_member,
+    samples_of_split,
+    task_of,
+)
 from sae.data.resizing import resized
 
 VERSION = 2

@@ -20,9 +20,7 @@ from sae.data.dataset import (
     split_indices,
 )
 from sae.data.locations import find_own
-from sae.data.npz import Member, open_member
-from sae.data.npz_labels import named_targets, task_of
-from sae.data.npz_layout import ALL, find_layout, samples_of_split
+from sae.data.npz import ALL, Member, find_layout, named_targets, open_member, samples_of_split, task_of
 
 
 def kind_of_samples(path: Path, given: SampleKind | None) -> SampleKind:

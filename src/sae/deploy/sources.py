@@ -15,8 +15,7 @@ from sae.data.columns import Reading, read_columns
 from sae.data.dataset import is_resolved
 from sae.data.image_list import holds_images, listed_files
 from sae.data.images import ImageKind, as_floats, decode_images, is_image
-from sae.data.npz import Member, open_member
-from sae.data.npz_layout import samples_of_split
+from sae.data.npz import Member, open_member, samples_of_split
 from sae.data.resizing import resized
 from sae.deploy.manifest import InputPart, Manifest
 from sae.deploy.rows import Flags, labels_of, read_rows, true_targets

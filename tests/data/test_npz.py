@@ -5,7 +5,7 @@ import pytest
 
 from sae.core.errors import DataError
 from sae.core.task import SampleKind
-from sae.data.npz_layout import find_layout, samples_of_split
+from sae.data.npz import find_layout, samples_of_split
 from tests.data.samples import write_npz
 
 
