@@ -300,7 +300,7 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
 def test_a_killed_process_continues_to_the_same_numbers(sent: signal.Signals, code: int, tmp_path: Path) -> None:
-    arguments = ["train", "--data", "digits", "--set", "backbone.depth=2", "--epochs", "8", "--out"]
+    arguments = ["train", "--data", "digits", "--set", "backbone.depth=2", "--epochs", "40", "--out"]
     whole = subprocess.run([*SAE, *arguments, tmp_path / "whole"], capture_output=True, check=False)
     assert whole.returncode == 0, whole.stderr
     process = subprocess.Popen([*SAE, *arguments, tmp_path / "cut"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
