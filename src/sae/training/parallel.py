@@ -137,8 +137,8 @@ def _work(connection: Connection, config: RunConfig, binding: Binding | None, sh
     try:
         torch.set_num_threads(config.train.threads)
         warnings.simplefilter("ignore", DataWarning)  # the parent has said it
-        keep_freed_memory()
         dataset = load_bound(config.data, config.seed, binding)
+        keep_freed_memory()
         method = build_method(config.method, config.backbone, training_spec(dataset, config.train), config.seed)
         trainers = {stream: Trainer(method, dataset, config, (stream,)) for stream in share}
         for stream, state in connection.recv().items():

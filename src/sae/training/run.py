@@ -79,13 +79,13 @@ def train(
         tracker: A tracker that receives the history of every epoch; changes no number.
         on_data: Called with the data once they are read.
     """
-    keep_freed_memory()
     pick_device(config.train.device)
     with torch_threads(config.train.threads):
         is_new = force or not _has_begun(out)
         before = None if is_new else _binding_of(RunRecord(out))
         dataset = load_bound(config.data, config.seed, before, advice=START_ON_OTHER_DATA)
         on_data(dataset)
+        keep_freed_memory()  # from now on: what reading has freed goes back to the system
         binding = before or Binding.of(dataset, config.data)
         spec = training_spec(dataset, config.train)
         method = build_method(config.method, config.backbone, spec, config.seed)
