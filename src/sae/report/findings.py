@@ -72,7 +72,7 @@ class Findings:
 
     def labelled(self) -> list[tuple[str, Result]]:
         """Return the pick and its rivals with their labels in figures."""
-        return [(f"{role_label(role)}, {item.label}", item) for role, item in self.shown.items()]
+        return [(f"{role_label(role, item)}, {item.label}", item) for role, item in self.shown.items()]
 
     def is_pick(self, item: Result) -> bool:
         """Return whether a configuration is the pick."""
@@ -112,14 +112,13 @@ def find(record: StudyRecord) -> Findings:
     )
 
 
-def role_label(role: str) -> str:
-    """Return the label of a role: the pick, or the best network of a rival method.
-
-    Example:
-        >>> role_label("pick"), role_label("ensemble")
-        ('the pick', 'best deep ensemble')
-    """
-    return "the pick" if role == PICK else f"best {rivals()[role]}"
+def role_label(role: str, item: Result) -> str:
+    """Return the label of a role: the pick, or the best network of a rival method; an ensemble of one is none."""
+    if role == PICK:
+        return "the pick"
+    if item.config.called.key == item.kind:
+        return f"best {rivals()[role]}"
+    return f"best {item.config.called.phrase.removeprefix('a ')} (an {role} of one)"
 
 
 def _read(read: Callable[[], Read], name: str, lost: dict[str, str]) -> Read | None:

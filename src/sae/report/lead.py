@@ -56,7 +56,7 @@ def claims(found: Findings) -> list[str]:
     for role, rival in found.shown.items():
         if role == PICK:
             continue
-        name, ratio = f"the {role_label(role)}", 1 / _flops_ratio(found, role)
+        name, ratio = f"the {role_label(role, found.shown[role])}", 1 / _flops_ratio(found, role)
         clean, shifted = (verdicts(pick, rival, name, found.metrics, found.task, where) for where in COMPARED_ON)
         if min(len(pick.runs), len(rival.runs)) < 2:
             told.append(f"It {_needs_text(ratio, name)}; one seed is too few to tell which is better.")
@@ -102,8 +102,8 @@ def cheaper_rival(found: Findings) -> str:
         ratio = _flops_ratio(found, role)
         if role != PICK and ratio < 1 and BETTER not in results and min(len(pick.runs), len(rival.runs)) > 1:
             return (
-                f"But the {role_label(role)} needs only {ratio_text(ratio)} its FLOPs and is not significantly worse "
-                "in any metric."
+                f"But the {role_label(role, found.shown[role])} needs only {ratio_text(ratio)} its FLOPs and is not "
+                "significantly worse in any metric."
             )
     return ""
 
@@ -149,7 +149,7 @@ def ratio_text(ratio: float) -> str:
 
 def caveats(found: Findings) -> tuple[str, ...]:
     """Return what a reader should know before trusting the numbers."""
-    own = [role_label(role) for role, item in found.shown.items() if not _is_confirmed(item, found)]
+    own = [role_label(role, item) for role, item in found.shown.items() if not _is_confirmed(item, found)]
     told = []
     if not found.results:
         told.append("Nothing was confirmed on new seeds: all numbers are from the one seed that the search chose by.")
@@ -162,7 +162,7 @@ def caveats(found: Findings) -> tuple[str, ...]:
         )
         told += [f"Not confirmed on new seeds, so measured on the search's own seed: {listed(own)}."] if own else []
     told += [
-        f"{role_label(role).capitalize()} failed on {item.failed} of {item.failed + len(item.runs)} seeds."
+        f"{role_label(role, item).capitalize()} failed on {item.failed} of {item.failed + len(item.runs)} seeds."
         for role, item in found.shown.items()
         if item.failed
     ]
@@ -208,7 +208,7 @@ def receipt_table(found: Findings) -> Table:
         f"network to ship, with multiples of the pick's in brackets.{time} Rivals: the best network of their method by "
         f"{first} on validation."
     )
-    columns = (Column("Measure"), *(Column(role_label(role)) for role in shown))
+    columns = (Column("Measure"), *(Column(role_label(role, item)) for role, item in shown.items()))
     return Table("receipt", "Receipt", caption, columns, tuple(tuple(Cell(text) for text in row) for row in rows))
 
 
