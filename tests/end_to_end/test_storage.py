@@ -131,7 +131,7 @@ def test_studies_open_in_the_dashboard_as_they_are(tmp_path: Path) -> None:
     )
     try:
         studies = fetch(f"http://127.0.0.1:{port}/api/studies")["study_summaries"]
-        identity = StudyRecord(out).config.id
+        identity = StudyRecord.open(out).config.id
         assert {study["study_name"] for study in studies} == {
             f"{method} {identity}" for method in ("sae", "ensemble", "standard")
         }
