@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from sae.config.settings import Values
+    from sae.data.binding import Whereabouts
 
 METHOD_HELP, BACKBONE_HELP = "{methods}", "{backbones}"
 """Replaced by the registered names when the help is printed; see `fill_help`."""
@@ -33,7 +34,9 @@ Target = Annotated[str | None, typer.Option(help="column to predict (for your ow
 Kind = Annotated[str | None, typer.Option(help="what your own .npz file or table holds: images, signals or a table")]
 Ignore = Annotated[list[str] | None, typer.Option(help="columns of your table not to use, e.g. id,name")]
 Categories = Annotated[list[str] | None, typer.Option(help="columns of your table that hold categories, e.g. zip")]
-Dates = Annotated[list[str] | None, typer.Option(help="columns of your table that hold dates; ISO dates are found out")]
+Dates = Annotated[
+    list[str] | None, typer.Option(help="columns of your table that hold dates; ISO dates are recognised anyway")
+]
 Group = Annotated[str | None, typer.Option(help="column of your table whose groups are never split, e.g. patient")]
 Time = Annotated[str | None, typer.Option(help="column of your table to split by: train earliest, test latest")]
 Size = Annotated[int | None, typer.Option(help="image size of a MedMNIST set: 28, 64, 128 or 224")]
@@ -187,6 +190,23 @@ class DataOptions:
         given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "data_root"}
         lists = {key: names(f"--{key}", ",".join(value)) for key, value in given.items() if isinstance(value, list)}
         return section(name=name, **given | lists)
+
+
+@dataclass(frozen=True)
+class RunDataOptions:
+    """Where the data of a finished run are today."""
+
+    data: DataNow = None
+    allow_other_data: AllowOtherData = False
+    data_root: DataRoot = None
+
+    def where(self) -> "Whereabouts":
+        """Return where the data are, and look for files in the data root from now on."""
+        from sae.data.binding import Whereabouts
+        from sae.data.locations import choose_data_root
+
+        choose_data_root(self.data_root)
+        return Whereabouts(self.data, self.allow_other_data)
 
 
 def spread_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
     from sae.deploy.tradeoff import CurvePoint
     from sae.records.receipt import Receipt
 
+CSV, FIGURE = "adaptive.csv", "adaptive.png"
+"""Files of `sae adaptive`."""
 
+
+@options.spread_groups
 def export(
     run: Annotated[Path, typer.Argument(help="folder of a finished run, or of a study to ship its pick")],
     out: Annotated[Path, typer.Option(help="the .onnx file; its folder holds this one model")],
+    *,
     eval_exits: options.EvalExits = None,
     prefer: options.Prefer = None,
     max_: options.Maximum = None,
@@ -37,17 +42,13 @@ def export(
     int8: Annotated[
         bool, typer.Option("--int8", help="quantise to about a quarter of the size, and show the loss in quality")
     ] = False,
-    data: options.DataNow = None,
-    allow_other_data: options.AllowOtherData = False,
-    data_root: options.DataRoot = None,
+    source: options.RunDataOptions,
     json: options.Json = False,
 ) -> None:
     """Write a run's network as ONNX, pruned and folded, with a manifest.json beside it."""
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json, print_message
     from sae.core.errors import ConfigError
-    from sae.data.binding import Whereabouts
-    from sae.data.locations import choose_data_root
     from sae.deploy.adaptive import choose_target
     from sae.deploy.export import export as export_run
     from sae.deploy.receipt import ship_pick
@@ -57,8 +58,7 @@ def export(
         raise ConfigError("--keep-accuracy and --mean-flops are targets of --adaptive: add --adaptive")
     target = choose_target(keep_accuracy, mean_flops) if adaptive else None
 
-    choose_data_root(data_root)
-    where = Whereabouts(data, allow_other_data)
+    where = source.where()
     if adaptive and int8:
         raise ConfigError("--adaptive and --int8 cannot be combined (segments are in float32): leave one of them out")
     if (run / StudyRecord.CONFIG).exists():
@@ -166,31 +166,26 @@ def adaptive_rows(part: "AdaptivePart") -> list[list[str]]:
     ]
 
 
-CSV, FIGURE = "adaptive.csv", "adaptive.png"
-
-
+@options.spread_groups
 def adaptive(
     run: options.Run,
     out: Annotated[Path, typer.Option(help=f"folder for {CSV} and {FIGURE}")],
+    *,
     eval_exits: options.EvalExits = None,
     keep_accuracy: Annotated[
         float | None, typer.Option(help="share of the validation accuracy to keep; 0.995 by default")
     ] = None,
     mean_flops: Annotated[float | None, typer.Option(help="instead: largest share of the FLOPs")] = None,
-    data: options.DataNow = None,
-    allow_other_data: options.AllowOtherData = False,
-    data_root: options.DataRoot = None,
+    source: options.RunDataOptions,
     json: options.Json = False,
 ) -> None:
     """Measure the trade-off of adaptive exits on the test split: quality against mean FLOPs and time."""
     from sae.cli.output import print_json, print_message
-    from sae.data.locations import choose_data_root
     from sae.deploy.adaptive import choose_target
 
     target = choose_target(keep_accuracy, mean_flops)
-    choose_data_root(data_root)
+    where = source.where()
     from sae.core.errors import ConfigError
-    from sae.data.binding import Whereabouts
     from sae.deploy.tradeoff import adaptive_curve
     from sae.records.folder import Folder
     from sae.report.figures.depth import adaptive_figure
@@ -199,7 +194,7 @@ def adaptive(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--out must be a writable folder, got {out}: {error.strerror}") from None
-    points = adaptive_curve(run, target, eval_exits, Whereabouts(data, allow_other_data))
+    points = adaptive_curve(run, target, eval_exits, where)
     rows = [point.to_row() for point in points]
     Folder(out).write_rows(CSV, rows)
     adaptive_figure(rows, title=f"Adaptive exits of {run.resolve().name}").save(out / FIGURE, ppi=144)

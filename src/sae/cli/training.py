@@ -92,8 +92,10 @@ def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) ->
     return resolve(read_yaml(config) if config else {}, flags, from_assignments(assignments))
 
 
+@options.spread_groups
 def evaluate(
     run: options.Run,
+    *,
     split: Annotated[Literal["val", "test"], typer.Option(help="samples to evaluate on")] = "test",
     eval_exits: options.EvalExits = None,
     shift: Annotated[
@@ -103,21 +105,16 @@ def evaluate(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="evaluate also after temperature scaling on the validation split")
     ] = False,
-    data: options.DataNow = None,
-    allow_other_data: options.AllowOtherData = False,
-    data_root: options.DataRoot = None,
+    source: options.RunDataOptions,
     device: options.Device = None,
     json: options.Json = False,
 ) -> None:
     """Evaluate a finished run from its weights, at every number of exits."""
     from sae.cli.output import print_evaluation, print_json
     from sae.core.progress import Bar
-    from sae.data.binding import Whereabouts
-    from sae.data.locations import choose_data_root
     from sae.training.run import evaluate as evaluate_run
 
-    choose_data_root(data_root)
-    where = Whereabouts(data, allow_other_data)
+    where = source.where()
     found = evaluate_run(
         run, split, eval_exits, shift=shift, ood=ood, calibrate=calibrate, device=device, where=where, display=Bar()
     )

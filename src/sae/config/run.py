@@ -49,7 +49,9 @@ class DataConfig(Settings):
     )
     ignore: tuple[str, ...] = later((), description="columns of a table that are not used, such as identifiers")
     categories: tuple[str, ...] = later((), description="columns of a table that hold categories, though in numbers")
-    dates: tuple[str, ...] = later((), description="columns of a table that hold dates; ISO dates are found out")
+    dates: tuple[str, ...] = later(
+        (), description="columns of a table that hold dates; ISO dates are recognised anyway"
+    )
     group: str | None = later(None, description="column of a table whose groups are never split, such as patients")
     time: str | None = later(None, description="column of a table to split by: train earliest, test latest")
     size: Literal[28, 64, 128, 224] | None = Field(None, description="side of the images, for sets of MedMNIST")

@@ -16,7 +16,7 @@ LARGEST_STARTUP = 50
 TIMED_STARTUP = 20
 """The number of random trials if only time limits a search, so that the number of trials is unknown."""
 GP_OBJECTIVES = 3
-"""Up to so many objectives the default sampler models the front; above, it uses random scalarisations."""
+"""Up to this many objectives the default sampler models the front; above, it uses random scalarisations."""
 DEFAULT_TRIALS = 100
 
 
@@ -33,11 +33,11 @@ class SearchConfig(Settings):
     hours: float | None = Field(None, gt=0, description="time after which no trial is started")
     sampler: Sampler | None = Field(None, description="by default gp, or scalarized above 3 objectives")
     startup: int | None = Field(None, ge=1, description="random trials first; by default a quarter, at most 50")
-    grid: int = Field(200, ge=1, description="finite spaces of at most so many configurations are tried out in full")
+    grid: int = Field(200, ge=1, description="finite spaces of at most this many configurations are tried in full")
     k_free: bool = Field(False, description="with sampler grid: train the largest K only")
     shift: bool = Field(False, description="evaluate every trial on the 95 corrupted test sets")
     stop_early: bool = Field(False, description="stop trials that are dominated at rungs of epochs")
-    reduction: int = Field(3, ge=2, description="one of so many trials passes a rung")
+    reduction: int = Field(3, ge=2, description="one in this many trials passes a rung")
 
     @model_validator(mode="after")
     def _methods_differ(self) -> Self:
@@ -76,9 +76,9 @@ class SearchConfig(Settings):
 class ConfirmConfig(Settings):
     """What is trained again after a search; confirmed runs are kept when this changes."""
 
-    seeds: int = Field(0, ge=0, description="on so many other seeds; 0 for not at all")
-    most: int | None = Field(None, ge=1, description="at most so many of the front; by default all of it")
-    each: int = Field(0, ge=0, description="also so many of the own front of each class of methods")
+    seeds: int = Field(0, ge=0, description="number of other seeds; 0 for none")
+    most: int | None = Field(None, ge=1, description="at most this many of the front; by default all of it")
+    each: int = Field(0, ge=0, description="also this many of each class's own front")
 
     @model_validator(mode="after")
     def _has_seeds(self) -> Self:
@@ -99,9 +99,9 @@ class StudyConfig(Settings):
         min: What it must have at least.
         sampler: How sampled trials are chosen.
         startup: Random trials before that.
-        grid: Up to so many configurations a space is tried out in full.
+        grid: A space of at most this many configurations is tried in full.
         rungs: Epochs at which dominated trials are stopped; none if they are not.
-        reduction: One of so many trials passes a rung.
+        reduction: One in this many trials passes a rung.
         shift: Whether trials are evaluated on the 95 corrupted test sets.
         seed: Of the search and of its runs.
     """

@@ -123,7 +123,7 @@ def random_crop(images: Array, padding: int, generator: np.random.Generator) -> 
 
 
 def random_shift(signals: Array, most: int, generator: np.random.Generator) -> Array:
-    """Shift each signal in time by at most so many steps; its first or last value fills the gap.
+    """Shift each signal in time by at most `most` steps; its first or last value fills the gap.
 
     Args:
         signals: (batch, channel, length).

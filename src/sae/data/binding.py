@@ -133,7 +133,10 @@ class Whereabouts:
 
 
 AS_BEFORE = Whereabouts()
-GO_ON = "give the original file with --data, or go on with --allow-other-data"
+GO_ON = (
+    "bring it back, say where it is with --data, or go on with --allow-other-data "
+    "(options of evaluate, export and adaptive)"
+)
 
 
 def load_bound(

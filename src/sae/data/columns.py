@@ -28,7 +28,7 @@ MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 SEPARATORS = (",", ";", "\t")
 """Characters that may separate the values of a CSV; in the header, the most frequent one does."""
 KILOBYTE = 1000
-ROWS_AT_ONCE = 20_000
+TEXTS_AT_ONCE = 20_000
 """Rows of a CSV that are in memory as texts at the same time."""
 ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
@@ -170,7 +170,7 @@ def _pieces(path: Path, reading: Reading, texts: Collection[str]) -> tuple[dict[
         pieces = {name: Pieces(on_disk=size > LARGEST_IN_MEMORY) for _, name in taken}
         are_texts, broken = {name for _, name in taken if name in texts}, set()
         start = 1
-        while chunk := list(islice(rows, ROWS_AT_ONCE)):
+        while chunk := list(islice(rows, TEXTS_AT_ONCE)):
             wrong = next((number for number, row in enumerate(chunk) if len(row) != len(names)), None)
             if wrong is not None:
                 raise DataError(

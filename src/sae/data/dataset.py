@@ -1,6 +1,6 @@
 """Data sets in memory or mapped from disk: three splits of raw samples, with their normalisation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -27,6 +27,9 @@ Depth = Literal[8, 16, 32]
 STEPS_PER_DEVIATION = 100
 """Different numbers that a standard deviation must span; with fewer, the spread of a column is lost in rounding."""
 DATE_FEATURES = 4
+SPLITS = ("train", "val", "test")
+ALL = "all"
+"""The one part of a file or folder without splits."""
 ROWS_AT_ONCE = 4096
 """Samples that are looked at together, so that a large set need not be in memory."""
 MOST_COPIED = 2**25
@@ -203,7 +206,7 @@ class Dataset:
     is_other: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("train", "val", "test"):
+        for name in SPLITS:
             check_split(self.split(name), self.spec, f"the {name} split of {self.name}")
 
     def split(self, name: str) -> Split:
@@ -339,6 +342,32 @@ def hold_out_validation(targets: Array, seed: int) -> tuple[Indices, Indices]:
     held_out = [generator.permutation(group)[: round(VALIDATION_SHARE * len(group))] for group in groups]
     val = np.sort(np.concatenate(held_out)) if groups else np.arange(0)
     return np.setdiff1d(np.arange(len(targets)), val), val
+
+
+def split_parts(
+    targets: Mapping[str, Array], split_seed: int, class_names: Sequence[str] | None, path: Path
+) -> dict[str, tuple[str, Indices | None]]:
+    """Return for train, val and test the part of a file that it comes from and its rows there; None for all rows.
+
+    Args:
+        targets: Of each part: train, test and perhaps val, or `ALL`. Whole numbers are labels, whose shares are kept.
+        split_seed: Seed of the random choices.
+        class_names: Names of the classes, for messages.
+        path: The file or folder, for messages.
+    """
+    if ALL in targets:
+        labels = targets[ALL] if np.issubdtype(targets[ALL].dtype, np.integer) else None
+        chosen = split_indices(len(targets[ALL]), split_seed, labels, class_names, path)
+        return {name: (ALL, rows) for name, rows in zip(SPLITS, chosen, strict=True)}
+    if "val" in targets:
+        return {name: (name, None) for name in SPLITS}
+    kept, held_out = hold_out_validation(targets["train"], split_seed)
+    return {"train": ("train", kept), "val": ("train", held_out), "test": ("test", None)}
+
+
+def some_rows(inputs: Array, targets: Array, rows: Indices | None) -> Split:
+    """Return some samples of a part of a file, or all of them."""
+    return Split(inputs, targets) if rows is None else Split(rows_of(inputs, rows), targets[rows])
 
 
 def split_up(

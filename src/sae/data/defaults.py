@@ -62,7 +62,8 @@ def count_signals(path: Path) -> int | None:
 
 
 def _count_arrays(path: Path, kind: SampleKind) -> int | None:
-    from sae.data.npz import ALL, find_layout, open_member
+    from sae.data.dataset import ALL
+    from sae.data.npz import find_layout, open_member
 
     try:
         layout = find_layout(path, kind)

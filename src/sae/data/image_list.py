@@ -11,10 +11,9 @@ from sae.core.errors import DataError
 from sae.data.archive import Files
 from sae.data.cache import cached, file_identity
 from sae.data.columns import Column, read_columns, separator_of
-from sae.data.dataset import Dataset, Known, Split, rows_of
+from sae.data.dataset import ALL, SPLITS, Dataset, Known, Split, rows_of
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
 from sae.data.kept_images import image_dataset, keep_kind, keep_split, kept_kind, kept_splits, resizing
-from sae.data.npz import ALL, SPLITS
 from sae.data.table import split_table
 
 VERSION = 1

@@ -21,7 +21,7 @@ from sae.core.task import Classification, DataSpec
 from sae.data.archive import FileTree, open_tree, tree_identity
 from sae.data.cache import cached
 from sae.data.catalogue import published_file
-from sae.data.dataset import Dataset, Depth, Indices, Normalisation, Split, hold_out_validation, rows_of
+from sae.data.dataset import SPLITS, Dataset, Depth, Indices, Normalisation, Split, hold_out_validation, rows_of
 from sae.data.defaults import training_part
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
 from sae.data.kept_images import (
@@ -41,7 +41,6 @@ from sae.data.locations import check_md5, find_own, find_published
 VERSION, LAYOUT_VERSION = 2, 3
 """Versions of what is kept in the cache: of decoded images and of layouts."""
 LAYOUT_FILE = "layout.json"
-SPLITS = ("train", "val", "test")
 NUM_CLASSES = 200
 """Classes of TinyImageNet."""
 NORMALISATION = Normalisation(

@@ -21,18 +21,16 @@ from sae.core.progress import reading
 from sae.core.task import DataSpec, Task
 from sae.data.cache import read_array, write_rows
 from sae.data.dataset import (
+    SPLITS,
     Array,
     Dataset,
-    Indices,
     Normalisation,
     Split,
-    hold_out_validation,
     is_resolved,
-    rows_of,
-    split_indices,
+    some_rows,
+    split_parts,
 )
 from sae.data.images import ImageKind
-from sae.data.npz import ALL, SPLITS
 
 
 @dataclass(frozen=True)
@@ -132,20 +130,11 @@ def split_images(
         class_names: Names of the classes, for messages.
         path: The file or folder, for messages.
     """
-
-    def rows(part: str, chosen: Indices) -> Split:
-        return Split(rows_of(decoded[part].images, chosen), targets[part][chosen])
-
-    if ALL in decoded:
-        labels = targets[ALL] if np.issubdtype(targets[ALL].dtype, np.integer) else None
-        chosen = split_indices(len(targets[ALL]), split_seed, labels, class_names, path)
-        parts = {name: rows(ALL, part) for name, part in zip(SPLITS, chosen, strict=True)}
-        return parts, decoded[ALL].moments[chosen[0]]
-    parts = {part: Split(decoded[part].images, targets[part]) for part in decoded}
-    if "val" in parts:
-        return parts, decoded["train"].moments
-    kept, held_out = hold_out_validation(targets["train"], split_seed)
-    return {**parts, "train": rows("train", kept), "val": rows("train", held_out)}, decoded["train"].moments[kept]
+    chosen = split_parts(targets, split_seed, class_names, path)
+    parts = {name: some_rows(decoded[part].images, targets[part], rows) for name, (part, rows) in chosen.items()}
+    part, rows = chosen["train"]
+    moments = decoded[part].moments
+    return parts, moments if rows is None else moments[rows]
 
 
 def normalisation_of(moments: NDArray[np.float64]) -> Normalisation:

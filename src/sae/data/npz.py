@@ -12,7 +12,7 @@ import numpy as np
 from sae.core.errors import DataError
 from sae.core.task import Classification, SampleKind, Task
 from sae.data.archive import open_zip
-from sae.data.dataset import Array, standardised_regression
+from sae.data.dataset import ALL, SPLITS, Array, standardised_regression
 
 DAMAGES = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError)
 """Exceptions that numpy and zipfile raise for a damaged file."""
@@ -71,11 +71,6 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.nu
 
 def _refusal(path: Path, name: str, error: Exception) -> DataError:
     return DataError(f"{name} of {path} must be an array of numbers, but cannot be read: {error}")
-
-
-ALL = "all"
-"""The one part of a file without splits."""
-SPLITS = ("train", "val", "test")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from sae.config.run import DataConfig, Fit
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, SampleKind, Task
 from sae.data.cache import cached, file_identity
-from sae.data.dataset import Array, Dataset, Depth, Known, Normalisation, Split
+from sae.data.dataset import ALL, Array, Dataset, Depth, Known, Normalisation, Split
 from sae.data.images import ImageKind, as_floats, channel_axis
 from sae.data.kept_images import (
     image_dataset,
@@ -25,7 +25,6 @@ from sae.data.kept_images import (
 from sae.data.locations import check_md5, find_own, find_published
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 from sae.data.npz import (
-    ALL,
     Member,
     NpzLayout,
     array_names,

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 from sae.core.errors import DataError
 from sae.core.task import Classification
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from sae.data.dataset import Array, Dataset, Split, class_titles
+from sae.data.dataset import SPLITS, Array, Dataset, Split, class_titles
 
 CELL_SIDE = 96
 """Images are enlarged by a whole factor to about this many pixels."""
@@ -46,7 +46,7 @@ def summarise(dataset: Dataset) -> Summary:
         "shape": list(dataset.spec.shape),
         "classes": list(class_titles(dataset)),
         "normalisation": {"mean": list(dataset.normalisation.mean), "std": list(dataset.normalisation.std)},
-        "splits": {name: _describe(dataset.split(name), dataset) for name in ("train", "val", "test")},
+        "splits": {name: _describe(dataset.split(name), dataset) for name in SPLITS},
     }
 
 

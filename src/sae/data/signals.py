@@ -1,6 +1,5 @@
 """Signals in `.npz` files: (sample, channel, length), or (sample, length) for one channel."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +8,17 @@ from sae.config.run import DataConfig
 from sae.core.errors import DataError
 from sae.core.task import DataSpec, SampleKind
 from sae.data.dataset import (
+    ALL,
     Array,
     Dataset,
     Features,
-    Indices,
     Known,
-    Split,
-    hold_out_validation,
     signal_normalisation,
-    split_indices,
+    some_rows,
+    split_parts,
 )
 from sae.data.locations import find_own
-from sae.data.npz import ALL, Member, find_layout, named_targets, open_member, samples_of_split, task_of
+from sae.data.npz import Member, find_layout, named_targets, open_member, samples_of_split, task_of
 
 
 def kind_of_samples(path: Path, given: SampleKind | None) -> SampleKind:
@@ -71,12 +69,14 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
                 f"there must be one label for each signal, got {len(targets[part])} for {len(signals)} signals "
                 f"in {places[part]}"
             )
-    parts = _split({part: Split(inputs[part], targets[part]) for part in inputs}, config)
-    train = parts["train"]
+    train, val, test = (
+        some_rows(inputs[part], targets[part], rows)
+        for part, rows in split_parts(targets, config.split_seed, class_names, path).values()
+    )
     task = task_of(train.targets, config.task, class_names, places.get("train", places.get(ALL, "")))
     spec = DataSpec(train.inputs.shape[1:], task)
     normalisation = signal_normalisation(train.inputs[:])
-    return Dataset(config.name, spec, normalisation, train, parts["val"], parts["test"], class_names)
+    return Dataset(config.name, spec, normalisation, train, val, test, class_names)
 
 
 def read_samples(path: Path) -> Array:
@@ -96,6 +96,12 @@ def read_signals(member: Member) -> Features:
         )
     array = member.read()
     signals = np.ascontiguousarray(array if array.ndim == 3 else array[:, None], np.float64)
+    check_finite(signals, where)
+    return signals
+
+
+def check_finite(signals: Array, where: str) -> None:
+    """Refuse signals, (sample, channel, length), with a value that is missing or infinite, and name its place."""
     wrong = np.argwhere(~np.isfinite(signals))
     if len(wrong):
         sample, channel, step = wrong[0].tolist()
@@ -103,21 +109,3 @@ def read_signals(member: Member) -> Features:
             f"signals must be finite, got {signals[sample, channel, step]} in sample {sample}, channel {channel}, "
             f"time step {step} of {where}, counted from 0: remove or impute such values"
         )
-    return signals
-
-
-def _split(parts: Mapping[str, Split], config: DataConfig) -> dict[str, Split]:
-    """Return train, val and test; what a file does not split is split by `data.split_seed`."""
-
-    def rows(split: Split, chosen: Indices) -> Split:
-        return Split(split.inputs[chosen], split.targets[chosen])
-
-    if ALL in parts:
-        whole = parts[ALL]
-        labels = whole.targets if config.task == "classification" else None
-        chosen = split_indices(len(whole), config.split_seed, labels)
-        return {name: rows(whole, part) for name, part in zip(("train", "val", "test"), chosen, strict=True)}
-    if "val" in parts:
-        return dict(parts)
-    kept, held_out = hold_out_validation(parts["train"].targets, config.split_seed)
-    return {**parts, "train": rows(parts["train"], kept), "val": rows(parts["train"], held_out)}

@@ -17,6 +17,7 @@ from sae.data.image_list import holds_images, listed_files
 from sae.data.images import ImageKind, as_floats, decode_images, is_image
 from sae.data.npz import Member, open_member, samples_of_split
 from sae.data.resizing import resized
+from sae.data.signals import check_finite
 from sae.deploy.manifest import InputPart, Manifest
 from sae.deploy.rows import Flags, labels_of, read_rows, true_targets
 from sae.deploy.session import CHUNK, Integers, Samples
@@ -205,13 +206,7 @@ def _signals(array: Numbers, expected: InputPart) -> NDArray[np.float64]:
     if signals.shape[1:] != expected.shape:
         hint = ": a single signal needs a batch, x[None]" if array.shape == expected.shape else ""
         raise DataError(f"signals must be (batch, {channels}, {length}), got {array.shape}{hint}")
-    wrong = np.argwhere(~np.isfinite(signals))
-    if len(wrong):
-        sample, channel, step = wrong[0].tolist()
-        raise DataError(
-            f"signals must be finite, got {signals[sample, channel, step]} in sample {sample}, channel {channel}, "
-            f"time step {step}, counted from 0: remove or impute such values"
-        )
+    check_finite(signals, "the samples")
     return signals.astype(np.float64)
 
 
