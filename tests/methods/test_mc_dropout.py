@@ -39,11 +39,19 @@ def test_every_layer_but_the_first_has_a_dropout_before_it(backbone: str) -> Non
 
 
 def test_a_vision_transformer_has_its_usual_places() -> None:
-    before, after = dropout_places(plain("vit"))
-    assert before == ["exit.1"]
-    assert after[0] == "backbone.stem.positions"
+    places = dropout_places(plain("vit"))
+    assert places.before == ["exit.1"]
+    assert places.after[0] == "backbone.stem.positions"
     blocks = [f"backbone.stages.{number}" for number in range(3)]
-    assert after[1:] == [f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")]
+    assert places.after[1:] == [f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")]
+    assert places.within == [f"{block}.attention.1.product" for block in blocks]
+
+
+@torch.no_grad()
+def test_without_dropout_open_attention_computes_what_fused_attention_does() -> None:
+    network, x = plain("vit").eval(), torch.randn(3, *SHAPES["vit"])
+    dropped = with_dropout(network, 0.0, MaskSource()).eval()
+    torch.testing.assert_close(dropped(x), network(x), rtol=1e-4, atol=1e-5)
 
 
 def test_surgery_leaves_the_network_itself_alone() -> None:
@@ -122,10 +130,26 @@ def test_cost_is_samples_times_the_standard_network_and_its_dropouts(backbone: s
 
 
 def test_dropouts_of_a_vision_transformer_cost_what_they_put_out() -> None:
-    f, s, hidden = 192, 1 + 4, 384
+    f, s, hidden, heads = 192, 1 + 4, 384, 4
     vit = VitConfig(depth=2, width=2)
     extra = cost_of(McDropoutConfig(samples=1), vit, SHAPE, 3).flops - cost_of(StandardConfig(), vit, SHAPE, 3).flops
-    assert extra == f * s + 2 * (f * s + hidden * s + f * s) + f
+    assert extra == f * s + 2 * (heads * s * s + f * s + hidden * s + f * s) + f
+
+
+@pytest.mark.parametrize(("depth", "width", "published"), [(1, 1, 15.315), (2, 4, 58.925), (4, 4, 117.167)])
+def test_flops_of_the_standard_vit_are_the_published_ones_in_the_authors_counting(
+    depth: int, width: int, published: float
+) -> None:
+    """Their standard network holds all dropouts, at rate 0.
+
+    They count 2 for each number out of QKᵀ and AV instead of the whole product, the addition of the positions,
+    F for the mean over tokens, and the output activation. Only MC dropout has a dropout before the head.
+    """
+    f, s, heads, out = 192, 1 + 64, 4, 2
+    ours = cost_of(McDropoutConfig(samples=1), VitConfig(depth=depth, width=width), (3, 32, 32), out).flops
+    products = depth * (2 * heads * s * s + 2 * f * s - 2 * s * s * f)
+    theirs = ours - f + products + f * s - (f * s - f) + out
+    assert round(theirs / 1e6, 3) == published
 
 
 def _numel_of_dropouts(backbone: str) -> int:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Self
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import replaced, weight_layers
-from sae.backbones.vit import EncoderLayer, Positions
+from sae.backbones.vit import EncoderLayer, OpenDotProduct, Positions
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import McDropoutConfig
 from sae.core.predictive import member_nll
@@ -130,11 +131,11 @@ class DrawnNetwork(RepeatedNetwork):
 def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> PlainNetwork:
     """Return a copy of the network with dropout layers added.
 
-    A vision transformer gets them behind the positions, the attention and both linear layers
-    of each MLP (the first: behind its activation), and before the head; any other network
-    before every Linear and convolution except the first.
+    A vision transformer gets them behind the positions, on the attention probabilities, behind the
+    attention and both linear layers of each MLP (the first: behind its activation), and before the
+    head; any other network before every Linear and convolution except the first.
     """
-    before, after = dropout_places(network)
+    places = dropout_places(network)
     dropouts = (Dropout(rate, source, number) for number in itertools.count())
 
     def behind_dropout(layer: nn.Module) -> nn.Module:
@@ -143,20 +144,42 @@ def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> Plai
     def before_dropout(layer: nn.Module) -> nn.Module:
         return nn.Sequential(layer, next(dropouts))
 
-    return replaced(network, dict.fromkeys(before, behind_dropout) | dict.fromkeys(after, before_dropout))
+    def around_dropout(_: nn.Module) -> nn.Module:
+        return OpenDotProduct(next(dropouts))
+
+    return replaced(
+        network,
+        dict.fromkeys(places.within, around_dropout)  # first: they are inside of others
+        | dict.fromkeys(places.before, behind_dropout)
+        | dict.fromkeys(places.after, before_dropout),
+    )
 
 
-def dropout_places(network: PlainNetwork) -> tuple[list[str], list[str]]:
-    """Return the names of the modules that get a dropout before them, and of those that get one after them."""
+@dataclass(frozen=True)
+class DropoutPlaces:
+    """The names of the modules of a network that get a dropout.
+
+    Attributes:
+        before: Those that get it before them.
+        after: Those that get it behind them.
+        within: Products of attention, which get it on their probabilities.
+    """
+
+    before: list[str]
+    after: list[str]
+    within: list[str]
+
+
+def dropout_places(network: PlainNetwork) -> DropoutPlaces:
+    """Return where a network gets dropout."""
     layers = weight_layers(network)
     named = dict(network.named_modules())
     blocks = [name for name, module in named.items() if isinstance(module, EncoderLayer)]
     if not blocks:
-        return layers[1:], []
+        return DropoutPlaces(layers[1:], [], [])
     positions = [name for name, module in named.items() if isinstance(module, Positions)]
-    return layers[-1:], positions + [
-        f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")
-    ]
+    behind = [f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")]
+    return DropoutPlaces(layers[-1:], positions + behind, [f"{block}.attention.1.product" for block in blocks])
 
 
 class McDropout(SingleExitMethod[DrawnNetwork]):
