@@ -9,6 +9,7 @@ from sae.measure.cost import measure_cost
 from sae.methods import Batch, build_method
 from sae.methods.costing import cost_of
 from sae.methods.mc_dropout import Dropout, MaskSource, McDropout, dropout_places, with_dropout
+from sae.training.evaluator import member_outputs
 from tests.builders import SHAPE, SHAPES, SMALL_BACKBONES, spec_of
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
@@ -99,6 +100,40 @@ def test_the_same_seed_gives_the_same_numbers_whatever_was_drawn_before(backbone
     torch.rand(5)
     method.member_outputs(torch.randn(7, *SHAPES[backbone]))
     assert torch.equal(method.member_outputs(x), once)
+
+
+@every_backbone
+@torch.no_grad()
+def test_a_sample_has_its_masks_whatever_the_batch_size(backbone: str) -> None:
+    method, x = mc_dropout(backbone), torch.randn(7, *SHAPES[backbone])
+    whole = member_outputs(method, [x])
+    for size in (1, 2, 3):
+        torch.testing.assert_close(member_outputs(method, x.split(size)), whole, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_no_two_samples_of_a_split_share_their_masks() -> None:
+    method, x = mc_dropout("fc"), torch.randn(1, *SHAPE)
+    same = [x.expand(256, *SHAPE)] * 3
+    outputs = member_outputs(method, same)
+    assert len(outputs.flatten(0, 1).unique(dim=0)) == 3 * 256 * 4
+
+
+def test_kept_numbers_are_found_at_any_row() -> None:
+    source = MaskSource()
+    whole = source.kept(2, (10, 3, 5), 0.4)
+    with source.starting_at(6):
+        assert torch.equal(source.kept(2, (4, 3, 5), 0.4), whole[6:])
+    assert not torch.equal(source.kept(3, (10, 3, 5), 0.4), whole)
+
+
+def test_masks_keep_their_share_and_have_no_pattern() -> None:
+    kept = MaskSource().kept(0, (400, 30, 10), 0.7).double()
+    assert kept.mean().item() == pytest.approx(0.7, abs=0.005)
+    flat = kept.flatten(1)
+    correlations = torch.corrcoef(flat)[~torch.eye(400, dtype=torch.bool)]  # of pairs of rows
+    assert correlations.abs().max().item() < 6 / 300**0.5
+    assert correlations.std().item() == pytest.approx(300**-0.5, rel=0.05)
 
 
 def test_training_draws_from_the_steps_generator_alone() -> None:
