@@ -10,7 +10,8 @@ from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.training import Elbo, mix_indices, negative_elbo
 from sae.methods import Batch, build_method
 from sae.methods.sae import Sae
-from tests.builders import SHAPE, SPEC, small_sae
+from sae.training.trainer import Trainer
+from tests.builders import SHAPE, SPEC, blobs, run_config, small_sae
 
 
 def test_more_exits_than_stages_are_refused() -> None:
@@ -42,10 +43,12 @@ def test_one_input_is_not_repeated() -> None:
 def test_the_schedules_reach_the_objective_and_the_mixer(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, list[float]] = {"temperature": [], "kl_weight": [], "repeat_fraction": []}
 
-    def spy_elbo(nll: Tensor, weights: Tensor, exits: ExitDistribution, temperature: float, kl_weight: float) -> Elbo:
+    def spy_elbo(
+        nll: Tensor, weights: Tensor, exits: ExitDistribution, temperature: float, kl_weight: float, scale: int
+    ) -> Elbo:
         seen["temperature"].append(temperature)
         seen["kl_weight"].append(kl_weight)
-        return negative_elbo(nll, weights, exits, temperature, kl_weight)
+        return negative_elbo(nll, weights, exits, temperature, kl_weight, scale)
 
     def spy_mixer(batch: int, inputs: int, repetition: int, fraction: float, generator: torch.Generator) -> Tensor:
         seen["repeat_fraction"].append(fraction)
@@ -77,6 +80,38 @@ def test_the_loss_holds_the_weighted_regulariser() -> None:
     loss = method.training_loss(batch, 0.5, torch.Generator().manual_seed(0))
     assert loss.terms["kl"].item() > 0.1
     assert loss.total.item() == pytest.approx((loss.terms["data_fit"] + 0.5 * loss.terms["kl"]).item())
+
+
+def test_the_data_term_can_count_for_the_whole_training_split() -> None:
+    batch = Batch(torch.randn(4, *SHAPE), torch.zeros(4, dtype=torch.long), population=50)
+    plain, scaled = (
+        build_method(SaeConfig(scale_data_fit=flag), FcConfig(), SPEC).training_loss(
+            batch, 0.5, torch.Generator().manual_seed(0)
+        )
+        for flag in (False, True)
+    )
+    assert scaled.terms["data_fit"].item() == plain.terms["data_fit"].item()
+    assert scaled.total.item() == pytest.approx((50 * plain.terms["data_fit"] + 0.01 * plain.terms["kl"]).item())
+
+
+def test_the_trainer_tells_how_large_the_training_split_is() -> None:
+    dataset = blobs(SPEC.task, num_samples=50)
+    trainer = Trainer(small_sae("fc", 2, 2), dataset, run_config(train={"batch_size": 16}))
+    assert {batch.population for batch in trainer.batches(0, 0)} == {50}
+
+
+def test_exits_that_are_not_learnt_weigh_the_same_and_stay_the_deepest() -> None:
+    dataset = blobs(SPEC.task)
+    config = run_config(method={"learn_exits": False, "inputs": 2, "exits": 2}, backbone={"depth": 3})
+    method = build_method(config.method, config.backbone, dataset.spec)
+    assert isinstance(method, Sae)
+    weights = method.exit_distribution.sample(2, 0.3, torch.Generator().manual_seed(0))
+    assert torch.equal(weights, torch.full((2, 3), 2 / 3))
+    trainer = Trainer(method, dataset, config)
+    terms = trainer.train_epoch(0)
+    assert torch.equal(method.exit_distribution.logits, torch.zeros(2, 3))
+    assert terms["logit_grad_norm"] == 0
+    assert torch.equal(method.exit_weights(), torch.tensor([[0.0, 0.5, 0.5]] * 2))
 
 
 @pytest.mark.parametrize("exits", [0, 4, -1])

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from sae.config.backbones import BackboneSettings
 from sae.config.schedules import TemperatureSchedule, UnitSchedule
-from sae.config.settings import LARGEST, Layer, Settings
+from sae.config.settings import LARGEST, Layer, Settings, later
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
 from sae.core.wording import count
@@ -255,6 +255,13 @@ class SaeConfig(MethodSettings):
     batch_repetition: int = Field(
         2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
     )
+    shared_head: bool = later(False, description="one common head for all exits instead of a head for each")
+    learn_exits: bool = later(
+        True, description="learn which exits to use; false: all count the same, and each input keeps the K deepest"
+    )
+    scale_data_fit: bool = later(
+        False, description="the data term is that of the whole training split, |D|/B times the sum over a batch"
+    )
 
     @classmethod
     def defaults_at(cls, depth: object) -> dict[str, object]:
@@ -280,8 +287,13 @@ class SaeConfig(MethodSettings):
         return "MIMMO" if self.exits == depth else "I/B"
 
     def summary(self) -> list[str]:
-        """Return N and K."""
-        return [f"N={self.inputs}", f"K={self.exits}"]
+        """Return N and K, and what differs from the paper's network or objective."""
+        changed = {
+            "shared head": self.shared_head,
+            "fixed exits": not self.learn_exits,
+            "scaled data fit": self.scale_data_fit,
+        }
+        return [f"N={self.inputs}", f"K={self.exits}", *(word for word, is_so in changed.items() if is_so)]
 
     def grid_cell(self) -> tuple[int, int] | None:
         """Return N and K."""
@@ -296,8 +308,8 @@ class SaeConfig(MethodSettings):
             )
 
     def cheapest(self) -> MethodSettings:
-        """Return one exit; the schedules have no effect on the cost."""
-        return SaeConfig(inputs=self.inputs, exits=1)
+        """Return one exit; what concerns training alone has no effect on the cost."""
+        return SaeConfig(inputs=self.inputs, exits=1, shared_head=self.shared_head)
 
 
 STANDARD = Kind("standard", "Standard", "a standard network", "#595959", "circle")

@@ -28,8 +28,8 @@ class Sae(Method):
         super().__init__(spec.task, backbone.depth, settings.exits)
         self.settings = settings
         built = build_backbone(backbone, spec.shape, settings.inputs)
-        self.network = MultiExitNetwork(built, settings.inputs, spec.task.num_outputs)
-        self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth)
+        self.network = MultiExitNetwork(built, settings.inputs, spec.task.num_outputs, shared_head=settings.shared_head)
+        self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth, is_learnt=settings.learn_exits)
         self.register_state_dict_post_hook(_to_stored_name)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_from_stored_name)  # type: ignore[no-untyped-call]
 
@@ -69,7 +69,12 @@ class Sae(Method):
         nll = exit_nll(self.task, outputs, batch.targets[index])
         weights = self.exit_distribution.sample(self.exits, self.temperature, generator)
         elbo = negative_elbo(
-            nll, weights, self.exit_distribution, self.temperature, self.settings.kl_weight.at(progress)
+            nll,
+            weights,
+            self.exit_distribution,
+            self.temperature,
+            self.settings.kl_weight.at(progress),
+            scale=(batch.population or len(batch.targets)) if self.settings.scale_data_fit else 1,
         )
         return Loss(elbo.loss, {"data_fit": elbo.data_fit, "kl": elbo.kl})
 
