@@ -69,7 +69,7 @@ def test_an_ablation_differs_from_the_default_in_what_it_says(name: str) -> None
 
 
 def test_settings_of_ablations_are_not_written_at_their_defaults() -> None:
-    new = {"shared_head", "learn_exits", "scale_data_fit", "pooling"}
+    new = {"shared_head", "learn_exits", "scale_data_fit", "cost_weight", "pooling"}
     for layer in ({}, {"backbone": {"name": "vit"}}):
         written = parse_run(BASE.model_dump(mode="json"), layer).model_dump(mode="json")
         assert not new & {*written["method"], *written["backbone"]}

@@ -262,6 +262,9 @@ class SaeConfig(MethodSettings):
     scale_data_fit: bool = later(
         False, description="the data term is that of the whole training split, |D|/B times the sum over a batch"
     )
+    cost_weight: float = later(
+        0.0, ge=0, description="λ, price of the FLOPs that the exits are expected to cost, as a share of all exits'"
+    )
 
     @classmethod
     def defaults_at(cls, depth: object) -> dict[str, object]:
@@ -293,14 +296,20 @@ class SaeConfig(MethodSettings):
             "fixed exits": not self.learn_exits,
             "scaled data fit": self.scale_data_fit,
         }
-        return [f"N={self.inputs}", f"K={self.exits}", *(word for word, is_so in changed.items() if is_so)]
+        price = [f"λ={self.cost_weight:.2g}"] if self.cost_weight else []
+        return [f"N={self.inputs}", f"K={self.exits}", *price, *(word for word, is_so in changed.items() if is_so)]
 
     def grid_cell(self) -> tuple[int, int] | None:
         """Return N and K."""
         return self.inputs, self.exits
 
     def check(self, backbone: BackboneSettings) -> None:
-        """Refuse more exits per input than the backbone has stages."""
+        """Refuse more exits per input than the backbone has stages, and a price of exits that are not learnt."""
+        if self.cost_weight and not self.learn_exits:
+            raise ConfigError(
+                f"method.cost_weight must be 0 where method.learn_exits is false, got {self.cost_weight}: "
+                "there are no learnt exits that it could make cheaper"
+            )
         if self.exits > backbone.depth:
             raise ConfigError(
                 f"method.exits must be in [1, {backbone.depth}], got {self.exits}: "

@@ -59,6 +59,20 @@ class Elbo:
     kl: Tensor
 
 
+def expected_cost(theta: Tensor, exit_costs: Tensor) -> Tensor:
+    """Return the cost of the exit that an input uses, in expectation and as the mean over inputs, a scalar.
+
+    Example:
+        >>> expected_cost(torch.tensor([[0.5, 0.5], [0.0, 1.0]]), torch.tensor([0.2, 1.0]))
+        tensor(0.8000)
+
+    Args:
+        theta: θ, (input, exit).
+        exit_costs: The cost of each exit, (exit,).
+    """
+    return (theta @ exit_costs).mean()
+
+
 def exit_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
     """Return the mean negative log-likelihood of every (input, exit) pair.
 
