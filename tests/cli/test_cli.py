@@ -112,6 +112,7 @@ def test_errors_of_a_regression_name_the_target_as_their_unit(tmp_path: Path) ->
     code, out, _ = sae("evaluate", tmp_path / "x")
     assert code == 0
     assert all(name in out for name in ("rmse (price)", "mae (price)", "mse (price²)", "pinball (price)", " r2 "))
+    assert "width_90 (price)" in out
     assert out.count("½·log 2π") == 1
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from sae.analysis.comparison import mean_ranks
 from sae.analysis.results import Result, Tested, run_results
 from sae.core.errors import RecordError
-from sae.core.wording import count, duration
+from sae.core.objectives import metrics_of, unit_in
+from sae.core.wording import count, duration, listed
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section, shift_section
@@ -150,9 +151,20 @@ def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, .
             f"{_shown_data(item.data_name)} on {', '.join(backbones)}",
             f"objectives {', '.join(one.label for one in item.record.objectives)}",
         ]
+        facts += [_units(item)] if item.task == "regression" and item.record.target else []
         facts += [f"{count(len(item.runs), 'trial')}{_spent(item.record)}", f"seed {config.seed}"]
     facts += [count(len(runs), "run")] if runs else []
     return (*facts, f"written {time.strftime('%Y-%m-%d')}")
+
+
+def _units(found: Findings) -> str:
+    """Name what is predicted and the metrics in its unit: `predicts load: MSE in load², RMSE and MAE in load`."""
+    target = found.record.target or ""
+    by_unit: dict[str, list[str]] = {}
+    for key, metric in metrics_of("regression").items():
+        if unit := unit_in(key, target):
+            by_unit.setdefault(unit, []).append(metric.label)
+    return f"predicts {target}: " + ", ".join(f"{listed(labels)} in {unit}" for unit, labels in by_unit.items())
 
 
 def _spent(record: StudyRecord) -> str:
