@@ -231,7 +231,7 @@ def glass_loop(pixels: NDArray[np.generic], moves: NDArray[np.int64], reach: int
 
 @pytest.mark.parametrize(("side", "severity", "std", "reach", "passes"), [(32, 5, 0.4, 1, 2), (64, 4, 0.7, 2, 1)])
 def test_glass_blur_blurs_copies_and_blurs(side: int, severity: int, std: float, reach: int, passes: int) -> None:
-    images = smooth_images(2, 3, side, side).astype(np.float32) / 255
+    images = floats(2, 3, side, side)
     moves = generators_of(4, 9, seed=3).integers(-reach, reach - 1, passes, 2, side, side)
     assert (moves.min(), moves.max()) == (-reach, reach - 1)
     glassy = CORRUPTIONS["glass_blur"].apply(images, severity, generators_of(4, 9, seed=3))
