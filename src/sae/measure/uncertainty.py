@@ -133,11 +133,18 @@ def diversity(task: Task, outputs: Tensor, weight: Tensor) -> Diversity | None:
 def risk_coverage(uncertainty: Tensor, loss: Tensor) -> RiskCoverage:
     """Return the mean loss of the most certain samples, for every share of them.
 
+    Samples that are equally certain could be kept in any order: the risk is its mean over all such orders,
+    in which each of them counts with their mean loss. So it does not depend on the order of samples.
+
     Args:
         uncertainty: (batch,); samples with the largest are deferred first.
         loss: The loss of each sample if it is kept, (batch,): 0 or 1, or a squared error.
     """
-    kept = loss.double()[uncertainty.argsort(stable=True)]
+    by_loss = loss.argsort(stable=True)  # sums in one order, whatever the order of samples
+    order = by_loss[uncertainty[by_loss].argsort(stable=True)]
+    _, tie, size = uncertainty[order].unique_consecutive(return_inverse=True, return_counts=True)
+    total = torch.zeros(len(size), dtype=torch.float64).index_add(0, tie, loss[order].double())
+    kept = (total / size)[tie]
     count = torch.arange(1, len(kept) + 1, dtype=torch.float64)
     return RiskCoverage(count / len(kept), kept.cumsum(0) / count)
 
