@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from sae.config.backbones import BackboneSettings
+from sae.config.schedules import TemperatureSchedule, UnitSchedule
 from sae.config.settings import LARGEST, Layer, Settings
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
@@ -199,36 +200,6 @@ def rivals() -> dict[str, str]:
     entries = [entry for entry in METHODS if entry.rival is not None]
     entries.sort(key=lambda entry: -entry.settings.model_validate(entry.small).num_members)
     return {entry.name: str(entry.rival) for entry in entries}
-
-
-class Schedule(Settings):
-    """A value that moves linearly over the training steps."""
-
-    start: float
-    end: float
-
-    def at(self, progress: float) -> float:
-        """Return the value at a progress in [0, 1].
-
-        Example:
-            >>> Schedule(start=1.0, end=0.0).at(0.25)
-            0.75
-        """
-        return self.start * (1 - progress) + self.end * progress  # exact at both ends
-
-
-class UnitSchedule(Schedule):
-    """A schedule of fractions, in [0, 1]."""
-
-    start: float = Field(ge=0, le=1)
-    end: float = Field(ge=0, le=1)
-
-
-class TemperatureSchedule(Schedule):
-    """A schedule of temperatures, in [1e-3, 1]."""
-
-    start: float = Field(ge=1e-3, le=1)
-    end: float = Field(ge=1e-3, le=1)
 
 
 ORANGE = "#C55A11"

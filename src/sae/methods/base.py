@@ -120,6 +120,15 @@ class Method(nn.Module, ABC):
     def member_outputs(self, x: Tensor) -> Tensor:
         """Return the raw outputs of all possible members, (batch, member, out), for samples (batch, *sample)."""
 
+    def outputs_from(self, first: int, x: Tensor) -> Tensor:
+        """Return `member_outputs` of samples of a split that follow each other, from number `first` on.
+
+        The numbers matter to methods that draw at prediction: a sample's draws depend on its number and not on
+        its batch.
+        """
+        del first
+        return self.member_outputs(x)
+
     def shipped_outputs(self, x: Tensor) -> Tensor:
         """Return `member_outputs` as a shipped network must compute them, without new random numbers."""
         return self.member_outputs(x)

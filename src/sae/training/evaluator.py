@@ -30,10 +30,17 @@ CURVE_POINTS = 100
 
 
 def member_outputs(method: Method, batches: Iterable[Tensor]) -> Tensor:
-    """Return the raw outputs of all possible members for prepared batches, (sample, member, out), on the CPU."""
+    """Return the raw outputs of all possible members for prepared batches, (sample, member, out), on the CPU.
+
+    The batches are those of a whole split in order; their sizes change no number that is drawn.
+    """
     method.eval()
+    outputs, first = [], 0
     with torch.inference_mode():
-        return torch.cat([method.member_outputs(x).float().cpu() for x in batches])
+        for x in batches:
+            outputs.append(method.outputs_from(first, x).float().cpu())
+            first += len(x)
+        return torch.cat(outputs)
 
 
 def evaluate_split(
