@@ -222,6 +222,41 @@ def test_time_that_is_up_starts_no_trial(tmp_path: Path, inline: InlineExecutor)
     assert inline.done == []
 
 
+ALL_METHODS = ("--method", "sae,ensemble,standard,mc_dropout,batch_ensemble", "--sampler", "random")
+FOUR_SECONDS = ("--hours", str(4 / 3600))
+
+
+def test_every_method_gets_trials_and_a_fair_share_of_the_hours(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *ALL_METHODS, *FOUR_SECONDS)[0] == 0
+    trained = [job.config.method.name for job in inline.done]
+    assert set(trained) == {"sae", "ensemble", "standard", "mc_dropout", "batch_ensemble"}
+    assert trained[0] == "standard"  # finite and cheapest
+    assert set(trained[:3]) == {"standard", "ensemble", "batch_ensemble"}  # finite
+    seconds = StudyRecord.open(tmp_path / "x").read_clock().by_method
+    assert set(seconds) == set(trained)
+    assert all(seconds.values())
+
+
+def test_a_method_that_had_no_time_gets_one_trial_all_the_same(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *ALL_METHODS, "--hours", "1e-4")[0] == 0  # less than the first trial takes
+    assert sorted(job.config.method.name for job in inline.done) == sorted(ALL_METHODS[1].split(","))
+
+
+def test_the_clock_decides_the_order_of_methods_and_not_their_configurations(
+    tmp_path: Path, inline: InlineExecutor
+) -> None:
+    def tried(out: Path, *flags: str) -> dict[str, list[str]]:
+        inline.done.clear()
+        assert search(out, *ALL_METHODS[2:], "--method", "sae,standard", *flags)[0] == 0
+        methods = {job.config.method.name for job in inline.done}
+        return {name: [job.folder.name for job in inline.done if job.config.method.name == name] for name in methods}
+
+    timed, counted = tried(tmp_path / "x", *FOUR_SECONDS), tried(tmp_path / "y", "--trials", "3")
+    for method, folders in counted.items():
+        shared = min(len(folders), len(timed[method]))
+        assert folders[:shared] == timed[method][:shared]
+
+
 def test_a_folder_at_work_is_left_alone(
     finished_study: Path, inline: InlineExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ class MeanRank:
         kind: The class.
         metric: What it is ranked by.
         mean: Over the data sets in which the class is present.
-        std: Over the same data sets; None for a single one.
+        std: Over the same data sets, divided by their number as in the paper; None for a single one.
         datasets: Number of these data sets.
     """
 
@@ -77,7 +77,7 @@ def mean_ranks(
             for kind, rank in _ranks_in(members, metric, task, where).items():
                 by_kind.setdefault(kind, []).append(rank)
         for kind, ranks in by_kind.items():
-            spread = spread_of(ranks)
+            spread = spread_of(ranks, population=True)  # as in the paper: these data sets, not a sample
             assert spread is not None, "ranks are finite"
             found.append(MeanRank(kind, metric, spread.mean, spread.std, len(ranks)))
     return found

@@ -366,7 +366,7 @@ class McDropoutConfig(MethodSettings):
 @register_method(
     "sae.methods.batch_ensemble:BatchEnsemble",
     kinds=(Kind("batch_ensemble", "BatchEnsemble", "BatchEnsemble", "#BF00BF", "triangle-left"),),
-    space={"members": {"int": [2, 4]}},
+    space={"members": {"int": [1, 4]}},
     small={"members": 3},
     batch_sizes={32: 36, 64: 72, 128: 144},  # that 2, 3, 4 and more members share evenly
 )

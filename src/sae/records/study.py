@@ -82,8 +82,16 @@ class Confirmed(Part):
     front: tuple[ConfirmedItem, ...]
 
 
-class _Clock(Part):
+class Clock(Part):
+    """Time spent on a study over all sessions: `clock.json`.
+
+    Attributes:
+        seconds: From the start to the end of each session.
+        by_method: Seconds that workers spent on the trials of each method; older studies did not record it.
+    """
+
     seconds: float
+    by_method: Mapping[str, float] = {}
 
 
 class StudyRecord(Record[StudyConfig]):
@@ -153,7 +161,15 @@ class StudyRecord(Record[StudyConfig]):
 
     def read_seconds(self) -> float:
         """Read the time spent on the study so far, over all sessions."""
-        return self.read_model(self.CLOCK, _Clock).seconds if self.has(self.CLOCK) else 0.0
+        return self.read_clock().seconds
+
+    def read_clock(self) -> Clock:
+        """Read the time spent on the study so far, over all sessions, and on each method."""
+        return self.read_model(self.CLOCK, Clock) if self.has(self.CLOCK) else Clock(seconds=0.0)
+
+    def write_clock(self, clock: Clock) -> None:
+        """Record the time spent on the study so far."""
+        self.write_json(self.CLOCK, clock.model_dump(mode="json"))
 
     def read_confirmed(self) -> Confirmed | None:
         """Read what was trained again on other seeds; None if nothing was."""

@@ -137,7 +137,8 @@ def rank_table(ranks: Sequence[MeanRank], where: Tested = "test", name: str = "r
         rows.append((Cell(all_kinds()[kind].label), *cells, Cell(present)))
     caption = (
         f"Kinds of methods are ranked in each data set by the mean of their configurations on {PLACES[where]}; 1 is "
-        "best. Then ranks are averaged over the data sets that have the kind (± standard deviation over data sets). "
+        "best. Then ranks are averaged over the data sets that have the kind (± standard deviation over these data "
+        "sets, dividing by their number). "
         f"{BOLD} Few FLOPs alone do not make a good network."
     )
     return Table(name, f"Ranks on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
