@@ -109,7 +109,11 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
     num_inputs = max([config.method.num_inputs, *inputs])
     word, num_columns = ("input", num_inputs) if inputs else (config.method.member_word, len(reading.members))
     names = [part.name for part in reading.parts]
-    networks = tuple(_part(reading, network, name) for name in names if number_in(name, "member"))
+    networks = tuple(
+        replace(_part(reading, network, name), label=f"{word} {number}")
+        for name in names
+        if (number := number_in(name, "member"))
+    )
     weights = _weights(reading, num_columns)
     used, whole = reading.total, total_of(network.whole)
     return NetworkPlan(

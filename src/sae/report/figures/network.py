@@ -20,8 +20,10 @@ TRUNK, EXIT, COLUMN = 118, 94, 36
 """Widths: of parts, of exits, and of the column of an input or a member."""
 BOX, ROW = 40, 66
 """Heights of a box, and of a row with its weights."""
-CELL, CELL_ROW, NETWORK = 22, 32, 58
-"""Height of the box of a stage in an ensemble, of its row, and the width of a network's column."""
+CELL, CELL_ROW = 22, 32
+LABELS, NETWORK = 68, 56
+"""Of an ensemble: heights of the box of a stage and of its row, widths of the labels and of a network's column."""
+NARROWEST = 350
 MOST_COLUMNS, MOST_NETWORKS = 8, 5
 """Columns that are drawn; of more the rest is counted."""
 LETTER, LINE = 6.1, 17
@@ -121,7 +123,7 @@ def draw_network(plan: NetworkPlan, inks: Inks, accent: str, *, heading: bool = 
     height = _draw_key(pen, plan, bottom, width)
     paper = f'<rect width="{width:g}" height="{height:g}" fill="{inks.paper}"/>' if inks.paper else ""
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
-    label = escape(f"Drawing of {plan.name}: {_described(plan)}")
+    label = escape(f"Drawing of {plan.name}: {describe_plan(plan)}")
     marks = "\n".join(pen.marks)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}" font-family="{FONT}">'
@@ -129,7 +131,7 @@ def draw_network(plan: NetworkPlan, inks: Inks, accent: str, *, heading: bool = 
     )
 
 
-def _described(plan: NetworkPlan) -> str:
+def describe_plan(plan: NetworkPlan) -> str:
     """Describe a network in a line, `one network with early exits (N=1 K=5 W=1), using 1 exit per input`."""
     using = "" if plan.eval_exits is None else f", using {count(plan.eval_exits, 'exit')} per input"
     return f"{all_kinds()[plan.kind].phrase} ({plan.settings}){using}"
@@ -138,8 +140,9 @@ def _described(plan: NetworkPlan) -> str:
 def _width(plan: NetworkPlan) -> float:
     columns = len(_shown(plan))
     if plan.networks:
-        return max(340, 2 * MARGIN + NETWORK + columns * NETWORK)
-    return max(340, 2 * MARGIN + TRUNK + GAP + EXIT + GAP / 2 + columns * COLUMN)
+        more = 80 if len(plan.columns) > columns else 0
+        return max(NARROWEST, 2 * MARGIN + LABELS + columns * NETWORK + more)
+    return max(NARROWEST, 2 * MARGIN + TRUNK + GAP + EXIT + GAP / 2 + columns * COLUMN)
 
 
 def _shown(plan: NetworkPlan) -> range:
@@ -150,7 +153,7 @@ def _shown(plan: NetworkPlan) -> range:
 
 def _draw_heading(pen: Pen, plan: NetworkPlan, width: float) -> float:
     pen.text(MARGIN, 26, plan.name, size=15, bold=True)
-    return _lines(pen, [_described(plan)], 45, width, quiet=True) + 8
+    return _lines(pen, [describe_plan(plan)], 45, width, quiet=True) + 8
 
 
 def _lines(pen: Pen, texts: Iterable[str], y: float, width: float, *, quiet: bool) -> float:
@@ -181,7 +184,7 @@ def _draw_rows(pen: Pen, plan: NetworkPlan, top: float) -> float:
         _draw_part(pen, plan, row.part, MARGIN, y, TRUNK)
         _draw_exit(pen, plan, row, y, xs)
     left = MARGIN + TRUNK + GAP
-    _draw_mean(pen, plan, left, last, max(xs[-1] + COLUMN / 2, left + 200) - left)
+    _draw_mean(pen, plan, left, last, _width(plan) - MARGIN - left)
     return last + BOX
 
 
@@ -202,7 +205,6 @@ def _draw_samples(pen: Pen, plan: NetworkPlan, middle: float, top: float) -> flo
 def _draw_column_heads(pen: Pen, plan: NetworkPlan, xs: Sequence[float], y: float) -> None:
     """Name the columns: their word once, and a number above each."""
     if len(plan.columns) == 1:
-        pen.text(xs[0], y + 8, plan.columns[0].rsplit(" ", 1)[0], at="middle", quiet=True)
         return
     word = plan.columns[0].rsplit(" ", 1)[0]
     more = len(plan.columns) - len(xs)
@@ -248,37 +250,39 @@ def _weight(weight: float) -> str:
 
 def _draw_networks(pen: Pen, plan: NetworkPlan, top: float) -> float:
     """Draw networks that share nothing side by side; return where they end."""
-    xs = [MARGIN + NETWORK * (column + 1.5) for column in _shown(plan)]
-    middle, first = (xs[0] + xs[-1]) / 2, top + 82
+    xs = [MARGIN + LABELS + NETWORK * (column + 0.5) for column in _shown(plan)]
+    middle, first = (xs[0] + xs[-1]) / 2, top + 58
     labels = ["stem", *(f"stage {number}" for number in range(1, plan.depth + 1)), "exit"]
     pen.text(middle, top + 10, "the sample", at="middle", quiet=True)
     pen.box(middle - 8, top + 18, 16, 16)
-    _draw_column_heads(pen, plan, xs, first - 16)
     for number, label in enumerate(labels):
         pen.text(MARGIN, first + number * CELL_ROW + CELL / 2 + 4, label, quiet=True)
-    end = first + len(labels) * CELL_ROW
-    for x, network, share in zip(xs, plan.networks, plan.shares, strict=False):
-        pen.line((middle, top + 34), (x, top + 50))
+    end, offsets = first + len(labels) * CELL_ROW, (40, 55, 70, 85)
+    for column, (x, network, share) in enumerate(zip(xs, plan.networks, plan.shares, strict=False), start=1):
+        pen.line((middle, top + 34), (x, first))
         for number in range(len(labels)):
             y = first + number * CELL_ROW
             pen.box(x - 20, y, 40, CELL)
             pen.line((x, y + CELL), (x, y + CELL_ROW))
         pen.dot(x, end + 12, share)
-        pen.text(x, end + 38, _weight(share), at="middle")
-        if network.cost:
-            pen.text(x, end + 58, short_count(network.cost.params), at="middle", quiet=True)
-            pen.text(x, end + 73, short_count(network.cost.flops), at="middle", quiet=True)
-    for offset, label in ((38, "weight"), (58, "parameters"), (73, "FLOPs")):
+        cost = [short_count(network.cost.params), short_count(network.cost.flops)] if network.cost else []
+        for offset, text in zip(offsets, [str(column), _weight(share), *cost], strict=False):
+            pen.text(x, end + offset, text, at="middle", bold=offset == offsets[0])
+    word, more = plan.columns[0].rsplit(" ", 1)[0], len(plan.columns) - len(xs)
+    for offset, label in zip(offsets, (word, "weight", "parameters", "FLOPs"), strict=True):
         pen.text(MARGIN, end + offset, label, quiet=True)
-    _draw_mean(pen, plan, xs[0] - NETWORK / 2 + 4, end + 86, max(200, len(xs) * NETWORK - 8))
-    return end + 86 + BOX
+    if more:
+        pen.text(xs[-1] + NETWORK / 2, first + CELL / 2 + 4, f"and {more} more", quiet=True)
+    mean = end + offsets[-1] + 16
+    _draw_mean(pen, plan, xs[0] - 20, mean, max(180, xs[-1] - xs[0] + 40))
+    return mean + BOX
 
 
 def _draw_mean(pen: Pen, plan: NetworkPlan, x: float, y: float, width: float) -> None:
     pen.box(x, y, width, BOX)
     pen.text(x + width / 2, y + 17, "prediction", size=12, bold=True, at="middle")
     number = plan.num_predictions
-    text = "of one exit" if number == 1 else f"weighted mean of {number}"
+    text = "of one exit" if number == 1 else f"weighted mean of {number} predictions"
     pen.text(x + width / 2, y + 31, text, at="middle", quiet=True)
 
 
@@ -306,6 +310,7 @@ def _key(plan: NetworkPlan) -> Iterator[str]:
     if plan.passes > 1:
         yield f"Everything runs {plan.passes} times for one sample; FLOPs are those of all passes."
     weights = [weight for row in plan.rows if row.exit for weight in row.exit.weights]
-    yield f"Dots: predictions; the area is the weight{' θ of the exit' if plan.eval_exits else ' in the mean'}."
+    what = "how strongly its input prefers the exit (θ)" if plan.eval_exits else "its weight in the mean"
+    yield f"Dots: predictions; the area is {what}."
     if 0 in weights:
         yield "Rings and dashed boxes: trained, but pruned away."
