@@ -10,6 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from sae.core.parts import STEM, exit_name, stage_name
 from sae.core.task import Shape
 
 
@@ -154,6 +155,11 @@ class MemberNetwork(nn.Module, ABC):
     def parts(self) -> dict[str, nn.Module]:
         """Return the modules whose cost is listed separately, by name; no two share parameters."""
 
+    @property
+    def num_passes(self) -> int:
+        """How often the parts run for one sample."""
+        return 1
+
     def member_places(self, depth: int) -> list[tuple[int | None, int]]:
         """Return the input and the exit of each member, counted from 1; without several inputs, None and the last."""
         return [(None, depth)] * len(self.weights)
@@ -173,5 +179,5 @@ class MemberNetwork(nn.Module, ABC):
 
 def named_parts(stem: nn.Module, stages: Iterable[nn.Module], exits: Mapping[int, nn.Module]) -> dict[str, nn.Module]:
     """Name the parts stem, stage_1 … and exit_j (behind stage j), counted from 1 as in the paper."""
-    numbered = {f"stage_{number}": stage for number, stage in enumerate(stages, start=1)}
-    return {"stem": stem, **numbered, **{f"exit_{number}": module for number, module in exits.items()}}
+    numbered = {stage_name(number): stage for number, stage in enumerate(stages, start=1)}
+    return {STEM: stem, **numbered, **{exit_name(number): module for number, module in exits.items()}}

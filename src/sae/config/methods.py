@@ -28,10 +28,12 @@ class MethodSettings(Settings):
 
     Attributes:
         has_exits: Whether a trained network can be read at any number of exits K′ up to its depth.
+        member_word: What people call one of the predictions that are averaged, where they are not of several inputs.
         members_from: The method whose larger ensembles hold this method's networks as their first members.
     """
 
     has_exits: ClassVar[bool] = False
+    member_word: ClassVar[str] = "member"
     members_from: ClassVar[str | None] = None
 
     name: str
@@ -326,6 +328,7 @@ class StandardConfig(MethodSettings):
 class EnsembleConfig(MethodSettings):
     """Deep ensemble: independent networks whose probabilities are averaged."""
 
+    member_word: ClassVar[str] = "network"
     members_from: ClassVar[str | None] = "ensemble"
 
     name: Literal["ensemble"] = "ensemble"
@@ -353,6 +356,8 @@ class EnsembleConfig(MethodSettings):
 )
 class McDropoutConfig(MethodSettings):
     """Dropout that stays on at prediction."""
+
+    member_word: ClassVar[str] = "pass"
 
     name: Literal["mc_dropout"] = "mc_dropout"
     rate: float = Field(0.1, ge=0, le=1, description="probability with which a number is dropped")

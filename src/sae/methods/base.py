@@ -218,6 +218,11 @@ class RepeatedNetwork(MemberNetwork):
         super().__init__(torch.full((num_members,), 1.0 / num_members))
         self.network, self.num_members = network, num_members
 
+    @property
+    def num_passes(self) -> int:
+        """One pass for each member."""
+        return self.num_members
+
     def parts(self) -> dict[str, nn.Module]:
         """Return the parts of the network."""
         return self.network.parts()

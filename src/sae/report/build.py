@@ -20,6 +20,7 @@ from sae.report.findings import Findings, find
 from sae.report.glossary import glossary_of
 from sae.report.labels import SHOWN_COSTS
 from sae.report.lead import study_lead
+from sae.report.network_sections import network_section
 from sae.report.run_sections import run_lead, run_sections
 from sae.report.search_sections import (
     depth_section,
@@ -33,6 +34,7 @@ from sae.report.tables import rank_table
 RUNS_PREFIX = "runs"
 """Before the names of sections about runs, on a page that also has studies."""
 SECTIONS = (
+    network_section,
     search_section,
     confirmed_section,
     shift_section,

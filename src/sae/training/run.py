@@ -21,6 +21,7 @@ from sae.data.corruptions import ALL_SETS, CorruptedSet
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
 from sae.records.evaluation import SPLITS, Detection, Interim, Json, Reading, ShiftEvaluation, Split, SplitEvaluation
+from sae.records.network import Network
 from sae.records.run import RunRecord
 from sae.training.checkpoint import (
     load_checkpoint,
@@ -41,6 +42,7 @@ from sae.training.evaluator import (
     scale_temperature,
     validation_metrics,
 )
+from sae.training.network import describe_network
 from sae.training.parallel import training
 from sae.training.shift import (
     check_images,
@@ -237,6 +239,27 @@ def measure_shift(
         return evaluate_shift(method, dataset, split, prepare, method.exits, display, sets)
 
 
+def network_of(record: RunRecord, where: Whereabouts = AS_BEFORE) -> Network:
+    """Return what the network of a finished run consists of.
+
+    A run of an older version has not recorded it. Then it is counted on the weights, which needs the
+    data, and recorded, so that reports can draw the network, too.
+
+    Args:
+        record: The run.
+        where: Where the data are today, and whether others will do.
+    """
+    known = record.read_network()
+    if known is not None:
+        return known
+    method, dataset = restore(record, "cpu", where)
+    settings = record.read_config().method
+    network = describe_network(method, settings, dataset.spec, measure_costs(method, dataset.spec))
+    with record.lock():
+        record.write_json(record.NETWORK, network.to_json())
+    return network
+
+
 def restore(record: RunRecord, device: str | None = None, where: Whereabouts = AS_BEFORE) -> tuple[Method, Dataset]:
     """Return the trained method of a finished run and the data it was trained on.
 
@@ -356,6 +379,8 @@ def _record_results(
     costs = measure_costs(method, dataset.spec, known_costs)
     metrics: Json = {name: evaluate_split(method, dataset, name, prepare, costs).to_json() for name in SPLITS}
     record.write_json(record.METRICS, metrics)
+    network = describe_network(method, record.read_config().method, dataset.spec, costs)
+    record.write_json(record.NETWORK, network.to_json())
     curves: Json = {name: draw_curves(method, dataset.split(name), prepare).to_json(method.exits) for name in SPLITS}
     record.write_json(record.CURVES, curves)
 
