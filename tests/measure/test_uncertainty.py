@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from sae.core.predictive import Categorical, Gaussian, as_gaussian, mix_gaussians
-from sae.core.task import Classification, Regression
+from sae.core.task import Classification, Regression, Task
+from sae.measure import uncertainty
 from sae.measure.uncertainty import (
     auroc,
     disagreement,
@@ -104,6 +106,17 @@ def test_regression_diversity_is_torchs_divergence() -> None:
     assert measured is not None
     assert measured.kl == pytest.approx(np.mean(kl))
     assert measured.disagreement == pytest.approx(2 * math.sqrt(np.mean(squared)))
+
+
+@pytest.mark.parametrize("task", [CLASSES, Regression(std=2.0)])
+def test_diversity_in_pieces_is_that_of_the_whole(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = outputs(6, 4 if task is CLASSES else 2)
+    whole = diversity(task, raw, WEIGHT)
+    monkeypatch.setattr(uncertainty, "ROWS_AT_ONCE", 7)
+    pieces = diversity(task, raw, WEIGHT)
+    assert whole is not None
+    assert pieces is not None
+    assert astuple(pieces) == pytest.approx(astuple(whole), rel=1e-12)
 
 
 def test_one_member_has_no_diversity_and_unused_members_do_not_count() -> None:
