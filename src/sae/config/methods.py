@@ -204,6 +204,19 @@ def rivals() -> dict[str, str]:
     return {entry.name: str(entry.rival) for entry in entries}
 
 
+def rival_label(role: str, kind: str, called: str) -> str:
+    """Return the label of a pick's rival; an ensemble of one is called a standard network.
+
+    Args:
+        role: The rival's method.
+        kind: The class of methods that it is grouped with.
+        called: The kind whose name people give it.
+    """
+    if called == kind:
+        return rivals().get(role, role)
+    return f"{all_kinds()[called].phrase.removeprefix('a ')} (an {role} of one)"
+
+
 ORANGE = "#C55A11"
 
 
