@@ -36,7 +36,7 @@ from tests.study_stages import (
 SHIFTED_TEST = RunRecord.SHIFT["test"]
 FILE_NAME = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 SECTION_NAMES = [
-    *("search", "other-seeds", "under-shift", "calibration"),
+    *("network", "search", "other-seeds", "under-shift", "calibration"),
     *("structure", "depths", "influence-of-settings", "all-trials"),
 ]
 

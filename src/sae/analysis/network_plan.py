@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sae.config.run import RunConfig
-from sae.core.parts import exit_name, number_in, shown_name
+from sae.core.parts import REST, exit_name, number_in, shown_name
 from sae.records.evaluation import PartCosts
 from sae.records.network import Network, PrunedReading, total_of
 
@@ -169,8 +169,9 @@ def _rows(reading: PrunedReading, network: Network, weights: Mapping[int, tuple[
     trunk = {name: number_in(name, "stage") for name in names if number_in(name, "exit") is None}
     alone = sorted((named_exits | set(weights)) - set(trunk.values()))
     unnamed = [number for number in alone if number not in named_exits]
-    if unnamed and trunk:
-        trunk[list(trunk)[-1]] = unnamed[-1]
+    last = [name for name in trunk if name != REST]
+    if unnamed and last:
+        trunk[last[-1]] = unnamed[-1]
     unused = (0.0,) * len(next(iter(weights.values())))
     for name, number in trunk.items():
         behind = None
