@@ -156,6 +156,41 @@ def test_shifted_validation_data_can_be_an_objective(tmp_path: Path, inline: Inl
     assert trial.values[0] == shifted["metrics"]["nll"] != run.read_evaluation().val.metrics["nll"]
 
 
+def test_a_search_with_shift_has_two_fronts_and_trains_both_again(tmp_path: Path, inline: InlineExecutor) -> None:
+    out, confirm = tmp_path / "x", ("--confirm", "1", "--confirm-most", "2", "--confirm-shifted", "2")
+    code, told, error = search(out, *RANDOM, "--trials", "3", "--shift", *confirm)
+    assert code == 0, error
+    assert "under shift:    another front" in told
+    record = StudyRecord.open(out)
+    assert record.config.shift_sets == "all"
+    for run in record.trials():
+        shifted = json.loads((run.path / "shift-val.json").read_text())
+        assert (shifted["sets"], shifted["by_set"]) == (95, [])  # a summary, which is quick to read
+    confirmed = record.read_confirmed()
+    assert confirmed is not None
+    assert confirmed.shifted
+    for items, shift in ((confirmed.front, False), (confirmed.shifted, True)):
+        front = [(item.label, item.eval_exits) for item in select(record, shift=shift).front]
+        chosen = [(item.trial, item.eval_exits) for item in items]
+        assert len(chosen) == min(2, len(front))
+        assert set(chosen) <= set(front)
+        assert all(item.seeds == 1 and item.shift for item in items)
+    folders = [job.folder for job in inline.done if "confirm" in job.folder.parts]
+    assert len(folders) == len({item.trial for item in (*confirmed.front, *confirmed.shifted)}) == len(set(folders))
+    inline.done.clear()
+    assert search(out, *RANDOM, "--trials", "3", "--shift", *confirm)[0] == 0
+    assert all(job.run.has_finished() for job in inline.done)
+
+
+def test_few_corrupted_sets_may_choose(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *RANDOM, "--trials", "1", "--shift", "--shift-sets", "few")[0] == 0
+    [run] = StudyRecord.open(tmp_path / "x").trials()
+    assert json.loads((run.path / "shift-val.json").read_text())["sets"] == 8
+    code, _, error = search(tmp_path / "y", *RANDOM, "--shift-sets", "few")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "no effect without --shift" in error
+
+
 @pytest.mark.slow
 def test_stopped_trials_stay_stopped(tmp_path: Path, inline: InlineExecutor) -> None:
     flags = (*RANDOM, "--epochs", "2", "--trials", "5", "--stop-early", "--set", "search.reduction=2")

@@ -29,6 +29,7 @@ WIDEST = 40
 def pareto(
     study: options.Study,
     objectives: options.Objectives = None,
+    shift: options.UnderShift = False,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     method: options.Methods = None,
@@ -38,7 +39,7 @@ def pareto(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Show the Pareto-optimal configurations of a study, compared on the validation split."""
+    """Show the Pareto-optimal configurations of a study, compared on the validation split, clean or corrupted."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json
     from sae.records.study import StudyRecord
@@ -48,6 +49,7 @@ def pareto(
     selection = select(
         record,
         names=options.names("--objectives", objectives),
+        shift=shift,
         maximum=options.bounds("--max", max_),
         minimum=options.bounds("--min", min_),
         methods=options.names("--method", method),
@@ -60,6 +62,7 @@ def pick(
     study: options.Study,
     prefer: options.Prefer = None,
     objectives: options.Objectives = None,
+    shift: options.UnderShift = False,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     method: options.Methods = None,
@@ -75,11 +78,12 @@ def pick(
         record,
         names=options.names("--objectives", objectives),
         prefer=prefer,
+        shift=shift,
         maximum=options.bounds("--max", max_),
         minimum=options.bounds("--min", min_),
         methods=options.names("--method", method),
     )
-    picked = selection.pick(preferred(record, prefer))
+    picked = selection.pick(preferred(record, prefer, shift=shift))
     print_json(describe(picked)) if json else print_pick(picked)
 
 
@@ -100,7 +104,8 @@ def print_front(study: Path, selection: "Selection", task: str) -> None:
     from sae.cli.output import print_line, print_message, print_table
 
     within = f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
-    title = f"{study}: front of {', '.join(item.name for item in selection.objectives)} on validation{within}"
+    place = "corrupted validation images" if selection.is_shifted else "validation"
+    title = f"{study}: front of {', '.join(item.name for item in selection.objectives)} on {place}{within}"
     table, dropped = fitting_table(selection, task)
     print_table(replace(table, title=title))
     if any(item.eval_exits != item.exits for item in selection.front):
@@ -277,6 +282,7 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
     print_front(out, selection, record.config.task)
     print_confirmed(record, selection)
     print_pick(picked)
+    print_shifted(record, out)
 
 
 def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
@@ -297,6 +303,26 @@ def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
     missing = len(selection.front) - len(shown)
     if missing:
         print_line(f"{count(missing, 'configuration')} of the front not confirmed; --confirm SEEDS confirms all")
+
+
+def print_shifted(record: "StudyRecord", out: Path) -> None:
+    """Print the size of the front under shift and how to see it; nothing if the study has none."""
+    from sae.analysis.selection import select
+    from sae.cli.output import print_line
+    from sae.core.errors import SaeError
+    from sae.core.wording import count
+
+    if record.config.shift_sets is None:
+        return
+    try:
+        front = select(record, shift=True).front
+    except SaeError as error:
+        print_line(f"under shift:    {error}")
+        return
+    confirmed = record.read_confirmed()
+    again = f", {len(confirmed.shifted)} trained again" if confirmed and confirmed.shifted else ""
+    command = f"sae pareto {shlex.quote(str(out))} --shift"
+    print_line(f"under shift:    another front, of {count(len(front), 'configuration')}{again}: `{command}`")
 
 
 def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> None:

@@ -210,6 +210,15 @@ class Objective:
         """Whether it is measured on corrupted images."""
         return self.name.endswith(SHIFTED)
 
+    def under_shift(self) -> "Objective":
+        """Return the same metric on corrupted images; a cost is the same there.
+
+        Example:
+            >>> objective("nll", "classification").under_shift().name
+            'nll@shift'
+        """
+        return self if self.is_cost or self.is_shifted else Objective(self.name + SHIFTED, self.quantity)
+
     @property
     def is_cost(self) -> bool:
         """Whether it is paid for each prediction; costs are compared by their ratio."""
@@ -287,6 +296,11 @@ def objectives(names: Iterable[str], task: str) -> tuple[Objective, ...]:
         given = ", ".join(item.name for item in chosen) or "none"
         raise ConfigError(f"objectives must be one or more different names, got {given}")
     return chosen
+
+
+def all_under_shift(chosen: Iterable[Objective]) -> tuple[Objective, ...]:
+    """Return objectives on corrupted images, each once, in their order."""
+    return tuple(dict.fromkeys(item.under_shift() for item in chosen))
 
 
 def limits(maximum: Mapping[str, float], minimum: Mapping[str, float], task: str) -> tuple[Limit, ...]:

@@ -158,7 +158,7 @@ class ShiftReading(AtExits):
     Attributes:
         metrics: Mean over the sets.
         std_over_sets: Standard deviation over the sets; empty for a single set.
-        sets: Every set by itself.
+        sets: Every set by itself; empty in a summary.
     """
 
     metrics: Metrics
@@ -187,6 +187,11 @@ class ShiftEvaluation(Part):
     def at(self, eval_exits: int) -> ShiftReading:
         """Return the reading at K′ exits."""
         return find_exits(self.readings, eval_exits)
+
+    def summary(self) -> Self:
+        """Return means and standard deviations without the single sets, which make files large."""
+        readings = tuple(reading.model_copy(update={"sets": ()}) for reading in self.readings)
+        return self.model_copy(update={"readings": readings})
 
     def to_json(self) -> Json:
         """Return the summary at `exits`, then every reading in `by_exits`."""
@@ -285,7 +290,7 @@ class RunEvaluation(Part):
     Attributes:
         val: The validation split, which chooses.
         test: The test split, which reports.
-        shifted_val: Corrupted validation images, if an objective needs them.
+        shifted_val: Corrupted validation images, which choose under shift, if they were measured.
         latency: Measured on the exported network, if an objective needs it.
         shifted_test: The 95 corrupted versions of the test split, if they were measured.
         has_shift: Whether `shifted_test` was looked for; the file is large, and few need it.

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from sae.config.backbones import BACKBONES
 from sae.config.methods import METHODS
 from sae.config.run import RunConfig
-from sae.config.settings import section_name
+from sae.config.settings import later, section_name
 from sae.config.study import StudyConfig
 from sae.core.errors import MissingPluginError, NotRegisteredError
 from sae.core.objectives import Limit, Objective, limits, objectives
@@ -74,12 +74,15 @@ class Confirmed(Part):
     Attributes:
         objectives: What the study optimises.
         seeds: The other seeds.
-        front: One item per configuration and K′.
+        front: One item per configuration and K′ that was chosen on clean validation data.
+        shifted: Those that were chosen on corrupted validation images; None if none could be. A configuration that both
+            chose is in both, and its runs are the same.
     """
 
     objectives: tuple[str, ...]
     seeds: tuple[int, ...]
     front: tuple[ConfirmedItem, ...]
+    shifted: tuple[ConfirmedItem, ...] | None = later(None)
 
 
 class Clock(Part):

@@ -202,7 +202,7 @@ class Driver:
             until=next((epoch for epoch in self._rungs(study) if not study.rung(asked.number, epoch)), None),
             source=self._source(asked),
             shift=self.config.shift,
-            shift_objective=any(objective.is_shifted for objective in needed),
+            val_sets=self.config.val_sets,
             latency=any(objective.is_measured for objective in needed),
         )
 
