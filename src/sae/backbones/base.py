@@ -143,9 +143,11 @@ class MemberNetwork(nn.Module, ABC):
 
     Attributes:
         weights: Member weights, (member,), summing to 1.
+        num_inputs: How many copies of a sample the stem takes.
     """
 
     weights: Tensor
+    num_inputs: int = 1
 
     def __init__(self, weights: Tensor) -> None:
         super().__init__()

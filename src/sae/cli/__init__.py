@@ -130,6 +130,7 @@ from sae.cli import data, report, runs, search, shipping, show, study, training 
 
 app.command("train", cls=Command)(training.train)
 app.command("evaluate")(training.evaluate)
+app.command("trim")(training.trim)
 app.command("search", cls=Command)(search.search)
 app.command("cost", cls=Command)(training.cost)
 app.command("show")(show.show)

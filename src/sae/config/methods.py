@@ -13,7 +13,7 @@ from pydantic import Field
 
 from sae.config.backbones import BackboneSettings
 from sae.config.schedules import TemperatureSchedule, UnitSchedule
-from sae.config.settings import LARGEST, Layer, Settings
+from sae.config.settings import LARGEST, Layer, Settings, later
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
 from sae.core.wording import count
@@ -270,6 +270,9 @@ class SaeConfig(MethodSettings):
     batch_repetition: int = Field(
         2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
     )
+    trim: Mapping[str, float] | None = later(
+        None, description="limits on costs within which `sae trim` chose the members after training; it sets them"
+    )
 
     @classmethod
     def defaults_at(cls, depth: object) -> dict[str, object]:
@@ -295,8 +298,9 @@ class SaeConfig(MethodSettings):
         return "MIMMO" if self.exits == depth else "I/B"
 
     def summary(self) -> list[str]:
-        """Return N and K."""
-        return [f"N={self.inputs}", f"K={self.exits}"]
+        """Return N and K as trained, and the limits on members that were chosen afterwards."""
+        limits = [" ".join(["trim", *(f"{name}≤{bound:g}" for name, bound in (self.trim or {}).items())])]
+        return [f"N={self.inputs}", f"K={self.exits}", *(limits if self.trim is not None else [])]
 
     def grid_cell(self) -> tuple[int, int] | None:
         """Return N and K."""
