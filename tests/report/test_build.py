@@ -13,7 +13,7 @@ from sae.analysis.selection import select
 from sae.core.table import Table
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
-from sae.report import confirmed_sections, search_sections
+from sae.report import confirmed_sections, search_sections, shift_sections
 from sae.report.build import names_of, report_of
 from sae.report.content import Figure, Note, Report
 from sae.report.findings import find
@@ -85,7 +85,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     def name_figure(rows: Sequence[Any], *_: Any, name: str, title: str, **__: Any) -> Figure | None:
         return Figure(name, title, "", ()) if rows else None
 
-    for module in (search_sections, confirmed_sections):
+    for module in (search_sections, confirmed_sections, shift_sections):
         for function in vars(module).copy():
             if function.endswith(("_figure", "_scatter")) and function != "corruption_figure":
                 monkeypatch.setattr(module, function, name_figure)
@@ -133,13 +133,15 @@ def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
     report = checked(report_of([StudyRecord.open(whole)], title="My page"))
     assert report.title == "My page"
     assert notes(report, "search") == "Failed: sae/5: the loss was nan"
-    assert [name for name in SECTION_NAMES[1:] if notes(report, name)] == []
+    assert [name for name in SECTION_NAMES[1:] if notes(report, name)] == ["under-shift"]
+    assert notes(report, "under-shift") == shift_sections.ELSEWHERE
     scatter = next(figure for figure in report.figures() if figure.name == "search")
     for row in rows_of(scatter.panels[0]):
         assert (row["eval_exits"] == "–") != row["label"].startswith("sae/")
     assert figure_names(report) == {
         *("search", "hypervolume", "confirmed-quality", "corruptions", "shifted-quality", "reliability"),
-        *("risk-coverage", "grid-test", "grid-shift"),
+        *("risk-coverage", "grid-test", "grid-shift", "confirmed-nll", "shifted-nll"),
+        *("tried-val", "tried-test", "tried-shift"),
         *("depth", "depth-by-inputs", "depth-by-exits", "depth-of-inputs"),
     }
     assert [item.name for item in report.tables()] == [

@@ -287,9 +287,10 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
 
 def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
     """Print the results of the front on other seeds, on the test split and under shift; nothing if there are none."""
-    from sae.analysis.results import headline, study_results
+    from sae.analysis.results import study_results
     from sae.cli.output import print_line, print_table
     from sae.core.wording import count
+    from sae.report.labels import headline
     from sae.report.tables import confirmed_table
 
     results, _ = study_results(record)

@@ -68,6 +68,7 @@ class Entry:
         count: Counts the training samples of the user's own data, given its path; None if it cannot tell. Settings
             that suit this number are then suggested, too.
         depth: Bits of a channel of an image.
+        headline: The metrics that results begin with: quality, calibration, likelihood; by default those of the task.
     """
 
     summary: str
@@ -80,6 +81,7 @@ class Entry:
     learns: bool = False
     count: Callable[[Path], int | None] | None = None
     depth: "Depth" = 8
+    headline: tuple[str, ...] = ()
 
     @property
     def has_corruptions(self) -> bool:
@@ -159,6 +161,7 @@ CATALOGUE: dict[str, Entry] = {
         "TinyImageNet: 100,000/10,000 images for training and test, 64² RGB, 200 classes",
         "sae.data.image_tree:read_tiny_published",
         TINY_SUGGESTS,
+        headline=("accuracy", "ece", "nll"),
         files={
             None: PublishedFile(
                 "tiny-imagenet-200.zip",
