@@ -21,7 +21,7 @@ from sae.records.folder import Folder
 from sae.records.receipt import Receipt, ReceiptIdentity, ReceiptPrediction, ReceiptRatios, ReceiptRow
 from sae.records.run import RunRecord, read_run
 from sae.records.study import Confirmed
-from tests.studies import DEPTH, METHODS, StudyBuilder, point, sae, write_metrics, write_sets
+from tests.studies import DEPTH, METHODS, StudyBuilder, alike_sets, point, sae, write_metrics, write_sets
 
 SETS = tuple((corruption, severity) for corruption in ("fog", "jpeg_compression") for severity in (1, 5))
 SHIFT = 0.2
@@ -96,15 +96,24 @@ def confirm(
     *,
     shift: bool = True,
     step: float = STEP,
+    shifted: Sequence[Candidate] | None = None,
 ) -> None:
     """Runs on other seeds: the metrics of validation, and `step` more for each seed; then `confirmed.json`."""
     record, runs = study.record, {}
-    for item in {one.label: one for one in chosen}.values():
+    for item in {one.label: one for one in (*chosen, *(shifted or ()))}.values():
         runs[item.label] = [record.confirmed_run(item.run.record.path, seed) for seed in seeds]
         for run, seed in zip(runs[item.label], seeds, strict=True):
             _confirm(run, item, seed, shift, step)
-    front = tuple(summarise(item, [read_run(run, with_shift=True) for run in runs[item.label]]) for item in chosen)
-    confirmed = Confirmed(objectives=record.config.objectives, seeds=tuple(seeds), front=front)
+    front, other = (
+        tuple(summarise(item, [read_run(run, with_shift=True) for run in runs[item.label]]) for item in found)
+        for found in (chosen, shifted or ())
+    )
+    confirmed = Confirmed(
+        objectives=record.config.objectives,
+        seeds=tuple(seeds),
+        front=front,
+        shifted=None if shifted is None else other,
+    )
     record.write_json(record.CONFIRMED, confirmed.model_dump(mode="json"))
 
 
@@ -148,6 +157,7 @@ def _shipped(item: Candidate, ms: float, size: int) -> ReceiptRow:
         trial=item.label,
         run=str(item.run.record.path),
         kind=item.kind,
+        called=item.config.called.key,
         settings=item.config.summary,
         eval_exits=item.eval_exits,
         metrics=dict(reading.metrics),
@@ -198,3 +208,21 @@ def whole_study(path: Path, **config: Any) -> StudyBuilder:
     study = confirmed_study(path, **config)
     ship(study)
     return study
+
+
+def two_front_study(path: Path, **config: Any) -> StudyBuilder:
+    """Searched and confirmed on both fronts: what is good on clean validation images is bad on corrupted ones."""
+    study = searched_study(path, shift_sets="all", **config)
+    for run in study.runs():
+        if run.evaluation is not None:
+            write_sets(
+                run.record,
+                "val",
+                [alike_sets(item.eval_exits, _reversed(item)) for item in run.evaluation.val.readings],
+            )
+    confirm(study, select(study.record).front, shifted=select(study.record, shift=True).front)
+    return study
+
+
+def _reversed(item: Reading) -> dict[str, float]:
+    return {key: 1 - value for key, value in item.metrics.items()}

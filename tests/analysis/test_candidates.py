@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,18 @@ def test_every_finished_trial_at_every_k_is_a_candidate_in_the_order_of_their_en
     found = [(item.label, item.eval_exits) for item in candidates(runs)]
     expected = [*(("sae/0", k) for k in (1, 2, 3)), ("standard/0", 1), *(("sae/2", k) for k in (1, 2, 3))]
     assert found == expected
+
+
+def test_numbers_of_exits_that_use_the_same_exits_are_one_network(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    trial = study.finish(sae(1, 3), [point(0.5, 0.1, 1000), point(0.4, 0.1, 2000), point(0.4, 0.1, 2000)])
+    metrics = json.loads((trial.path / trial.METRICS).read_text())
+    for split in ("val", "test"):
+        metrics[split]["by_exits"][2]["active"] = metrics[split]["by_exits"][1]["active"]
+    trial.write_json(trial.METRICS, metrics)
+    found = candidates(study.runs())
+    assert [(item.eval_exits, item.exits) for item in found] == [(1, 3), (2, 3)]  # the smallest of equals
+    assert len(front(found, objectives(OBJECTIVES, "classification"))) == 2
 
 
 def test_a_candidate_is_described_by_validation_and_its_exits(runs: list[Run]) -> None:

@@ -10,7 +10,6 @@ import pytest
 from sae.analysis.candidates import Candidate, candidates
 from sae.analysis.results import (
     Result,
-    headline,
     make_result,
     means_by_set,
     run_results,
@@ -240,12 +239,6 @@ def test_labels_that_are_alike_get_the_names_of_their_parents(tmp_path: Path) ->
 def test_what_was_not_recorded_is_none() -> None:
     assert result("x", {"nll": 1.0}).get("f1") is None
     assert result("x", {"nll": 1.0}).get("nll", "shift") is None
-
-
-def test_the_headline_follows_the_data() -> None:
-    assert headline("classification", "tinyimagenet") == ("accuracy", "ece", "nll")
-    assert headline("classification", "mine.csv") == ("f1", "cc_ece", "nll")
-    assert headline("regression", "tinyimagenet") == ("nll", "mse")
 
 
 def over(runs: list[RunRecord], eval_exits: int | None = None) -> Result:

@@ -8,6 +8,7 @@ from sae.core.errors import ConfigError, NothingFoundError
 from sae.core.objectives import objective, objectives
 from sae.records.run import Run
 from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
+from tests.study_stages import two_front_study
 
 TASK = "classification"
 THREE = objectives(OBJECTIVES, TASK)
@@ -176,3 +177,31 @@ def test_limits_out_of_reach_are_named_with_the_nearest_candidate(study: StudyBu
         select(study.record, maximum={"flops": 10})
     with pytest.raises(NothingFoundError, match=r"none keeps flops ≤ 1,000 and f1 ≥ 0.85 at once; the nearest has"):
         select(study.record, maximum={"flops": 1000}, minimum={"f1": 0.85})
+
+
+def test_a_front_under_shift_is_chosen_on_corrupted_validation_images(tmp_path: Path) -> None:
+    record = two_front_study(tmp_path / "s").record
+    clean, shifted = select(record), select(record, shift=True)
+    assert [item.name for item in shifted.objectives] == ["nll@shift", "cc_ece@shift", "flops"]
+    assert (clean.is_shifted, shifted.is_shifted) == (False, True)
+    by_hand = front(candidates(record.read_runs()), objectives(["nll@shift", "cc_ece@shift", "flops"], TASK))
+    assert [(item.label, item.eval_exits) for item in by_hand] != [
+        (item.label, item.eval_exits) for item in clean.front
+    ]
+    assert {(item.label, item.eval_exits) for item in shifted.front} == {(i.label, i.eval_exits) for i in by_hand}
+    worst = max(clean.candidates, key=lambda item: item.values["nll"])
+    best = preferred(record, "nll", shift=True)
+    assert shifted.pick(best).candidate.label == worst.label  # what is worst on clean images is best on corrupted ones
+
+
+def test_corrupted_test_images_choose_nothing(tmp_path: Path) -> None:
+    record = two_front_study(tmp_path / "s").record
+    before = select(record, shift=True).describe()
+    for trial in record.trials():
+        (trial.path / trial.SHIFT["test"]).unlink(missing_ok=True)
+    assert select(record, shift=True).describe() == before
+
+
+def test_a_study_without_corrupted_validation_images_says_so_in_a_sentence(study: StudyBuilder) -> None:
+    with pytest.raises(ConfigError, match=r"trials that were evaluated on corrupted validation images.*--shift"):
+        select(study.record, shift=True)

@@ -15,6 +15,7 @@ from tests.builders import run_config
 from tests.cli.test_cli import sae
 from tests.studies import StudyBuilder, point, small_study
 from tests.studies import sae as sae_settings
+from tests.study_stages import two_front_study
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +236,21 @@ def test_shifted_objectives_are_read_where_they_were_recorded(tmp_path: Path) ->
     study = StudyBuilder(tmp_path / "s", objectives=("nll@shift", "flops"))
     study.finish(sae_settings(2, 1), [point(0.1, 0.1, 100)], shift=True)
     assert read("pick", tmp_path / "s")["values"]["nll@shift"] == pytest.approx(1.1)
+
+
+def test_both_commands_choose_under_shift_where_it_was_measured(tmp_path: Path, study: Path) -> None:
+    both = two_front_study(tmp_path / "s").record.path
+    clean, shifted = read("pareto", both), read("pareto", both, "--shift")
+    assert shifted["objectives"] == ["nll@shift", "cc_ece@shift", "flops"]
+    assert [item["trial"] for item in shifted["front"]] != [item["trial"] for item in clean["front"]]
+    assert read("pareto", both, "--shift", "--objectives", "f1,flops")["objectives"] == ["f1@shift", "flops"]
+    lowest = min(shifted["front"], key=lambda item: item["values"]["nll@shift"])
+    assert read("pick", both, "--shift", "--prefer", "nll")["trial"] == lowest["trial"]
+    assert "corrupted validation images" in sae("pareto", both, "--shift")[1]
+    for command in ("pareto", "pick"):
+        code, _, error = sae(command, study, "--shift")
+        assert (code, error.count("\n")) == (2, 1)
+        assert "this study has none" in error
 
 
 def test_reading_a_study_loads_no_torch(study: Path) -> None:

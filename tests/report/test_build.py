@@ -13,14 +13,14 @@ from sae.analysis.selection import select
 from sae.core.table import Table
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
-from sae.report import confirmed_sections, search_sections
+from sae.report import confirmed_sections, search_sections, shift_sections
 from sae.report.build import names_of, report_of
 from sae.report.content import Figure, Note, Report
 from sae.report.findings import find
 from sae.report.page import render_page
 from tests.report.drawing import rows_of
 from tests.results import small_config, write_run
-from tests.studies import StudyBuilder, point, sae, small_study
+from tests.studies import StudyBuilder, point, sae, small_study, study_config
 from tests.study_stages import (
     confirm,
     confirmed_study,
@@ -36,7 +36,7 @@ from tests.study_stages import (
 SHIFTED_TEST = RunRecord.SHIFT["test"]
 FILE_NAME = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 SECTION_NAMES = [
-    *("search", "other-seeds", "under-shift", "calibration"),
+    *("network", "search", "other-seeds", "under-shift", "calibration"),
     *("structure", "depths", "influence-of-settings", "all-trials"),
 ]
 
@@ -85,7 +85,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     def name_figure(rows: Sequence[Any], *_: Any, name: str, title: str, **__: Any) -> Figure | None:
         return Figure(name, title, "", ()) if rows else None
 
-    for module in (search_sections, confirmed_sections):
+    for module in (search_sections, confirmed_sections, shift_sections):
         for function in vars(module).copy():
             if function.endswith(("_figure", "_scatter")) and function != "corruption_figure":
                 monkeypatch.setattr(module, function, name_figure)
@@ -133,13 +133,15 @@ def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
     report = checked(report_of([StudyRecord.open(whole)], title="My page"))
     assert report.title == "My page"
     assert notes(report, "search") == "Failed: sae/5: the loss was nan"
-    assert [name for name in SECTION_NAMES[1:] if notes(report, name)] == []
+    assert [name for name in SECTION_NAMES[1:] if notes(report, name)] == ["under-shift"]
+    assert notes(report, "under-shift") == shift_sections.ELSEWHERE
     scatter = next(figure for figure in report.figures() if figure.name == "search")
     for row in rows_of(scatter.panels[0]):
         assert (row["eval_exits"] == "–") != row["label"].startswith("sae/")
     assert figure_names(report) == {
         *("search", "hypervolume", "confirmed-quality", "corruptions", "shifted-quality", "reliability"),
-        *("risk-coverage", "grid-test", "grid-shift"),
+        *("risk-coverage", "grid-test", "grid-shift", "confirmed-nll", "shifted-nll"),
+        *("tried-val", "tried-test", "tried-shift"),
         *("depth", "depth-by-inputs", "depth-by-exits", "depth-of-inputs"),
     }
     assert [item.name for item in report.tables()] == [
@@ -332,6 +334,15 @@ def test_a_regression_study_is_told_by_its_own_metrics(tmp_path: Path) -> None:
     receipt = [row[0].value for row in table(report, "receipt").rows]
     assert receipt == ["configuration", "runs", "NLL ↓", "MSE ↓", "MFLOPs ↓", "M params ↓"]
     assert "Not measured" in notes(report, "under-shift")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_page_says_in_which_units_errors_are(tmp_path: Path) -> None:
+    data = {"name": "loads.csv", "task": "regression", "target": "load"}
+    spaces = {"standard": {"data": data, "backbone": {"name": "fc"}}}
+    config = study_config(task="regression", objectives=("nll", "mse"), spaces=spaces)
+    study = StudyRecord.create(tmp_path / "s", config)
+    assert "predicts load: MSE in load², RMSE, MAE and pinball loss in load" in report_of([study]).facts
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -1,9 +1,11 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from sae.report.labels import metric_column, shown_exits
+from sae.data.catalogue import CATALOGUE
+from sae.report.labels import headline, metric_column, shown_exits
 from tests.builders import run_config
 
 
@@ -27,3 +29,15 @@ def test_the_column_of_an_objective_under_shift_is_named_for_people() -> None:
 def test_commands_that_do_not_draw_need_no_altair(module: str) -> None:
     code = f"import sys, sae.report.{module}; sys.exit('altair' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_headline_follows_the_data() -> None:
+    assert headline("classification", "tinyimagenet") == ("accuracy", "ece", "nll")
+    assert headline("classification", "mine.csv") == ("f1", "cc_ece", "nll")
+    assert headline("regression", "tinyimagenet") == ("nll", "mse")
+
+
+def test_the_headline_is_a_property_of_the_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = replace(CATALOGUE["digits"], headline=("error", "brier", "nll"))
+    monkeypatch.setitem(CATALOGUE, "digits", entry)
+    assert headline("classification", "digits") == ("error", "brier", "nll")

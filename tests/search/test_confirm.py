@@ -56,6 +56,16 @@ def test_as_many_as_asked_of_each_class_and_no_more(record: StudyRecord) -> None
         assert min(2, len(own)) - 1 <= len(added) <= min(2, len(own))
 
 
+@pytest.mark.parametrize("total", [1, 4, 9, 12, 100])
+def test_a_total_counts_all_and_still_has_every_class(total: int, record: StudyRecord) -> None:
+    chosen = choose(record, None, each=1, total=total)
+    own = fronts_by_kind(candidates(record.read_runs()), record.objectives)
+    assert len(names(chosen)) == len(set(names(chosen))) == min(total, sum(map(len, own.values())))
+    assert names(chosen[:1]) == names([select(record).pick().candidate])
+    if total > len(own):
+        assert {item.kind for item in chosen} == set(own)
+
+
 def test_what_breaks_a_limit_is_not_chosen(tmp_path: Path) -> None:
     limited = small_study(tmp_path / "s", max={"flops": 1500}).record
     chosen = choose(limited, None, each=3)
@@ -72,6 +82,13 @@ def test_a_study_without_results_has_nothing_to_choose(tmp_path: Path) -> None:
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match=r"confirm|seeds|most|unknown"):
         parse(ConfirmConfig, wrong)
+
+
+def test_the_front_under_shift_has_numbers_of_its_own_or_the_same() -> None:
+    same = parse(ConfirmConfig, {"seeds": 2, "most": 4, "each": 1}).under_shift
+    assert (same.most, same.each, same.total) == (4, 1, None)
+    own = parse(ConfirmConfig, {"seeds": 2, "most": 4, "each": 1, "shifted": {"most": 0, "total": 3}}).under_shift
+    assert (own.most, own.each, own.total) == (0, 1, 3)
 
 
 def test_nothing_is_confirmed_unless_asked() -> None:

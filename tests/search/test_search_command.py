@@ -156,6 +156,41 @@ def test_shifted_validation_data_can_be_an_objective(tmp_path: Path, inline: Inl
     assert trial.values[0] == shifted["metrics"]["nll"] != run.read_evaluation().val.metrics["nll"]
 
 
+def test_a_search_with_shift_has_two_fronts_and_trains_both_again(tmp_path: Path, inline: InlineExecutor) -> None:
+    out, confirm = tmp_path / "x", ("--confirm", "1", "--confirm-most", "2", "--confirm-shifted", "2")
+    code, told, error = search(out, *RANDOM, "--trials", "3", "--shift", *confirm)
+    assert code == 0, error
+    assert "under shift:    another front" in told
+    record = StudyRecord.open(out)
+    assert record.config.shift_sets == "all"
+    for run in record.trials():
+        shifted = json.loads((run.path / "shift-val.json").read_text())
+        assert (shifted["sets"], shifted["by_set"]) == (95, [])  # a summary, which is quick to read
+    confirmed = record.read_confirmed()
+    assert confirmed is not None
+    assert confirmed.shifted
+    for items, shift in ((confirmed.front, False), (confirmed.shifted, True)):
+        front = [(item.label, item.eval_exits) for item in select(record, shift=shift).front]
+        chosen = [(item.trial, item.eval_exits) for item in items]
+        assert len(chosen) == min(2, len(front))
+        assert set(chosen) <= set(front)
+        assert all(item.seeds == 1 and item.shift for item in items)
+    folders = [job.folder for job in inline.done if "confirm" in job.folder.parts]
+    assert len(folders) == len({item.trial for item in (*confirmed.front, *confirmed.shifted)}) == len(set(folders))
+    inline.done.clear()
+    assert search(out, *RANDOM, "--trials", "3", "--shift", *confirm)[0] == 0
+    assert all(job.run.has_finished() for job in inline.done)
+
+
+def test_few_corrupted_sets_may_choose(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *RANDOM, "--trials", "1", "--shift", "--shift-sets", "few")[0] == 0
+    [run] = StudyRecord.open(tmp_path / "x").trials()
+    assert json.loads((run.path / "shift-val.json").read_text())["sets"] == 8
+    code, _, error = search(tmp_path / "y", *RANDOM, "--shift-sets", "few")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "no effect without --shift" in error
+
+
 @pytest.mark.slow
 def test_stopped_trials_stay_stopped(tmp_path: Path, inline: InlineExecutor) -> None:
     flags = (*RANDOM, "--epochs", "2", "--trials", "5", "--stop-early", "--set", "search.reduction=2")
@@ -220,6 +255,41 @@ def test_four_objectives_are_scalarized_and_it_is_said(tmp_path: Path, inline: I
 def test_time_that_is_up_starts_no_trial(tmp_path: Path, inline: InlineExecutor) -> None:
     assert search(tmp_path / "x", *RANDOM, "--hours", "1e-9")[0] == 3  # ran, and gave nothing
     assert inline.done == []
+
+
+ALL_METHODS = ("--method", "sae,ensemble,standard,mc_dropout,batch_ensemble", "--sampler", "random")
+FOUR_SECONDS = ("--hours", str(4 / 3600))
+
+
+def test_every_method_gets_trials_and_a_fair_share_of_the_hours(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *ALL_METHODS, *FOUR_SECONDS)[0] == 0
+    trained = [job.config.method.name for job in inline.done]
+    assert set(trained) == {"sae", "ensemble", "standard", "mc_dropout", "batch_ensemble"}
+    assert trained[0] == "standard"  # finite and cheapest
+    assert set(trained[:3]) == {"standard", "ensemble", "batch_ensemble"}  # finite
+    seconds = StudyRecord.open(tmp_path / "x").read_clock().by_method
+    assert set(seconds) == set(trained)
+    assert all(seconds.values())
+
+
+def test_a_method_that_had_no_time_gets_one_trial_all_the_same(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *ALL_METHODS, "--hours", "1e-4")[0] == 0  # less than the first trial takes
+    assert sorted(job.config.method.name for job in inline.done) == sorted(ALL_METHODS[1].split(","))
+
+
+def test_the_clock_decides_the_order_of_methods_and_not_their_configurations(
+    tmp_path: Path, inline: InlineExecutor
+) -> None:
+    def tried(out: Path, *flags: str) -> dict[str, list[str]]:
+        inline.done.clear()
+        assert search(out, *ALL_METHODS[2:], "--method", "sae,standard", *flags)[0] == 0
+        methods = {job.config.method.name for job in inline.done}
+        return {name: [job.folder.name for job in inline.done if job.config.method.name == name] for name in methods}
+
+    timed, counted = tried(tmp_path / "x", *FOUR_SECONDS), tried(tmp_path / "y", "--trials", "3")
+    for method, folders in counted.items():
+        shared = min(len(folders), len(timed[method]))
+        assert folders[:shared] == timed[method][:shared]
 
 
 def test_a_folder_at_work_is_left_alone(

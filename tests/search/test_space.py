@@ -81,7 +81,7 @@ def test_the_users_settings_go_over_the_shipped_ones() -> None:
 def test_a_method_section_counts_for_the_method_that_it_names() -> None:
     given = {"method": {"name": "ensemble", "members": 3}}
     assert "method.members" not in space("ensemble", **given).holes
-    assert space("batch_ensemble", **given).holes["method.members"].values == (2, 4)
+    assert space("batch_ensemble", **given).holes["method.members"].values == (1, 4)
     assert space("sae", **given).holes == space("sae").holes
 
 
@@ -94,6 +94,11 @@ def test_settings_of_one_method_go_over_those_of_all() -> None:
     mine = space("ensemble", {"backbone": {"width": {"choice": [1, 4]}}}, backbone={"name": "fc", "width": 2})
     assert mine.holes["backbone.width"].as_setting() == {"choice": [1, 4]}
     assert "backbone.width" not in space("standard", backbone={"name": "fc", "width": 2}).holes
+
+
+@pytest.mark.parametrize("method", ["ensemble", "batch_ensemble"])
+def test_ensembles_are_enumerated_from_one_member_as_in_the_paper(method: str) -> None:
+    assert {point["method.members"] for point in space(method).points()} == {1, 2, 3, 4}
 
 
 def test_batch_ensemble_keeps_the_batches_that_suit_it() -> None:

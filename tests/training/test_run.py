@@ -25,7 +25,7 @@ from sae.training.trainer import Progress, Trainer
 from tests.builders import SMALL_METHODS, SPEC, blobs, run_config, small_method, small_sae
 
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 3})
-RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL, RunRecord.DATA)
+RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL, RunRecord.DATA, RunRecord.NETWORK)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Candidates of a study: every finished trial at every number of exits, and the Pareto front among them."""
+"""Candidates of a study: every network that a finished trial can be read as, and the Pareto front among them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from sae.analysis.pareto import Losses, non_dominated
 from sae.config.run import RunConfig
 from sae.core.objectives import Limit, Objective
-from sae.records.evaluation import Json
+from sae.records.evaluation import Json, Reading
 from sae.records.run import Run
 
 
@@ -58,6 +58,11 @@ class Candidate(Configured):
         """The name of its trial, `sae/12`."""
         return self.run.label
 
+    @property
+    def has_shift(self) -> bool:
+        """Whether it was evaluated on corrupted validation images."""
+        return self.run.evaluation is not None and self.run.evaluation.shifted_val is not None
+
     def losses(self, objectives: Sequence[Objective]) -> list[float]:
         """Return one loss per objective on the scale of comparison; NaN for a value that was not recorded."""
         return [objective.scaled_loss(self.values.get(objective.name, math.nan)) for objective in objectives]
@@ -82,7 +87,7 @@ class Candidate(Configured):
 
 
 def candidates(runs: Iterable[Run]) -> list[Candidate]:
-    """Return every finished run at every K′, in the order in which the runs ended.
+    """Return every finished run at every K′ that is another network, in the order in which the runs ended.
 
     Damaged runs are left out, so that one of them does not hide the rest; `damages` names them.
     """
@@ -91,10 +96,17 @@ def candidates(runs: Iterable[Run]) -> list[Candidate]:
 
 
 def candidates_of(run: Run) -> list[Candidate]:
-    """Return one run at every K′; an empty list if it has no result."""
+    """Return one run at every K′ that is another network; an empty list if it has no result.
+
+    Exits of hardly any weight are dropped, so that several K′ may use the same exits. Of these the smallest stands
+    for all. An input always uses its most probable exits, so equal counts of users mean the same exits.
+    """
     if run.config is None or run.evaluation is None:
         return []
     evaluation = run.evaluation
+    readings: dict[tuple[int, ...], Reading] = {}
+    for reading in sorted(evaluation.val.readings, key=lambda reading: reading.eval_exits):
+        readings.setdefault(reading.active, reading)
     return [
         Candidate(
             run,
@@ -104,7 +116,7 @@ def candidates_of(run: Run) -> list[Candidate]:
             reading.active,
             evaluation.objective_values(reading.eval_exits),
         )
-        for reading in evaluation.val.readings
+        for reading in readings.values()
     ]
 
 

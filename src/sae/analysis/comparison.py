@@ -14,6 +14,8 @@ Verdict = Literal["better", "worse", "no significant difference"]
 BETTER: Verdict = "better"
 WORSE: Verdict = "worse"
 ALIKE: Verdict = "no significant difference"
+OR = " or "
+"""Between the names of metrics that share a column, because each data set has its own."""
 LEVEL = 0.05
 """Significance level: the chance of a difference being found where there is none."""
 
@@ -43,9 +45,9 @@ class MeanRank:
 
     Attributes:
         kind: The class.
-        metric: What it is ranked by.
+        metric: What it is ranked by; several names with `OR` between them if data sets have their own.
         mean: Over the data sets in which the class is present.
-        std: Over the same data sets; None for a single one.
+        std: Over the same data sets, divided by their number as in the paper; None for a single one.
         datasets: Number of these data sets.
     """
 
@@ -57,7 +59,10 @@ class MeanRank:
 
 
 def mean_ranks(
-    results: Mapping[str, Sequence[Result]], metrics: Sequence[str], task: str, where: Tested = "test"
+    results: Mapping[str, Sequence[Result]],
+    metrics: Sequence[str | Mapping[str, str]],
+    task: str,
+    where: Tested = "test",
 ) -> list[MeanRank]:
     """Rank all classes in each metric; a class without a number in any data set has no rank in it.
 
@@ -66,20 +71,22 @@ def mean_ranks(
 
     Args:
         results: By data set.
-        metrics: Metrics and costs to rank by.
+        metrics: Metrics and costs to rank by; one that differs is given by data set.
         task: Of all data sets, `classification` or `regression`.
         where: Clean or corrupted test split; costs are the same for both.
     """
     found = []
     for metric in metrics:
+        by_data = dict.fromkeys(results, metric) if isinstance(metric, str) else metric
+        name = OR.join(dict.fromkeys(by_data[data] for data in results))
         by_kind: dict[str, list[float]] = {}
-        for members in results.values():
-            for kind, rank in _ranks_in(members, metric, task, where).items():
+        for data, members in results.items():
+            for kind, rank in _ranks_in(members, by_data[data], task, where).items():
                 by_kind.setdefault(kind, []).append(rank)
         for kind, ranks in by_kind.items():
-            spread = spread_of(ranks)
+            spread = spread_of(ranks, population=True)  # as in the paper: these data sets, not a sample
             assert spread is not None, "ranks are finite"
-            found.append(MeanRank(kind, metric, spread.mean, spread.std, len(ranks)))
+            found.append(MeanRank(kind, name, spread.mean, spread.std, len(ranks)))
     return found
 
 

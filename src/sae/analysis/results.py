@@ -94,17 +94,17 @@ def means_by_set(result: Result) -> list[SetMeans]:
     ]
 
 
-def study_results(record: StudyRecord) -> tuple[list[Result], list[str]]:
-    """Return what a study has confirmed, in the order of its `confirmed.json`, and what it has not.
+def study_results(record: StudyRecord, *, shift: bool = False) -> tuple[list[Result], list[str]]:
+    """Return what a study has confirmed of its front, or of its front under shift, and what it has not.
 
-    Runs are looked for in the study folder, wherever that is now. Configurations without a finished
-    run are the second part.
+    The order is that of `confirmed.json`. Runs are looked for in the study folder, wherever that is now. Configurations
+    without a finished run are the second part.
     """
     confirmed = record.read_confirmed()
     if confirmed is None:
         return [], []
     results, missing = [], []
-    for item in confirmed.front:
+    for item in (confirmed.shifted or ()) if shift else confirmed.front:
         runs = [read_run(record.confirmed_run(Path(item.run), seed), with_shift=True) for seed in confirmed.seeds]
         whole = usable(runs, item.eval_exits)
         if whole:
@@ -195,18 +195,6 @@ def summarise(candidate: Candidate, runs: Sequence[Run]) -> ConfirmedItem:
         shift_std_over_sets=_kept(result.std_over_sets()) if result and has_shift else None,
         seconds=_mean_and_std(result.seconds) if result and result.seconds else None,
     )
-
-
-def headline(task: str, data_name: str) -> tuple[str, ...]:
-    """Return the metrics that come first: quality, calibration, and the likelihood, which measures both.
-
-    Example:
-        >>> headline("classification", "bloodmnist"), headline("regression", "retinamnist")
-        (('f1', 'cc_ece', 'nll'), ('nll', 'mse'))
-    """
-    if task == "regression":
-        return ("nll", "mse")
-    return ("accuracy", "ece", "nll") if data_name == "tinyimagenet" else ("f1", "cc_ece", "nll")
 
 
 def _kept(spreads: Mapping[str, Spread]) -> dict[str, MeanAndStd]:

@@ -8,11 +8,16 @@ from sae.analysis.candidates import Candidate, candidates, damages, front, losse
 from sae.analysis.pareto import knee
 from sae.analysis.progress import Milestone, grid_counts, hypervolume_history, trial_counts
 from sae.core.errors import ConfigError, NothingFoundError, did_you_mean
-from sae.core.objectives import Limit, Objective, limits, objective, objectives
+from sae.core.objectives import Limit, Objective, all_under_shift, limits, objective, objectives
 from sae.core.wording import count, listed
 from sae.records.evaluation import Json
 from sae.records.run import Run
 from sae.records.study import StudyRecord
+
+NO_SHIFT = (
+    "a front under shift needs trials that were evaluated on corrupted validation images, but this study has none: "
+    "search images with --shift in a new folder"
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,12 @@ class Selection:
     everything: list[Candidate]
     candidates: list[Candidate]
     front: list[Candidate]
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether candidates are compared on corrupted images only; costs are the same there."""
+        metrics = [item for item in self.objectives if not item.is_cost]
+        return bool(metrics) and all(item.is_shifted for item in metrics)
 
     def history(self) -> list[Milestone]:
         """Return the hypervolume after each trial, on a scale that all methods of the study share."""
@@ -86,6 +97,7 @@ def select(
     *,
     names: Sequence[str] | None = None,
     prefer: str | None = None,
+    shift: bool = False,
     maximum: Mapping[str, float] | None = None,
     minimum: Mapping[str, float] | None = None,
     methods: Sequence[str] | None = None,
@@ -97,6 +109,7 @@ def select(
         study: The study.
         names: Objectives to compare by; by default the study's.
         prefer: One more objective, unless it is among them already.
+        shift: Whether to compare by these objectives on corrupted validation images.
         maximum: Upper limits, which replace the study's of the same name.
         minimum: Lower limits, likewise.
         methods: The methods to select from; by default all.
@@ -104,6 +117,8 @@ def select(
     """
     config = study.config
     compared = objectives(dict.fromkeys([*(names or config.objectives), *([prefer] if prefer else [])]), config.task)
+    if shift:
+        compared = all_under_shift(compared)
     kept = limits({**config.max, **(maximum or {})}, {**config.min, **(minimum or {})}, config.task)
     known = _known_methods(methods, config.spaces)
     every = study.read_runs() if runs is None else list(runs)
@@ -114,6 +129,8 @@ def select(
         wrong = {**damages(asked), **failures(asked)}
         last = f"; {list(wrong)[-1]}: {list(wrong.values())[-1]}" if wrong else ""
         raise NothingFoundError(f"no trial of {study.path} has finished yet ({_states(asked)}){last}")
+    if shift and not any(item.has_shift for item in found):
+        raise ConfigError(NO_SHIFT)
     for item in (*compared, *(limit.objective for limit in kept)):
         _check_recorded(item, found)
     best = front(found, compared, kept)
@@ -123,9 +140,12 @@ def select(
     return Selection(compared, kept, asked, everything, found, best)
 
 
-def preferred(study: StudyRecord, name: str | None) -> Objective | None:
-    """Return the objective of this name for the study's task."""
-    return None if name is None else objective(name, study.config.task)
+def preferred(study: StudyRecord, name: str | None, *, shift: bool = False) -> Objective | None:
+    """Return the objective of this name for the study's task, on corrupted images if asked to."""
+    if name is None:
+        return None
+    found = objective(name, study.config.task)
+    return found.under_shift() if shift else found
 
 
 def failures(runs: Sequence[Run]) -> dict[str, str]:

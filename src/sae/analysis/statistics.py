@@ -13,7 +13,7 @@ class Spread:
 
     Attributes:
         mean: Over the finite numbers.
-        std: Sample standard deviation (n − 1) of the finite numbers; None for a single one.
+        std: Standard deviation of the finite numbers, by default that of a sample (n − 1); None for a single one.
         left_out: How many numbers were not finite.
     """
 
@@ -26,8 +26,12 @@ class Spread:
         return {"mean": self.mean, "std": self.std}
 
 
-def spread_of(values: Iterable[float]) -> Spread | None:
+def spread_of(values: Iterable[float], *, population: bool = False) -> Spread | None:
     """Return mean and standard deviation of the finite numbers; None if there are none.
+
+    Args:
+        values: The numbers.
+        population: Whether they are all there are (n) and not a sample of more (n − 1).
 
     Example:
         >>> spread_of([1.0, 3.0, float("nan")])
@@ -37,7 +41,7 @@ def spread_of(values: Iterable[float]) -> Spread | None:
     kept = np.array([value for value in listed if math.isfinite(value)], dtype=np.float64)
     if not len(kept):
         return None
-    std = float(kept.std(ddof=1)) if len(kept) > 1 else None
+    std = float(kept.std(ddof=0 if population else 1)) if len(kept) > 1 else None
     return Spread(float(kept.mean()), std, len(listed) - len(kept))
 
 

@@ -59,7 +59,10 @@ Trials = Annotated[int | None, typer.Option(min=1, help="sampled trials per meth
 Hours = Annotated[float | None, typer.Option(help="start no new trial after this many hours")]
 SearchSeed = Annotated[int | None, typer.Option(help="seed of the search and of its runs")]
 StudyForce = Annotated[bool, typer.Option(help="delete the study in the folder and start over")]
-Workers = Annotated[int | None, typer.Option(min=1, help="trials that run at the same time; by default one per core")]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="trials that run at the same time; by default as the budget says, or one per core"),
+]
 Executor = Annotated[Literal["local", "ray"], typer.Option(help="where trials run")]
 Address = Annotated[
     str | None, typer.Option(help="address of a Ray cluster; by default one is started on this machine")
@@ -81,6 +84,9 @@ Prefer = Annotated[
 ]
 Objectives = Annotated[
     str | None, typer.Option(help="metrics and costs to compare, e.g. nll,f1,flops; by default the study's objectives")
+]
+UnderShift = Annotated[
+    bool, typer.Option("--shift", help="compare metrics on corrupted validation images instead of clean ones")
 ]
 Methods = Annotated[str | None, typer.Option("--method", help="only these methods, e.g. sae,ensemble; by default all")]
 

@@ -28,15 +28,20 @@ class StudyOptions:
     force: options.StudyForce = False
     json: options.Json = False
 
-    def place(self, out: Path) -> "Place":
+    def place(self, out: Path, plan: "SearchPlan") -> "Place":
         """Return where the study is done; starts or joins a Ray cluster if that was asked for."""
         from sae.search.run import Place
 
-        return Place(out, make_executor(self), self.storage, self.force)
+        return Place(out, make_executor(self, plan.settings.workers), self.storage, self.force)
 
 
-def make_executor(given: StudyOptions) -> "Executor":
-    """Return the executor that was asked for; refuse options that would have no effect on it."""
+def make_executor(given: StudyOptions, planned: int | None = None) -> "Executor":
+    """Return the executor that was asked for; refuse options that would have no effect on it.
+
+    Args:
+        given: The options.
+        planned: How many trials the settings of the search run at once, unless an option says otherwise.
+    """
     from sae.core.errors import ConfigError
 
     if given.address is not None and given.executor != "ray":
@@ -44,10 +49,10 @@ def make_executor(given: StudyOptions) -> "Executor":
     if given.executor == "ray":
         from sae.search.executors.ray import RayExecutor
 
-        return RayExecutor(given.address, given.workers, given.cpus_per_trial, given.gpus_per_trial)
+        return RayExecutor(given.address, given.workers or planned, given.cpus_per_trial, given.gpus_per_trial)
     from sae.search.executors.local import LocalExecutor
 
-    return LocalExecutor(given.workers or options.num_cores())
+    return LocalExecutor(given.workers or planned or options.num_cores())
 
 
 @options.spread_groups
@@ -75,14 +80,23 @@ def search(
         bool, typer.Option("--stop-early", help="stop trials that are behind at 1/9 and 1/3 of the epochs")
     ] = False,
     shift: Annotated[
-        bool, typer.Option("--shift", help="also evaluate every trial on the 95 corrupted test sets")
+        bool,
+        typer.Option(
+            "--shift", help="also find the front under shift: evaluate trials on corrupted validation and test sets"
+        ),
     ] = False,
+    shift_sets: Annotated[
+        str | None, typer.Option(help="corrupted validation sets that choose under shift: all (95) or few (8)")
+    ] = None,
     confirm: Annotated[int | None, typer.Option(min=0, help="train the front again on this many other seeds")] = None,
     confirm_most: Annotated[
         int | None, typer.Option(min=1, help="confirm at most this many configurations of the front")
     ] = None,
     confirm_each: Annotated[
         int | None, typer.Option(min=0, help="also confirm this many of the best of each class of methods")
+    ] = None,
+    confirm_shifted: Annotated[
+        int | None, typer.Option(min=0, help="confirm at most this many of the front under shift")
     ] = None,
     epochs: options.Epochs = None,
     seed: options.SearchSeed = None,
@@ -118,12 +132,18 @@ def search(
             k_free=k_free or None,
             stop_early=stop_early or None,
             shift=shift or None,
+            shift_sets=shift_sets,
         ),
-        confirm=options.section(seeds=confirm, most=confirm_most, each=confirm_each),
+        confirm=options.section(
+            seeds=confirm,
+            most=confirm_most,
+            each=confirm_each,
+            shifted=options.section(most=confirm_shifted),
+        ),
     )
     below = [read_yaml(config)] if config else []
     plan = resolve_search([*below, *options.layers_over(flags, set_ or [])])
-    run_study(study.place(out), plan, print_message)
+    run_study(study.place(out, plan), plan, print_message)
     print_results(out, json=study.json)
 
 
@@ -159,7 +179,7 @@ def experiment(
     )
     plan = resolve_search(experiment_layers(what, budget, options.layers_over(flags, set_ or [])))
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
-    carry_out(study.place(folder), plan, json=study.json)
+    carry_out(study.place(folder, plan), plan, json=study.json)
 
 
 def demo(
@@ -194,6 +214,6 @@ def carry_out(place: "Place", plan: "SearchPlan", *, json: bool) -> None:
     report = str(place.out / StudyRecord.REPORT)
     print_results(place.out, json=json, more={"receipt": receipt.to_json(), "model": model, "report": report})
     if not json:
-        print_receipt(model, receipt)
+        print_receipt(model, receipt, StudyRecord(place.out).target)
         print_line(f"model:          {model}")
         print_line(f"report:         {report}")

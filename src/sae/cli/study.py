@@ -29,6 +29,7 @@ WIDEST = 40
 def pareto(
     study: options.Study,
     objectives: options.Objectives = None,
+    shift: options.UnderShift = False,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     method: options.Methods = None,
@@ -38,7 +39,7 @@ def pareto(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Show the Pareto-optimal configurations of a study, compared on the validation split."""
+    """Show the Pareto-optimal configurations of a study, compared on the validation split, clean or corrupted."""
     from sae.analysis.selection import select
     from sae.cli.output import print_json
     from sae.records.study import StudyRecord
@@ -48,6 +49,7 @@ def pareto(
     selection = select(
         record,
         names=options.names("--objectives", objectives),
+        shift=shift,
         maximum=options.bounds("--max", max_),
         minimum=options.bounds("--min", min_),
         methods=options.names("--method", method),
@@ -60,6 +62,7 @@ def pick(
     study: options.Study,
     prefer: options.Prefer = None,
     objectives: options.Objectives = None,
+    shift: options.UnderShift = False,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     method: options.Methods = None,
@@ -75,11 +78,12 @@ def pick(
         record,
         names=options.names("--objectives", objectives),
         prefer=prefer,
+        shift=shift,
         maximum=options.bounds("--max", max_),
         minimum=options.bounds("--min", min_),
         methods=options.names("--method", method),
     )
-    picked = selection.pick(preferred(record, prefer))
+    picked = selection.pick(preferred(record, prefer, shift=shift))
     print_json(describe(picked)) if json else print_pick(picked)
 
 
@@ -100,7 +104,8 @@ def print_front(study: Path, selection: "Selection", task: str) -> None:
     from sae.cli.output import print_line, print_message, print_table
 
     within = f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
-    title = f"{study}: front of {', '.join(item.name for item in selection.objectives)} on validation{within}"
+    place = "corrupted validation images" if selection.is_shifted else "validation"
+    title = f"{study}: front of {', '.join(item.name for item in selection.objectives)} on {place}{within}"
     table, dropped = fitting_table(selection, task)
     print_table(replace(table, title=title))
     if any(item.eval_exits != item.exits for item in selection.front):
@@ -277,13 +282,15 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
     print_front(out, selection, record.config.task)
     print_confirmed(record, selection)
     print_pick(picked)
+    print_shifted(record, out)
 
 
 def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
     """Print the results of the front on other seeds, on the test split and under shift; nothing if there are none."""
-    from sae.analysis.results import headline, study_results
+    from sae.analysis.results import study_results
     from sae.cli.output import print_line, print_table
     from sae.core.wording import count
+    from sae.report.labels import headline
     from sae.report.tables import confirmed_table
 
     results, _ = study_results(record)
@@ -299,19 +306,48 @@ def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
         print_line(f"{count(missing, 'configuration')} of the front not confirmed; --confirm SEEDS confirms all")
 
 
-def print_receipt(model: str, receipt: "Receipt") -> None:
-    """Print quality, cost and time of the pick beside its rivals, whose costs are also multiples of the pick's."""
-    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, print_line, print_table
-    from sae.config.methods import rivals
+def print_shifted(record: "StudyRecord", out: Path) -> None:
+    """Print the size of the front under shift and how to see it; nothing if the study has none."""
+    from sae.analysis.selection import select
+    from sae.cli.output import print_line
+    from sae.core.errors import SaeError
+    from sae.core.wording import count
+
+    if record.config.shift_sets is None:
+        return
+    try:
+        front = select(record, shift=True).front
+    except SaeError as error:
+        print_line(f"under shift:    {error}")
+        return
+    confirmed = record.read_confirmed()
+    again = f", {len(confirmed.shifted)} trained again" if confirmed and confirmed.shifted else ""
+    command = f"sae pareto {shlex.quote(str(out))} --shift"
+    print_line(f"under shift:    another front, of {count(len(front), 'configuration')}{again}: `{command}`")
+
+
+def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> None:
+    """Print quality, cost and time of the pick beside its rivals, whose costs are also multiples of the pick's.
+
+    Args:
+        model: The shipped file.
+        receipt: The measurements.
+        target: The name of what is predicted, as unit of the metrics that have one.
+    """
+    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
+    from sae.config.methods import rival_label
     from sae.core.table import four_digits, text_table
 
     rows = receipt.rows
-    names = [{"pick": "the pick, shipped", **rivals()}.get(label, label) for label in rows]
+    names = [
+        "the pick, shipped" if role == "pick" else rival_label(role, row.kind, row.called or row.kind)
+        for role, row in rows.items()
+    ]
     table = [
         ["trial", *(row.trial for row in rows.values())],
         ["settings", *(_settings(row) for row in rows.values())],
         *(
-            [f"{key} on test", *(four_digits(row.metrics[key]) for row in rows.values())]
+            [f"{metric_name(key, target)} on test", *(four_digits(row.metrics[key]) for row in rows.values())]
             for key in listed_metrics(RECEIPT_METRICS)
             if all(key in row.metrics for row in rows.values())
         ),
@@ -326,7 +362,11 @@ def print_receipt(model: str, receipt: "Receipt") -> None:
     ]
     print_table(text_table(f"receipt of {model}, all in onnxruntime", ["", *names], table))
     predicted = receipt.predicted
-    result = f"{predicted.right:,} right" if predicted.right is not None else f"error {predicted.rmse:.4g} (rmse)"
+    result = (
+        f"{predicted.right:,} right"
+        if predicted.right is not None
+        else f"{metric_name('rmse', target)} {predicted.rmse:.4g}"
+    )
     print_line(f"predicted from the file alone: {predicted.samples:,} test samples, {result}")
     print_line(f"time: one thread, interleaved; the pick differs from itself by {abs(receipt.noise - 1):.1%}")
 

@@ -4,7 +4,6 @@ To add a method: a class of settings with `@register_method`, here or in another
 builder. The rest of the system asks the settings or the entry, and compares no names.
 """
 
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
@@ -12,6 +11,7 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from sae.config.backbones import BackboneSettings
+from sae.config.kinds import Kind, default_kind
 from sae.config.schedules import TemperatureSchedule, UnitSchedule
 from sae.config.settings import LARGEST, Layer, Settings, later
 from sae.core.errors import ConfigError
@@ -28,10 +28,12 @@ class MethodSettings(Settings):
 
     Attributes:
         has_exits: Whether a trained network can be read at any number of exits K′ up to its depth.
+        member_word: What people call one of the predictions that are averaged, where they are not of several inputs.
         members_from: The method whose larger ensembles hold this method's networks as their first members.
     """
 
     has_exits: ClassVar[bool] = False
+    member_word: ClassVar[str] = "member"
     members_from: ClassVar[str | None] = None
 
     name: str
@@ -88,25 +90,6 @@ class MethodSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A class of methods as people meet it.
-
-    Attributes:
-        key: In files and on the command line, such as `EE`.
-        label: In tables and figures, such as `SAE: EE`.
-        phrase: In a sentence, such as `one network with early exits`.
-        colour: Of its marks on white paper.
-        marker: A shape of Vega, a name in `report.labels.MARKERS`, or an SVG path in [-1, 1]².
-    """
-
-    key: str
-    label: str
-    phrase: str
-    colour: str
-    marker: str
-
-
-@dataclass(frozen=True)
 class MethodEntry:
     """All that the system needs to know of a method.
 
@@ -159,29 +142,13 @@ def register_method(
     """
 
     def register(settings: type[Method]) -> type[Method]:
-        own = kinds or (_default_kind(settings.model_fields["name"].default),)
+        own = kinds or (default_kind(settings.model_fields["name"].default),)
         METHODS.register(
             MethodEntry(settings, build, own, space or {}, small or {}, rival, batch_sizes or {}, influences or {})
         )
         return settings
 
     return register
-
-
-DEFAULT_COLOURS = ("#3A7D34", "#B3261E", "#6A4FB3", "#8A6A00", "#00695C")
-DEFAULT_MARKERS = ("diamond", "triangle-down", "triangle-right", "star")
-"""For methods that bring no kinds of their own."""
-
-
-def _default_kind(name: str) -> Kind:
-    label, number = name.replace("_", " "), zlib.crc32(name.encode())
-    return Kind(
-        name,
-        label,
-        label,
-        DEFAULT_COLOURS[number % len(DEFAULT_COLOURS)],
-        DEFAULT_MARKERS[number % len(DEFAULT_MARKERS)],
-    )
 
 
 def all_kinds() -> dict[str, Kind]:
@@ -200,6 +167,19 @@ def rivals() -> dict[str, str]:
     entries = [entry for entry in METHODS if entry.rival is not None]
     entries.sort(key=lambda entry: -entry.settings.model_validate(entry.small).num_members)
     return {entry.name: str(entry.rival) for entry in entries}
+
+
+def rival_label(role: str, kind: str, called: str) -> str:
+    """Return the label of a pick's rival; an ensemble of one is called a standard network.
+
+    Args:
+        role: The rival's method.
+        kind: The class of methods that it is grouped with.
+        called: The kind whose name people give it.
+    """
+    if called == kind:
+        return rivals().get(role, role)
+    return f"{all_kinds()[called].phrase.removeprefix('a ')} (an {role} of one)"
 
 
 ORANGE = "#C55A11"
@@ -265,6 +245,9 @@ class SaeConfig(MethodSettings):
     cost_weight: float = later(
         0.0, ge=0, description="λ, price of the FLOPs that the exits are expected to cost, as a share of all exits'"
     )
+    trim: Mapping[str, float] | None = later(
+        None, description="limits on costs within which `sae trim` chose the members after training; it sets them"
+    )
 
     @classmethod
     def defaults_at(cls, depth: object) -> dict[str, object]:
@@ -290,14 +273,16 @@ class SaeConfig(MethodSettings):
         return "MIMMO" if self.exits == depth else "I/B"
 
     def summary(self) -> list[str]:
-        """Return N and K, and what differs from the paper's network or objective."""
+        """Return N and K as trained, what differs from the paper, and the limits on members chosen afterwards."""
         changed = {
+            f"λ={self.cost_weight:.2g}": self.cost_weight > 0,
             "shared head": self.shared_head,
             "fixed exits": not self.learn_exits,
             "scaled data fit": self.scale_data_fit,
+            " ".join(["trim", *(f"{name}≤{bound:g}" for name, bound in (self.trim or {}).items())]): self.trim
+            is not None,
         }
-        price = [f"λ={self.cost_weight:.2g}"] if self.cost_weight else []
-        return [f"N={self.inputs}", f"K={self.exits}", *price, *(word for word, is_so in changed.items() if is_so)]
+        return [f"N={self.inputs}", f"K={self.exits}", *(word for word, is_so in changed.items() if is_so)]
 
     def grid_cell(self) -> tuple[int, int] | None:
         """Return N and K."""
@@ -347,6 +332,7 @@ class StandardConfig(MethodSettings):
 class EnsembleConfig(MethodSettings):
     """Deep ensemble: independent networks whose probabilities are averaged."""
 
+    member_word: ClassVar[str] = "network"
     members_from: ClassVar[str | None] = "ensemble"
 
     name: Literal["ensemble"] = "ensemble"
@@ -375,6 +361,8 @@ class EnsembleConfig(MethodSettings):
 class McDropoutConfig(MethodSettings):
     """Dropout that stays on at prediction."""
 
+    member_word: ClassVar[str] = "pass"
+
     name: Literal["mc_dropout"] = "mc_dropout"
     rate: float = Field(0.1, ge=0, le=1, description="probability with which a number is dropped")
     samples: int = Field(4, ge=1, le=LARGEST, description="draws that are averaged at prediction")
@@ -387,7 +375,7 @@ class McDropoutConfig(MethodSettings):
 @register_method(
     "sae.methods.batch_ensemble:BatchEnsemble",
     kinds=(Kind("batch_ensemble", "BatchEnsemble", "BatchEnsemble", "#BF00BF", "triangle-left"),),
-    space={"members": {"int": [2, 4]}},
+    space={"members": {"int": [1, 4]}},
     small={"members": 3},
     batch_sizes={32: 36, 64: 72, 128: 144},  # that 2, 3, 4 and more members share evenly
 )

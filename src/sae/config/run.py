@@ -10,7 +10,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sae.config.backbones import BackboneSettings
-from sae.config.methods import DEFAULT_METHOD, METHODS, Kind, MethodSettings, SaeConfig, all_kinds
+from sae.config.kinds import Kind
+from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig, all_kinds
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse
 from sae.core.task import SampleKind
 
@@ -61,6 +62,12 @@ class DataConfig(Settings):
     fit: Fit = later("stretch", description="how an image of other proportions is resized: stretch, pad or crop")
     split_seed: int = Field(
         0, ge=0, le=2**32 - 1, description="seed of the split into train, val and test, kept over run seeds"
+    )
+    val_fraction: float | None = later(
+        None,
+        gt=0,
+        lt=1,
+        description="share of the official training split that validation is drawn from, instead of the official one",
     )
     crop: int = Field(
         0,

@@ -5,11 +5,14 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from sae.config.methods import DEFAULT_METHOD
-from sae.config.settings import Settings, Values
-from sae.core.objectives import DEFAULT_OBJECTIVES, TaskName
+from sae.config.settings import Settings, Values, later
+from sae.core.objectives import DEFAULT_OBJECTIVES, SHIFTED, TaskName
 
 SAMPLERS = ("gp", "scalarized", "tpe", "nsga2", "random", "grid")
 Sampler = Literal["gp", "scalarized", "tpe", "nsga2", "random", "grid"]
+
+ShiftSets = Literal["all", "few"]
+"""Corrupted versions of the validation split: all 95, or 8 of four corruptions."""
 
 LARGEST_STARTUP = 50
 """Most random trials before the model, as in the paper; small budgets have fewer."""
@@ -35,7 +38,11 @@ class SearchConfig(Settings):
     startup: int | None = Field(None, ge=1, description="random trials first; by default a quarter, at most 50")
     grid: int = Field(200, ge=1, description="finite spaces of at most this many configurations are tried in full")
     k_free: bool = Field(False, description="with sampler grid: train the largest K only")
-    shift: bool = Field(False, description="evaluate every trial on the 95 corrupted test sets")
+    shift: bool = Field(False, description="evaluate every trial on corrupted validation and test sets, 95 of each")
+    shift_sets: ShiftSets | None = Field(
+        None, description="corrupted validation sets: all 95 (default with shift), or few, 8 (default for @shift alone)"
+    )
+    workers: int | None = Field(None, ge=1, description="trials at once; by default one for each core")
     stop_early: bool = Field(False, description="stop trials that are dominated at rungs of epochs")
     reduction: int = Field(3, ge=2, description="one in this many trials passes a rung")
 
@@ -73,18 +80,39 @@ class SearchConfig(Settings):
         return min(LARGEST_STARTUP, max(4, self.budget // 4), self.budget)
 
 
-class ConfirmConfig(Settings):
+class ChoiceConfig(Settings):
+    """How many configurations of a front are trained again."""
+
+    most: int | None = Field(None, ge=1, description="at most this many of the front; by default all of it")
+    each: int = Field(0, ge=0, description="also this many of each class's own front")
+    total: int | None = Field(None, ge=1, description="at most this many in all: the pick, then each, then the front")
+
+
+class ShiftedChoice(ChoiceConfig):
+    """The same for the front under shift, which need not be trained again."""
+
+    most: int | None = Field(None, ge=0, description="at most this many of the front under shift; by default all of it")
+
+
+class ConfirmConfig(ChoiceConfig):
     """What is trained again after a search; confirmed runs are kept when this changes."""
 
     seeds: int = Field(0, ge=0, description="number of other seeds; 0 for none")
-    most: int | None = Field(None, ge=1, description="at most this many of the front; by default all of it")
-    each: int = Field(0, ge=0, description="also this many of each class's own front")
+    shifted: ShiftedChoice = Field(
+        ShiftedChoice(), description="for the front under shift; by default the same numbers"
+    )
 
     @model_validator(mode="after")
     def _has_seeds(self) -> Self:
-        if "seeds" not in self.model_fields_set and (self.most is not None or self.each):
+        if "seeds" not in self.model_fields_set and self.model_fields_set:
             raise ValueError("confirm.most and confirm.each need seeds: give --confirm SEEDS, or confirm.seeds")
         return self
+
+    @property
+    def under_shift(self) -> ChoiceConfig:
+        """How many of the front under shift are trained again; what is not set is as for the clean front."""
+        clean = {name: getattr(self, name) for name in ChoiceConfig.model_fields}
+        return ShiftedChoice.model_validate(clean | self.shifted.model_dump(exclude_unset=True))
 
 
 class StudyConfig(Settings):
@@ -103,6 +131,8 @@ class StudyConfig(Settings):
         rungs: Epochs at which dominated trials are stopped; none if they are not.
         reduction: One in this many trials passes a rung.
         shift: Whether trials are evaluated on the 95 corrupted test sets.
+        shift_sets: The corrupted validation sets that trials are evaluated on. None in older studies, and where only an
+            objective asks for them: a few of them, if an objective does.
         seed: Of the search and of its runs.
     """
 
@@ -118,4 +148,11 @@ class StudyConfig(Settings):
     rungs: tuple[int, ...]
     reduction: int
     shift: bool
+    shift_sets: ShiftSets | None = later(None)
     seed: int
+
+    @property
+    def val_sets(self) -> ShiftSets | None:
+        """The corrupted validation sets that trials are evaluated on; None for none."""
+        names = (*self.objectives, *self.max, *self.min)
+        return self.shift_sets or ("few" if any(name.endswith(SHIFTED) for name in names) else None)

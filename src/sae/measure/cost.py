@@ -18,14 +18,13 @@ from sae.backbones import MemberNetwork
 from sae.backbones.dry_run import DryRun, dry_run
 from sae.backbones.surgery import fuse_batch_norms
 from sae.core.errors import CostError
+from sae.core.parts import REST
 from sae.core.task import Shape
 
 aten = torch.ops.aten
 Args = tuple[object, ...]
 Rule = Callable[[Args, object], int]
 """The cost of an operation from its arguments and its output."""
-REST = "rest"
-"""The part of operations outside all named parts."""
 
 
 @dataclass(frozen=True)

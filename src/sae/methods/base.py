@@ -147,11 +147,20 @@ class Method(nn.Module, ABC):
     def pruned(self, eval_exits: int | None = None) -> MemberNetwork:
         """Return a new network with only what this method needs to predict at K′ exits.
 
-        Its cost depends on K′ and `active_counts` only, not on any weight.
+        Its cost depends on K′ and `active_counts` only, not on any weight, as long as every input uses an exit.
         """
 
-    def pruned_to(self, active: Sequence[int]) -> MemberNetwork:
-        """Return a new network in which `active[j]` inputs use exit j, whatever has been learnt."""
+    def choose(self, weights: Tensor) -> None:
+        """Use member weights that were chosen after training, (member,), summing to 1."""
+        raise NotImplementedError(f"a method with exits must take chosen weights, {type(self).__name__} does not")
+
+    def pruned_to(self, active: Sequence[int], kept_inputs: int | None = None) -> MemberNetwork:
+        """Return a new network in which `active[j]` inputs use exit j, whatever has been learnt.
+
+        Args:
+            active: For each exit, how many inputs use it.
+            kept_inputs: How many inputs the stem takes; by default all.
+        """
         raise NotImplementedError(
             f"a method with exits must choose among them, {type(self).__name__} does not: {active=}"
         )
@@ -219,6 +228,11 @@ class RepeatedNetwork(MemberNetwork):
     def __init__(self, network: PlainNetwork, num_members: int) -> None:
         super().__init__(torch.full((num_members,), 1.0 / num_members))
         self.network, self.num_members = network, num_members
+
+    @property
+    def num_passes(self) -> int:
+        """One pass for each member."""
+        return self.num_members
 
     def parts(self) -> dict[str, nn.Module]:
         """Return the parts of the network."""

@@ -56,6 +56,16 @@ def check_recorded(readings: Sequence[AtExits], wanted: Sequence[int]) -> None:
         raise ValueError(f"it must have a reading at {', '.join(map(str, missing))} exits")
 
 
+class PartCosts(Part):
+    """The costs of a part of a network, pruned and as exported."""
+
+    name: str
+    params: int
+    flops: int
+    shipped_params: int
+    shipped_flops: int
+
+
 class Reading(AtExits):
     """A network read at K′ exits: which exits it uses, what it costs, how well it predicts one split.
 
@@ -66,6 +76,7 @@ class Reading(AtExits):
         shipped_params: Parameters of the exported network.
         shipped_flops: FLOPs per sample of the exported network.
         metrics: Quality and uncertainty, by name.
+        parts: What the costs are the sums of; empty in what was read from a file, where `Network` has them.
         temperature: Fitted on validation data, if temperature scaling was asked for.
         temperature_remark: What is special about the temperature, if anything: it stayed 1, or stopped at a bound.
         calibrated: The metrics after temperature scaling.
@@ -77,6 +88,7 @@ class Reading(AtExits):
     shipped_params: int
     shipped_flops: int
     metrics: Metrics
+    parts: tuple[PartCosts, ...] = Field((), exclude=True, repr=False)
     temperature: float | None = None
     temperature_remark: str | None = None
     calibrated: Metrics | None = None
@@ -146,7 +158,7 @@ class ShiftReading(AtExits):
     Attributes:
         metrics: Mean over the sets.
         std_over_sets: Standard deviation over the sets; empty for a single set.
-        sets: Every set by itself.
+        sets: Every set by itself; empty in a summary.
     """
 
     metrics: Metrics
@@ -175,6 +187,11 @@ class ShiftEvaluation(Part):
     def at(self, eval_exits: int) -> ShiftReading:
         """Return the reading at K′ exits."""
         return find_exits(self.readings, eval_exits)
+
+    def summary(self) -> Self:
+        """Return means and standard deviations without the single sets, which make files large."""
+        readings = tuple(reading.model_copy(update={"sets": ()}) for reading in self.readings)
+        return self.model_copy(update={"readings": readings})
 
     def to_json(self) -> Json:
         """Return the summary at `exits`, then every reading in `by_exits`."""
@@ -273,7 +290,7 @@ class RunEvaluation(Part):
     Attributes:
         val: The validation split, which chooses.
         test: The test split, which reports.
-        shifted_val: Corrupted validation images, if an objective needs them.
+        shifted_val: Corrupted validation images, which choose under shift, if they were measured.
         latency: Measured on the exported network, if an objective needs it.
         shifted_test: The 95 corrupted versions of the test split, if they were measured.
         has_shift: Whether `shifted_test` was looked for; the file is large, and few need it.

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from sae.config.backbones import BACKBONES
 from sae.config.methods import METHODS
 from sae.config.run import RunConfig
-from sae.config.settings import section_name
+from sae.config.settings import later, section_name
 from sae.config.study import StudyConfig
 from sae.core.errors import MissingPluginError, NotRegisteredError
 from sae.core.objectives import Limit, Objective, limits, objectives
@@ -74,16 +74,27 @@ class Confirmed(Part):
     Attributes:
         objectives: What the study optimises.
         seeds: The other seeds.
-        front: One item per configuration and K′.
+        front: One item per configuration and K′ that was chosen on clean validation data.
+        shifted: Those that were chosen on corrupted validation images; None if none could be. A configuration that both
+            chose is in both, and its runs are the same.
     """
 
     objectives: tuple[str, ...]
     seeds: tuple[int, ...]
     front: tuple[ConfirmedItem, ...]
+    shifted: tuple[ConfirmedItem, ...] | None = later(None)
 
 
-class _Clock(Part):
+class Clock(Part):
+    """Time spent on a study over all sessions: `clock.json`.
+
+    Attributes:
+        seconds: From the start to the end of each session.
+        by_method: Seconds that workers spent on the trials of each method; older studies did not record it.
+    """
+
     seconds: float
+    by_method: Mapping[str, float] = {}
 
 
 class StudyRecord(Record[StudyConfig]):
@@ -133,6 +144,13 @@ class StudyRecord(Record[StudyConfig]):
         """The name or path of the study's data set."""
         return next(str(section_name(space.get("data"))) for space in self.config.spaces.values())
 
+    @property
+    def target(self) -> str | None:
+        """The column that is predicted, if the data name it."""
+        data = next(iter(self.config.spaces.values())).get("data")
+        target = data.get("target") if isinstance(data, Mapping) else None
+        return target if isinstance(target, str) else None
+
     def read_config(self) -> StudyConfig:
         """Read the settings that the study was begun with; its methods and backbones must be installed."""
         config = self._parse_config(StudyConfig)
@@ -146,7 +164,15 @@ class StudyRecord(Record[StudyConfig]):
 
     def read_seconds(self) -> float:
         """Read the time spent on the study so far, over all sessions."""
-        return self.read_model(self.CLOCK, _Clock).seconds if self.has(self.CLOCK) else 0.0
+        return self.read_clock().seconds
+
+    def read_clock(self) -> Clock:
+        """Read the time spent on the study so far, over all sessions, and on each method."""
+        return self.read_model(self.CLOCK, Clock) if self.has(self.CLOCK) else Clock(seconds=0.0)
+
+    def write_clock(self, clock: Clock) -> None:
+        """Record the time spent on the study so far."""
+        self.write_json(self.CLOCK, clock.model_dump(mode="json"))
 
     def read_confirmed(self) -> Confirmed | None:
         """Read what was trained again on other seeds; None if nothing was."""

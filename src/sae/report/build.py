@@ -3,22 +3,24 @@
 import itertools
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sae.analysis.comparison import mean_ranks
 from sae.analysis.results import Result, Tested, run_results
 from sae.core.errors import RecordError
-from sae.core.wording import count, duration
+from sae.core.objectives import metrics_of, unit_in
+from sae.core.wording import count, duration, listed
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
-from sae.report.confirmed_sections import calibration_section, confirmed_section, shift_section
+from sae.report.confirmed_sections import calibration_section, confirmed_section
 from sae.report.content import Lead, Note, Report, Section, prefixed, section
 from sae.report.findings import Findings, find
 from sae.report.glossary import glossary_of
 from sae.report.labels import SHOWN_COSTS
 from sae.report.lead import study_lead
+from sae.report.network_sections import network_section
 from sae.report.run_sections import run_lead, run_sections
 from sae.report.search_sections import (
     depth_section,
@@ -27,11 +29,14 @@ from sae.report.search_sections import (
     structure_section,
     trials_section,
 )
+from sae.report.shift_sections import shift_section
 from sae.report.tables import rank_table
 
 RUNS_PREFIX = "runs"
 """Before the names of sections about runs, on a page that also has studies."""
+TESTED: tuple[Tested, ...] = ("test", "shift")
 SECTIONS = (
+    network_section,
     search_section,
     confirmed_section,
     shift_section,
@@ -91,14 +96,14 @@ def _ranks(found: Sequence[Findings]) -> Section:
     """Rank the kinds of methods over all data sets: clean and shifted, for each task."""
     tables = []
     for task in ("classification", "regression"):
-        by_data: dict[str, list[Result]] = {}
-        for item in (item for item in found if item.task == task and item.results):
-            by_data.setdefault(item.data_name, []).extend(item.results)
-        metrics = [*_shared_metrics(found, task), *SHOWN_COSTS]
-        known: dict[Tested, Mapping[str, Sequence[Result]]] = {"test": by_data, "shift": _shifted(by_data)}
-        for where, results in known.items():
+        of_task = [item for item in found if item.task == task]
+        for where in TESTED:
+            by_data: dict[str, list[Result]] = {}
+            for item in of_task:
+                by_data.setdefault(item.data_name, []).extend(item.tested(where))
+            results = {name: members for name, members in by_data.items() if members}
             if results:
-                ranks = mean_ranks(results, metrics, task, where)
+                ranks = mean_ranks(results, [*_headlines(of_task), *SHOWN_COSTS], task, where)
                 tables.append(rank_table(ranks, where, name=f"ranks-{task}-{where}"))
     intro = (
         "Kinds of methods, ranked in each data set by the mean of their confirmed configurations, then averaged over "
@@ -108,14 +113,14 @@ def _ranks(found: Sequence[Findings]) -> Section:
     return section("across-data-sets", "Across data sets", intro, *tables, missing)
 
 
-def _shared_metrics(found: Sequence[Findings], task: str) -> list[str]:
-    named = [name for item in found if item.record.config.task == task for name in item.metrics]
-    return list(dict.fromkeys(named))
+def _headlines(found: Sequence[Findings]) -> list[dict[str, str]]:
+    """Return the headline metrics of studies of one task by data set, so that their places share a column.
 
-
-def _shifted(by_data: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
-    kept = {name: [item for item in results if item.shift] for name, results in by_data.items()}
-    return {name: results for name, results in kept.items() if results}
+    For example accuracy on one data set and F1 on the others are the column `accuracy or F1`.
+    """
+    names = {item.data_name: item.metrics for item in found}
+    number = min(len(metrics) for metrics in names.values())
+    return [{data: metrics[index] for data, metrics in names.items()} for index in range(number)]
 
 
 def _several(found: Sequence[Findings]) -> Lead:
@@ -150,9 +155,20 @@ def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, .
             f"{_shown_data(item.data_name)} on {', '.join(backbones)}",
             f"objectives {', '.join(one.label for one in item.record.objectives)}",
         ]
+        facts += [_units(item)] if item.task == "regression" and item.record.target else []
         facts += [f"{count(len(item.runs), 'trial')}{_spent(item.record)}", f"seed {config.seed}"]
     facts += [count(len(runs), "run")] if runs else []
     return (*facts, f"written {time.strftime('%Y-%m-%d')}")
+
+
+def _units(found: Findings) -> str:
+    """Name what is predicted and the metrics in its unit: `predicts load: MSE in load², RMSE and MAE in load`."""
+    target = found.record.target or ""
+    by_unit: dict[str, list[str]] = {}
+    for key, metric in metrics_of("regression").items():
+        if unit := unit_in(key, target):
+            by_unit.setdefault(unit, []).append(metric.label)
+    return f"predicts {target}: " + ", ".join(f"{listed(labels)} in {unit}" for unit, labels in by_unit.items())
 
 
 def _spent(record: StudyRecord) -> str:

@@ -1,4 +1,4 @@
-"""Sections about the chosen configurations: on new seeds, under shift, and how trustworthy their confidence is."""
+"""Sections about the chosen configurations: on new seeds, and how trustworthy their confidence is."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -7,16 +7,16 @@ from sae.analysis.comparison import mean_ranks
 from sae.analysis.curves import reliability_curve, risk_curve
 from sae.analysis.results import Result, Tested, means_by_set
 from sae.analysis.statistics import Spread
-from sae.core.objectives import SHIFTED, objective
+from sae.core.objectives import objective
 from sae.core.table import Table
 from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section
 from sae.report.figures.curves import Reliability, RiskCurve, reliability_figure, risk_coverage_figure
 from sae.report.figures.heat import ShiftMap, shift_figure
-from sae.report.figures.scatter import Details, Point, confirmed_scatter, under_shift, usual_pairs
+from sae.report.figures.scatter import Details, Point, confirmed_scatter, nll_pairs, usual_pairs
 from sae.report.findings import Findings
 from sae.report.labels import SHOWN_COSTS, shown_exits
-from sae.report.tables import best_table, confirmed_table, interval_table, rank_table, shift_table
+from sae.report.tables import best_table, confirmed_table, interval_table, rank_table
 
 Labelled = Sequence[tuple[str, Result]]
 """Configurations with their labels in figures."""
@@ -34,44 +34,21 @@ def confirmed_section(found: Findings) -> Section:
     if not results:
         again = f"sae search … --confirm 4 --out {shlex.quote(str(found.record.path))}"
         return section("other-seeds", title, intro, note or Note(f"Nothing was confirmed yet: run `{again}`."))
-    points = [_point(item, found, item.test) for item in results]
+    points = [result_point(item, item.test, is_pick=found.is_pick(item)) for item in results]
     pairs = usual_pairs(found.metrics, found.task)
     return section(
         "other-seeds",
         title,
         intro,
         confirmed_scatter(points, pairs, name="confirmed-quality", title="Test split, new seeds"),
+        confirmed_scatter(
+            points, nll_pairs(found.metrics, found.task), name="confirmed-nll", title="Quality and NLL, new seeds"
+        ),
         confirmed_table(results, found.metrics, found.task),
-        best_table(results, found.metrics, found.task),
-        _ranks(found, results, "test"),
+        best_table(results, found.metrics, found.task, selection=found.selection),
+        rank_of(found, "test"),
         note,
     )
-
-
-def shift_section(found: Findings) -> Section:
-    """Show the same configurations on corrupted test images."""
-    results = [item for item in found.results if item.shift]
-    intro = (
-        "The test images under 19 corruptions at 5 severities. The standard deviation over seeds says how reliable a "
-        "mean is; the one over corrupted sets, which is larger, how much the kind of corruption matters."
-    )
-    parts: list[Figure | Table | None] = [corruption_figure(found.labelled(), found.metrics[0], found.task)]
-    if results:
-        points = [
-            _point(item, found, {f"{key}{SHIFTED}": value for key, value in (item.shift or {}).items()})
-            for item in results
-        ]
-        pairs = under_shift(usual_pairs(found.metrics, found.task))
-        parts += [
-            confirmed_scatter(points, pairs, name="shifted-quality", title="Corrupted test images, new seeds"),
-            shift_table(results, found.metrics, found.task),
-            best_table(results, found.metrics, found.task, "shift", name="best-shifted"),
-            _ranks(found, results, "shift"),
-        ]
-    missing = Note("Not measured. For image data: `sae search … --shift`.")
-    without = [label for label, item in found.labelled() if not means_by_set(item)]
-    note = Note(f"Without results for single corrupted sets: {'; '.join(without)}.") if without else None
-    return section("under-shift", "Under shift", intro, *([*parts, note] if any(parts) else [missing]))
 
 
 def calibration_section(found: Findings) -> Section:
@@ -111,19 +88,22 @@ def calibration_figures(compared: Labelled) -> tuple[Figure | None, Figure | Non
     )
 
 
-def _ranks(found: Findings, results: Sequence[Result], where: Tested) -> Table:
-    ranks = mean_ranks({found.data_name: results}, [*found.metrics, *SHOWN_COSTS], found.task, where)
+def rank_of(found: Findings, where: Tested) -> Table:
+    """Rank the kinds of methods of a study."""
+    results = {found.data_name: found.tested(where)}
+    ranks = mean_ranks(results, [*found.metrics, *SHOWN_COSTS], found.task, where)
     return rank_table(ranks, where, name="ranks" if where == "test" else "ranks-shifted")
 
 
-def _point(item: Result, found: Findings, measured: Mapping[str, Spread]) -> Point:
+def result_point(item: Result, measured: Mapping[str, Spread], *, is_pick: bool) -> Point:
+    """Return a configuration over its seeds as a point of a scatter plot."""
     spreads = {**measured, **item.costs}
     return Point(
         item.kind,
         item.label,
         {key: spread.mean for key, spread in spreads.items()},
         {key: spread.std for key, spread in spreads.items()},
-        is_pick=found.is_pick(item),
+        is_pick=is_pick,
         seeds=len(item.runs),
         details=Details(item.settings, shown_exits(item.config, item.eval_exits), train_command(item.config)),
     )

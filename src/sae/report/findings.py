@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sae.analysis.candidates import Candidate, candidates
-from sae.analysis.results import Result, headline, make_result, study_results
+from sae.analysis.results import Result, Tested, make_result, study_results
 from sae.analysis.selection import Selection, select
-from sae.config.methods import rivals
+from sae.config.methods import rival_label, rivals
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
 from sae.records.receipt import PICK, Receipt
 from sae.records.run import Run
 from sae.records.study import StudyRecord
+from sae.report.labels import headline
 
 Read = TypeVar("Read")
 
@@ -33,6 +34,9 @@ class Findings:
         lost: Why a file cannot be read, by file name.
         candidates: Every finished trial at every K′, even if none can be chosen.
         unconfirmed: Trials that were to be confirmed, but have no finished run on a new seed.
+        shifted: The same candidates and their Pareto front on corrupted validation images, if these were measured.
+        shifted_results: Configurations of that front that were confirmed on new seeds; None if the study has not
+            chosen any.
     """
 
     record: StudyRecord
@@ -47,6 +51,8 @@ class Findings:
     lost: Mapping[str, str] = field(default_factory=dict)
     candidates: Sequence[Candidate] = ()
     unconfirmed: Sequence[str] = ()
+    shifted: Selection | None = None
+    shifted_results: Sequence[Result] | None = None
 
     @property
     def task(self) -> str:
@@ -62,6 +68,16 @@ class Findings:
     def metrics(self) -> tuple[str, ...]:
         """The headline metrics of the data set, quality first."""
         return headline(self.task, self.data_name)
+
+    def tested(self, where: Tested) -> list[Result]:
+        """Return the confirmed configurations for results on clean or on corrupted test images.
+
+        Under shift these are the ones that corrupted validation images chose. A study that has not chosen by
+        these shows the configurations of the clean front.
+        """
+        if where == "test":
+            return list(self.results)
+        return [item for item in (self.results if self.shifted_results is None else self.shifted_results) if item.shift]
 
     def searched(self, role: str) -> Candidate:
         """Return the network of the search with this role, which is the one that is shipped."""
@@ -84,13 +100,21 @@ def find(record: StudyRecord) -> Findings:
     """Gather the findings of a study; where nothing can be chosen, what was tried and confirmed is still reported."""
     lost: dict[str, str] = {}
     results, unconfirmed = _read(lambda: study_results(record), record.CONFIRMED, lost) or ([], [])
+    shifted_results = _read(lambda: _shifted_results(record), record.CONFIRMED, lost)
     runs = record.read_runs(with_shift=True)
     try:
         selection = select(record, runs=runs)
     except (NothingFoundError, ConfigError) as error:  # nothing finished, or nothing that was asked for
         missing, found = str(error), candidates(runs)
         return Findings(
-            record, runs, missing=missing, results=results, lost=lost, candidates=found, unconfirmed=unconfirmed
+            record,
+            runs,
+            missing=missing,
+            results=results,
+            lost=lost,
+            candidates=found,
+            unconfirmed=unconfirmed,
+            shifted_results=shifted_results,
         )
     picked = selection.pick()
     pick = picked.candidate
@@ -109,16 +133,30 @@ def find(record: StudyRecord) -> Findings:
         lost=lost,
         candidates=selection.everything,
         unconfirmed=unconfirmed,
+        shifted=_select_shifted(record, runs),
+        shifted_results=shifted_results,
     )
+
+
+def _select_shifted(record: StudyRecord, runs: Sequence[Run]) -> Selection | None:
+    """Return the selection under shift; None if nothing was measured there, or nothing is within the limits."""
+    try:
+        return select(record, runs=runs, shift=True)
+    except (NothingFoundError, ConfigError):
+        return None
+
+
+def _shifted_results(record: StudyRecord) -> list[Result] | None:
+    """Return what was confirmed of the front under shift; None if the study has not chosen anything by it."""
+    confirmed = record.read_confirmed()
+    return None if confirmed is None or confirmed.shifted is None else study_results(record, shift=True)[0]
 
 
 def role_label(role: str, item: Result) -> str:
     """Return the label of a role: the pick, or the best network of a rival method; an ensemble of one is none."""
     if role == PICK:
         return "the pick"
-    if item.config.called.key == item.kind:
-        return f"best {rivals()[role]}"
-    return f"best {item.config.called.phrase.removeprefix('a ')} (an {role} of one)"
+    return f"best {rival_label(role, item.kind, item.config.called.key)}"
 
 
 def _read(read: Callable[[], Read], name: str, lost: dict[str, str]) -> Read | None:

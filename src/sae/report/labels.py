@@ -1,15 +1,31 @@
 """Names for people: shapes of methods in figures, and labels of metrics and costs, from their registry entries."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from sae.config.methods import Kind
+from sae.config.kinds import Kind
 from sae.config.run import RunConfig
 from sae.core.objectives import ALL_COSTS, Objective, objective
 from sae.core.table import Arrow, Column, digits_for, digits_for_costs
+from sae.data.catalogue import CATALOGUE
 
 SHOWN_COSTS = ("flops", "params")
 """Costs in tables and figures with room for two."""
+
+
+HEADLINES: Mapping[str, tuple[str, ...]] = {"classification": ("f1", "cc_ece", "nll"), "regression": ("nll", "mse")}
+"""The metrics that results begin with, by task, unless the entry of the data set names others."""
+
+
+def headline(task: str, name: str) -> tuple[str, ...]:
+    """Return the metrics that come first: quality, calibration, and the likelihood, which measures both.
+
+    Example:
+        >>> headline("classification", "tinyimagenet"), headline("regression", "mine.csv")
+        (('accuracy', 'ece', 'nll'), ('nll', 'mse'))
+    """
+    entry = CATALOGUE.get(name)
+    return entry.headline if entry and entry.headline and entry.task == task else HEADLINES[task]
 
 
 def shown_exits(config: RunConfig, eval_exits: int) -> int | None:

@@ -1,22 +1,23 @@
 """Sections about the trials of a study: the front, the best N and K, depths, influences, and all trials."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sae.analysis.candidates import damages
+from sae.analysis.candidates import Candidate, damages
 from sae.analysis.depth import depth_preference, input_preference, read_preferences
 from sae.analysis.progress import trial_counts
 from sae.analysis.results import Tested
 from sae.analysis.selection import failures
 from sae.analysis.trials import grid_means, influence
-from sae.core.objectives import objective
+from sae.core.objectives import SHIFTED, objective
 from sae.core.wording import count
+from sae.records.evaluation import Where
 from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section
 from sae.report.figures.depth import depth_figure
 from sae.report.figures.heat import grid_figure
-from sae.report.figures.scatter import Details, Point, usual_pairs
-from sae.report.figures.search import hypervolume_figure, search_scatter
+from sae.report.figures.scatter import FLOPS, Details, Point, nll_pairs, under_shift, usual_pairs
+from sae.report.figures.search import candidate_label, hypervolume_figure, search_scatter, tried_scatter
 from sae.report.findings import Findings
 from sae.report.labels import SHOWN_COSTS, shown_exits
 from sae.report.tables import class_fronts_table, front_table, influence_table, trials_table
@@ -24,6 +25,12 @@ from sae.report.tables import class_fronts_table, front_table, influence_table, 
 NONE_FINISHED = "No trial of a method with several exits has finished yet."
 MOST_NOTES = 10
 """Failed and damaged trials that are named one by one."""
+TRIED_PLACES: dict[Where, str] = {
+    "val": "validation data",
+    "test": "test data",
+    "shift": "corrupted test images",
+}
+NOT_CHOOSING = "Test values took no part in choosing: they were looked at afterwards."
 GRID_TITLES: dict[Tested, str] = {
     "test": "Mean over trials, test split",
     "shift": "Mean over trials, corrupted test images",
@@ -40,7 +47,10 @@ def search_section(found: Findings) -> Section:
     intro = f"Trials: {'; '.join(states) or 'none has begun'}. All numbers here are from the validation split."
     title, selection = "What the search found", found.selection
     scatter = search_scatter(
-        _points(found), usual_pairs(found.metrics, found.task), name="search", title="All candidates"
+        candidate_points(found.candidates, found.selection.front if found.selection else (), found.pick),
+        usual_pairs(found.metrics, found.task),
+        name="search",
+        title="All candidates",
     )
     if selection is None:
         return section("search", title, intro, Note(f"No Pareto front yet: {found.missing}."), scatter, *_notes(found))
@@ -56,20 +66,27 @@ def search_section(found: Findings) -> Section:
     )
 
 
-def _points(found: Findings) -> list[Point]:
-    front = {id(item) for item in found.selection.front} if found.selection else set()
-    configs = {item.label: item.config for item in found.candidates}
+def candidate_points(found: Sequence[Candidate], front: Sequence[Candidate], pick: Candidate | None) -> list[Point]:
+    """Return candidates as points of a scatter plot, strong where they are on the front.
+
+    Args:
+        found: The candidates.
+        front: Those that are Pareto-optimal.
+        pick: The one to be ringed.
+    """
+    strong = {id(item) for item in front}
+    configs = {item.label: item.config for item in found}
     commands = {name: train_command(config) for name, config in configs.items()}  # once per trial, not per K′
     return [
         Point(
             item.kind,
             item.label,
             item.values,
-            is_strong=id(item) in front,
-            is_pick=item is found.pick,
+            is_strong=id(item) in strong,
+            is_pick=item is pick,
             details=Details(item.config.summary, shown_exits(item.config, item.eval_exits), commands[item.label]),
         )
-        for item in found.candidates
+        for item in found
     ]
 
 
@@ -143,7 +160,38 @@ def trials_section(found: Findings) -> Section:
     searched = [item.name for item in found.record.objectives if not item.is_cost and not item.is_shifted]
     metrics = list(dict.fromkeys([*found.metrics, *searched]))
     table = trials_table(found.runs, metrics, found.task)
-    return section("all-trials", "All trials", "On validation, with the K they were trained for.", table)
+    intro = (
+        "All candidates on validation and test data, then all trials with the K they were trained for, on validation."
+    )
+    return section("all-trials", "All trials", intro, *_tried(found), table)
+
+
+def _tried(found: Findings) -> list[Figure | None]:
+    """Draw all candidates on validation, on test and on corrupted test images, with those that were trained again."""
+    quality, calibration = (objective(name, found.task) for name in found.metrics[:2])
+    pairs = [(calibration, quality), *nll_pairs(found.metrics, found.task), (FLOPS, quality)]
+    again = {(item.label, item.eval_exits) for item in (*found.results, *(found.shifted_results or ()))}
+    figures = []
+    for where, place in TRIED_PLACES.items():
+        points = [
+            Point(item.kind, candidate_label(item), values, is_strong=(item.label, item.eval_exits) in again)
+            for item in found.candidates
+            if (values := _values(item, where))
+        ]
+        shown = under_shift(pairs) if where == "shift" else pairs
+        remark = "These numbers chose." if where == "val" else NOT_CHOOSING
+        title = f"All that was tried, on {place}"
+        figures.append(tried_scatter(points, shown, name=f"tried-{where}", title=title, place=place, remark=remark))
+    return figures
+
+
+def _values(item: Candidate, where: Where) -> dict[str, float]:
+    """Return the metrics of a candidate on a split or under shift, with its costs; empty if they were not measured."""
+    assert item.run.evaluation is not None, "a candidate has finished"
+    measured = item.run.evaluation.metrics(where, item.eval_exits)
+    suffix = SHIFTED if where == "shift" else ""
+    costs = item.run.evaluation.costs(item.eval_exits)
+    return {**{f"{key}{suffix}": value for key, value in measured.items()}, **costs} if measured else {}
 
 
 def _notes(found: Findings) -> list[Note]:

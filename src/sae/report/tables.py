@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from sae.analysis.candidates import Candidate, fronts_by_kind
-from sae.analysis.comparison import LEVEL, MeanRank, best_by_kind
+from sae.analysis.comparison import LEVEL, OR, MeanRank, best_by_kind
 from sae.analysis.results import Result, Tested
 from sae.analysis.selection import Selection
 from sae.analysis.statistics import Spread
@@ -21,6 +21,7 @@ INTERVAL_PERCENTS = (50, 90, 95)
 PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
 NAME_COLUMNS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"))
 BOLD = "Bold: the best of a column."
+PARETO, OVER_SETS = "Pareto-optimal", "± over sets"
 K_PRIME = "K′: the number of exits per input that an SAE predicts from."
 
 
@@ -69,8 +70,9 @@ def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, na
 
 
 def _shift_cells(result: Result, metric: str) -> tuple[Cell, Cell, Cell]:
-    seeds, sets = (result.shift or {})[metric], result.shift_over_sets().get(metric)
-    return Cell(seeds.mean), Cell(seeds.std), Cell(sets.std if sets else None)
+    seeds, sets = (result.shift or {}).get(metric), result.shift_over_sets().get(metric)
+    mean, std = (seeds.mean, seeds.std) if seeds else (None, None)
+    return Cell(mean), Cell(std), Cell(sets.std if sets else None)
 
 
 def interval_table(compared: Sequence[tuple[str, Result]], name: str = "intervals") -> Table | None:
@@ -96,30 +98,59 @@ def _has_intervals(item: Result, level: int) -> bool:
 
 
 def best_table(
-    results: Sequence[Result], metrics: Sequence[str], task: str, where: Tested = "test", name: str = "best"
+    results: Sequence[Result],
+    metrics: Sequence[str],
+    task: str,
+    where: Tested = "test",
+    name: str = "best",
+    selection: Selection | None = None,
 ) -> Table:
-    """List the best configuration of each kind in each metric, in the layout of the paper."""
+    """List the best configuration of each kind in each metric, in the layout of the paper.
+
+    Args:
+        results: All configurations.
+        metrics: Metrics to be best in.
+        task: `classification` or `regression`.
+        where: Clean or corrupted test sets; the latter have standard deviations over seeds and over sets.
+        name: Name of the table.
+        selection: The candidates that the configurations were chosen from.
+    """
     by_kind = best_by_kind(results, metrics, task, where)
     found = [
         (kind, metric, result) for kind in sorted(by_kind, key=_kind_order) for metric, result in by_kind[kind].items()
     ]
-    measured = [*metrics, *SHOWN_COSTS]
-    heads = [Column("Method"), Column("Confirmed"), Column("Best in"), Column("Configuration"), Column("Settings")]
+    fronts = own_fronts(selection) if selection else {}
     shown = [result for _, _, result in found]
-    columns = [*heads, Column("K′"), *(_result_column(shown, metric, where, task) for metric in measured)]
+    columns = [Column("Method"), Column("Confirmed"), Column(PARETO), Column("Best in"), *NAME_COLUMNS[:1]]
+    columns += [*NAME_COLUMNS[2:], *(head for metric in metrics for head in _best_columns(shown, metric, where, task))]
+    columns += [_result_column(shown, cost, where, task) for cost in SHOWN_COSTS]
     rows = []
     for kind, metric, result in found:
         label, method, settings, k_prime = _name_cells(result)
-        confirmed = sum(item.kind == kind for item in results)
-        first = (method, Cell(confirmed), Cell(metric_label(metric)), label, settings, k_prime)
-        rows.append((*first, *(spread_cell(result.get(name, where), name) for name in measured)))
+        confirmed, own = sum(item.kind == kind for item in results), fronts.get(kind)
+        first = (method, Cell(confirmed), Cell(len(own) if own else None), Cell(metric_label(metric)), label, settings)
+        measured = (cell for one in metrics for cell in _best_cells(result, one, where))
+        costs = (spread_cell(result.get(cost, where), cost) for cost in SHOWN_COSTS)
+        rows.append((*first, k_prime, *measured, *costs))
+    over = ", then the standard deviation over the corrupted sets, averaged over seeds" if where == "shift" else ""
     caption = (
         f"For each kind of method, the configuration that is best in each metric on {PLACES[where]}: mean ± standard "
-        f"deviation over seeds. {BOLD} The best was chosen by the same numbers, so they are slightly optimistic. "
-        f"Confirmed: how many configurations of the kind were trained on new seeds. {K_PRIME}"
+        f"deviation over seeds{over}. {BOLD} The best was chosen by the same numbers, so they are slightly optimistic. "
+        f"Confirmed: how many configurations of the kind were trained on new seeds. {PARETO}: how many candidates of "
+        f"the kind are on its own Pareto front. {K_PRIME}"
     )
     title = f"Best of each kind of method on {PLACES[where]}"
     return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
+
+
+def _best_columns(shown: Sequence[Result], metric: str, where: Tested, task: str) -> list[Column]:
+    mean = _result_column(shown, metric, where, task)
+    return [mean, Column(OVER_SETS, digits=mean.digits)] if where == "shift" else [mean]
+
+
+def _best_cells(result: Result, metric: str, where: Tested) -> list[Cell]:
+    mean = spread_cell(result.get(metric, where), metric)
+    return [mean, _shift_cells(result, metric)[2]] if where == "shift" else [mean]
 
 
 def rank_table(ranks: Sequence[MeanRank], where: Tested = "test", name: str = "ranks") -> Table:
@@ -127,7 +158,7 @@ def rank_table(ranks: Sequence[MeanRank], where: Tested = "test", name: str = "r
     metrics = list(dict.fromkeys(rank.metric for rank in ranks))
     kinds = sorted({rank.kind for rank in ranks}, key=_kind_order)
     by_place = {(rank.kind, rank.metric): rank for rank in ranks}
-    ranked = (Column(f"rank in {metric_label(metric)}", "↓", 2) for metric in metrics)
+    ranked = (Column(f"rank in {OR.join(map(metric_label, metric.split(OR)))}", "↓", 2) for metric in metrics)
     columns = [Column("Method"), *ranked, Column("Data sets")]
     rows = []
     for kind in kinds:
@@ -137,7 +168,8 @@ def rank_table(ranks: Sequence[MeanRank], where: Tested = "test", name: str = "r
         rows.append((Cell(all_kinds()[kind].label), *cells, Cell(present)))
     caption = (
         f"Kinds of methods are ranked in each data set by the mean of their configurations on {PLACES[where]}; 1 is "
-        "best. Then ranks are averaged over the data sets that have the kind (± standard deviation over data sets). "
+        "best. Then ranks are averaged over the data sets that have the kind (± standard deviation over these data "
+        "sets, dividing by their number). "
         f"{BOLD} Few FLOPs alone do not make a good network."
     )
     return Table(name, f"Ranks on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
@@ -159,11 +191,13 @@ def front_table(selection: Selection, task: str, name: str = "front", costs: Seq
         )
         for item in selection.front
     ]
+    place = "corrupted validation images" if selection.is_shifted else "validation"
     caption = (
         "Pareto-optimal candidates: none of the others is at least as good in every objective and better in one, on "
-        f"validation. {BOLD} {K_PRIME}"
+        f"{place}. {BOLD} {K_PRIME}"
     )
-    return Table(name, "The Pareto front", caption, tuple(columns), mark_best(columns, rows))
+    title = "The Pareto front under shift" if selection.is_shifted else "The Pareto front"
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
 
 
 def class_fronts_table(selection: Selection, task: str, name: str = "class-fronts") -> Table:
@@ -175,7 +209,7 @@ def class_fronts_table(selection: Selection, task: str, name: str = "class-front
         name: Name of the table.
     """
     first = selection.objectives[0]
-    fronts = fronts_by_kind(selection.candidates, selection.objectives, selection.limits)
+    fronts = own_fronts(selection)
     best = {kind: min((item.values[first.name] for item in own), key=first.loss) for kind, own in fronts.items()}
     unit = unit_of(first.name)
     metric = metric_column(first.name, task, [value / unit for value in best.values()])
@@ -194,11 +228,17 @@ def class_fronts_table(selection: Selection, task: str, name: str = "class-front
     ]
     within = " and within the limits" if selection.limits else ""
     caption = (
-        "Tried: candidates; each trained network counts once per number of exits. On its own front: Pareto-optimal "
+        "Tried: candidates; each trained network counts once per choice of exits. On its own front: Pareto-optimal "
         f"among candidates of the same kind{within}. On the overall front: of these, Pareto-optimal among all "
         "candidates. Bold: the best kind."
     )
-    return Table(name, "Pareto fronts by kind of method", caption, columns, mark_best(columns, rows))
+    shifted = " under shift" if selection.is_shifted else ""
+    return Table(name, f"Pareto fronts by kind of method{shifted}", caption, columns, mark_best(columns, rows))
+
+
+def own_fronts(selection: Selection) -> dict[str, list[Candidate]]:
+    """Return the Pareto front of each kind of method among its own candidates."""
+    return fronts_by_kind(selection.candidates, selection.objectives, selection.limits)
 
 
 def _num_shared(own: Sequence[Candidate], overall: Sequence[Candidate]) -> int:

@@ -7,6 +7,7 @@ killed at any moment and started again with the same command.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from sae.config.methods import METHODS
 from sae.config.study import DEFAULT_TRIALS
 from sae.core.errors import SaeError
 from sae.core.task import DataSpec
+from sae.methods.costing import cost_bounds
 from sae.records.run import RunRecord
-from sae.records.study import StudyRecord
+from sae.records.study import Clock, StudyRecord
 from sae.search.dispatch import POLL, Dispatcher, gives_members
 from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
@@ -37,7 +39,7 @@ class Budget:
 
     Attributes:
         trials: Sampled trials per method, or None.
-        hours: Hours over all sessions after which no trial is started, or None.
+        hours: Hours over all sessions after which no trial is started, or None; all methods have equal shares.
     """
 
     trials: int | None
@@ -62,8 +64,9 @@ class Driver:
         self.dispatcher = Dispatcher(executor)
         self.is_stopping = False
         self._asked: dict[str, Asked] = {}  # by the name of the job
-        self._began, self._spent = time.monotonic(), record.read_seconds()
-        self._kept = self._spent
+        clock = record.read_clock()
+        self._began, self._spent, self._kept = time.monotonic(), clock.seconds, clock.seconds
+        self._worked = {method: clock.by_method.get(method, 0.0) for method in self.studies}  # seconds of workers
 
     @property
     def seconds(self) -> float:
@@ -81,11 +84,20 @@ class Driver:
             on_change()
             if self.dispatcher.is_idle:
                 break
-            for job, outcome in self.dispatcher.wait(POLL):
+            for job, outcome in self._wait():
                 self._settle(job, outcome)
             if self.seconds - self._kept > CLOCK_SECONDS:
                 self._keep_time()
         self._keep_time()
+
+    def _wait(self) -> list[tuple[Job, Outcome]]:
+        """Wait for jobs to end; charge the time to the methods that are in training."""
+        methods = [self._asked[job.name].method for job in self.dispatcher.executor.running]
+        start = time.monotonic()
+        ended = self.dispatcher.wait(POLL)
+        for method in methods:
+            self._worked[method] += time.monotonic() - start
+        return ended
 
     def _resume(self) -> None:
         """Continue the trials that an earlier session left; collect all before any starts, as some wait for others.
@@ -118,7 +130,7 @@ class Driver:
 
     def _fill(self) -> None:
         """Start as many trials as there is room for."""
-        while not self.is_over() and self.dispatcher.has_room:
+        while not self.is_stopping and self.dispatcher.has_room:
             study = self._next_study()
             if study is None:
                 return
@@ -132,15 +144,45 @@ class Driver:
                 check_hope(list(self.studies.values()), self.limits, self.spec)
 
     def _next_study(self) -> MethodStudy | None:
+        """Return the method to ask for the next trial, or None if none has one left within the budget."""
+        studies = [study for study in self.studies.values() if self._has_more(study)]
+        return self._next_by_trials(studies) if self.budget.hours is None else self._next_by_time(studies)
+
+    def _has_more(self, study: MethodStudy) -> bool:
+        budget = study.budget(self.budget.trials)
+        return (budget is None or study.num_asked() < budget) and not (self.limits and is_hopeless(study))
+
+    def _next_by_trials(self, studies: Sequence[MethodStudy]) -> MethodStudy | None:
         """Return the method with the smallest share of its trials; those that take members wait for the givers."""
-        shares = []
-        for study in self.studies.values():
-            budget, asked = study.budget(self.budget.trials), study.num_asked()
-            if (budget is None or asked < budget) and not (self.limits and is_hopeless(study)):
-                shares.append((asked / (budget or DEFAULT_TRIALS), study))
-        methods = {study.method for _, study in shares}
-        ready = [pair for pair in shares if _giver(pair[1].method) not in methods - {pair[1].method}]
-        return min(ready, key=lambda pair: pair[0])[1] if ready else None
+        methods = {study.method for study in studies}
+        ready = [study for study in studies if _giver(study.method) not in methods - {study.method}]
+        return min(ready, key=self._share_of_trials, default=None)
+
+    def _share_of_trials(self, study: MethodStudy) -> float:
+        return study.num_asked() / (study.budget(self.budget.trials) or DEFAULT_TRIALS)
+
+    def _next_by_time(self, studies: Sequence[MethodStudy]) -> MethodStudy | None:
+        """Return the method whose trials took the least time so far, so that in the end all have the same share.
+
+        A method that has nothing left to try leaves its share to the others. First, every method gets one trial:
+        finite spaces before sampled ones, and cheap networks before expensive ones. A search that has begun starts
+        these even if the time is up by then.
+        """
+        new = [study for study in studies if not study.num_asked()]
+        if self.is_over() and not any(study.num_asked() for study in self.studies.values()):
+            return None
+        if new or self.is_over():
+            return min(new, key=lambda study: self._prices[study.method], default=None)
+        return min(studies, key=lambda study: self._worked[study.method], default=None)
+
+    @cached_property
+    def _prices(self) -> dict[str, tuple[bool, int]]:
+        """By method, whether its space is sampled, and the FLOPs of its first configuration."""
+        prices = {}
+        for method, study in self.studies.items():
+            first = next(study.space.points() if study.is_enumerated else study.space.corners())
+            prices[method] = not study.is_enumerated, cost_bounds(study.space.fill(first), self.spec).flops
+        return prices
 
     def _start(self, asked: Asked) -> None:
         self.dispatcher.add(self._prepare(asked))
@@ -160,7 +202,7 @@ class Driver:
             until=next((epoch for epoch in self._rungs(study) if not study.rung(asked.number, epoch)), None),
             source=self._source(asked),
             shift=self.config.shift,
-            shift_objective=any(objective.is_shifted for objective in needed),
+            val_sets=self.config.val_sets,
             latency=any(objective.is_measured for objective in needed),
         )
 
@@ -235,7 +277,8 @@ class Driver:
 
     def _keep_time(self) -> None:
         self._kept = self.seconds
-        self.record.write_json(self.record.CLOCK, {"seconds": round(self.seconds, 3)})
+        by_method = {method: round(seconds, 3) for method, seconds in self._worked.items()}
+        self.record.write_clock(Clock(seconds=round(self.seconds, 3), by_method=by_method))
 
 
 def _giver(method: str) -> str | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from sae.config.run import RunConfig
+from sae.config.study import ShiftSets
 from sae.core.errors import BusyError, DataError, DataWarning, DivergedError, MissingExtraError, RecordError, SaeError
 from sae.core.registry import plugin_modules
 from sae.records.run import RunRecord
@@ -26,7 +27,7 @@ class Job:
         until: Pause after this epoch; None trains to the end.
         source: Run folder of an ensemble whose first members may be copied instead of trained again.
         shift: Whether to evaluate on the 95 corrupted test sets.
-        shift_objective: Whether to evaluate on the corrupted validation sets that objectives such as nll@shift use.
+        val_sets: The corrupted validation sets to evaluate on, which choose under shift; None for none.
         latency: Whether to measure the latency of the exported network.
         plugins: Modules that have registered methods, backbones or metrics, which the worker imports first.
     """
@@ -37,7 +38,7 @@ class Job:
     until: int | None = None
     source: Path | None = None
     shift: bool = False
-    shift_objective: bool = False
+    val_sets: ShiftSets | None = None
     latency: bool = False
     plugins: tuple[str, ...] = field(default_factory=plugin_modules)
 
@@ -115,8 +116,9 @@ def _measure_shift(job: Job, record: RunRecord) -> None:
     from sae.data.corruptions import ALL_SETS, OBJECTIVE_SETS
     from sae.training.run import measure_shift
 
-    if job.shift_objective and not record.has(record.SHIFT["val"]):
-        record.write_json(record.SHIFT["val"], measure_shift(record.path, "val", OBJECTIVE_SETS).to_json())
+    if job.val_sets is not None and not record.has(record.SHIFT["val"]):
+        sets = ALL_SETS if job.val_sets == "all" else OBJECTIVE_SETS
+        record.write_json(record.SHIFT["val"], measure_shift(record.path, "val", sets).summary().to_json())
     if job.shift and not record.has(record.SHIFT["test"]):
         record.write_json(record.SHIFT["test"], measure_shift(record.path, "test", ALL_SETS).to_json())
 

@@ -87,8 +87,11 @@ def resolve_study(
     chosen = objectives(search.objectives_for(task), task)
     bounds = limits(search.max, search.min, task)
     check_reach(spaces, bounds, dataset.spec)
-    if search.shift or any(objective.is_shifted for objective in (*chosen, *(limit.objective for limit in bounds))):
+    is_shifted = any(objective.is_shifted for objective in (*chosen, *(limit.objective for limit in bounds)))
+    if search.shift or is_shifted:
         check_images(dataset)
+    elif search.shift_sets is not None:
+        raise ConfigError("search.shift_sets has no effect without --shift or an objective such as nll@shift")
     study = StudyConfig(
         id=uuid.uuid4().hex[:8],
         task=task,
@@ -102,6 +105,7 @@ def resolve_study(
         rungs=rungs(some.train.epochs, search.reduction) if search.stop_early else (),
         reduction=search.reduction,
         shift=search.shift,
+        shift_sets=search.shift_sets or ("all" if search.shift else None),
         seed=some.seed,
     )
     return study, dataset.spec

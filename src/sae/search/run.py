@@ -48,7 +48,7 @@ def run_study(place: Place, plan: SearchPlan, say: Say) -> StudyRecord:
     try:
         if place.storage is not None:
             check_storage(place.storage)
-        record = open_study(place.out, plan.study, force=place.force, keep_startup=settings.startup is None)
+        record = open_study(place.out, plan.study, settings, force=place.force)
         say(announcement(settings, record.config))
         with record.lock():
             run_search(record, plan.spec, executor, Budget(settings.budget, settings.hours), place.storage, say)
@@ -76,20 +76,20 @@ def announcement(settings: SearchConfig, config: StudyConfig) -> str:
     return f"searching for the best {', '.join(config.objectives)}: {'; '.join(parts)}"
 
 
-def open_study(path: Path, config: StudyConfig, *, force: bool, keep_startup: bool) -> StudyRecord:
+def open_study(path: Path, config: StudyConfig, settings: SearchConfig, *, force: bool) -> StudyRecord:
     """Create the study folder, or open the one that an earlier session began with the same settings.
 
     Args:
         path: The folder.
-        config: The settings.
+        config: The settings of the study.
+        settings: What was asked for; where it is silent, a study keeps the number of random trials and the corrupted
+            validation sets that it began with, also if today's default is another.
         force: Delete an earlier study in the folder and start over.
-        keep_startup: Keep the number of random trials that the study began with, also if today's budget suggests
-            another.
     """
     if (path / StudyRecord.CONFIG).exists() and not force:
         begun = StudyRecord(path).read_config()
-        kept = {"id": begun.id, **({"startup": begun.startup} if keep_startup else {})}
-        config = config.model_copy(update=kept)
+        silent = [name for name in ("startup", "shift_sets") if getattr(settings, name) is None]
+        config = config.model_copy(update={name: getattr(begun, name) for name in ("id", *silent)})
     return StudyRecord.create(path, config, force=force)
 
 

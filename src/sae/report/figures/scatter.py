@@ -129,13 +129,14 @@ def usual_pairs(metrics: Sequence[str], task: str) -> list[Pair]:
     return [(calibration, quality), (FLOPS, nll), (FLOPS, PARAMS)]
 
 
+def nll_pairs(metrics: Sequence[str], task: str) -> list[Pair]:
+    """Return quality over NLL, unless the usual panels show that already: the quality of a regression is its NLL."""
+    return [(objective("nll", task), objective(metrics[0], task))] if metrics[0] != "nll" else []
+
+
 def under_shift(pairs: Sequence[Pair]) -> list[Pair]:
     """Return the same pairs on corrupted images, without pairs of costs, which shift does not change."""
-    return [(_shifted(x), _shifted(y)) for x, y in pairs if not (x.is_cost and y.is_cost)]
-
-
-def _shifted(item: Objective) -> Objective:
-    return item if item.is_cost or item.is_shifted else Objective(item.name + SHIFTED, item.quantity)
+    return [(x.under_shift(), y.under_shift()) for x, y in pairs if not (x.is_cost and y.is_cost)]
 
 
 def known_pairs(points: Sequence[Point], pairs: Sequence[Pair]) -> list[Pair]:

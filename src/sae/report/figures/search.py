@@ -19,7 +19,9 @@ from sae.report.labels import shown_exits
 PANEL_SPACING = 36
 
 
-def search_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str) -> Figure | None:
+def search_scatter(
+    points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str, place: str = "validation"
+) -> Figure | None:
     """Draw all candidates of a study by pairs of their values; None where no pair is known.
 
     Args:
@@ -27,6 +29,7 @@ def search_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str,
         pairs: One panel each.
         name: Name of the figure.
         title: Title of the figure.
+        place: What the candidates were measured on.
     """
     known = known_pairs(points, pairs)
     if not known:
@@ -37,20 +40,46 @@ def search_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: str,
     )
     rest = " Faint: the rest." if 0 < front < len(points) else ""
     ring = " Ringed: the pick." if any(point.is_pick for point in points) else ""
-    caption = f"All candidates, measured on validation. {solid}{rest}{ring} Costs have logarithmic axes."
+    caption = f"All candidates, measured on {place}. {solid}{rest}{ring} Costs have logarithmic axes."
     return Figure(name, title, caption, tuple(search_panel(points, pair, known) for pair in known))
 
 
-def search_panel(points: Sequence[Point], pair: Pair, pairs: Sequence[Pair]) -> alt.LayerChart:
+def tried_scatter(
+    points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str, place: str, remark: str
+) -> Figure | None:
+    """Draw all candidates of a study with those that were trained again; None where no pair is known.
+
+    Args:
+        points: Candidates; those that were trained again on new seeds are strong.
+        pairs: One panel each.
+        name: Name of the figure.
+        title: Title of the figure.
+        place: What the candidates were measured on.
+        remark: What to know about these numbers.
+    """
+    known = known_pairs(points, pairs)
+    if not known:
+        return None
+    again = sum(point.is_strong for point in points)
+    solid = f"Solid: the {again} trained again on new seeds. Faint: the rest." if again else "None was trained again."
+    caption = f"All candidates of the search, on {place}, with the search's own seed. {solid} {remark}"
+    panels = (search_panel(points, pair, known, "trained again") for pair in known)
+    return Figure(name, title, caption, tuple(panels))
+
+
+def search_panel(
+    points: Sequence[Point], pair: Pair, pairs: Sequence[Pair], strong: str = "Pareto-optimal"
+) -> alt.LayerChart:
     """Draw candidates over two of their values, without those that are far worse than the rest.
 
     Args:
         points: All candidates.
         pair: What the panel shows.
         pairs: All panels of the figure.
+        strong: What the strong points are.
     """
     drawn = within_view(points, *pair)
-    subtitle = _view_text(known_points(points, *pair), drawn)
+    subtitle = _view_text(known_points(points, *pair), drawn, strong)
     return scatter_panel(points, pair, drawn=drawn, pairs=pairs, subtitle=subtitle)
 
 
@@ -72,13 +101,13 @@ def _usual_worst(points: Sequence[Point], item: Objective) -> float:
     return float(usual_worst(losses)[0]) if len(points) else -np.inf
 
 
-def _view_text(points: Sequence[Point], shown: Sequence[Point]) -> str:
-    """Return how many candidates are not shown, and how many of these are on the front."""
+def _view_text(points: Sequence[Point], shown: Sequence[Point], strong: str) -> str:
+    """Return how many candidates are not shown, and how many of these are strong."""
     hidden = [point for point in points if not any(point is other for other in shown)]
     if not hidden:
         return "1 candidate" if len(points) == 1 else f"all {len(points)} candidates"
-    on_front = sum(point.is_strong for point in hidden)
-    mention = f", {on_front} of them Pareto-optimal" if on_front else ""
+    number = sum(point.is_strong for point in hidden)
+    mention = f", {number} of them {strong}" if number else ""
     return f"{len(hidden)} much worse not shown{mention}"
 
 
@@ -141,7 +170,7 @@ def pareto_figure(selection: Selection, *, title: str) -> alt.HConcatChart:
     """
     front, pick = {id(item) for item in selection.front}, selection.pick().candidate
     points = [
-        Point(item.kind, _label(item), item.values, is_strong=id(item) in front, is_pick=item is pick)
+        Point(item.kind, candidate_label(item), item.values, is_strong=id(item) in front, is_pick=item is pick)
         for item in selection.candidates
     ]
     pairs = known_pairs(points, panel_axes(selection.objectives))
@@ -155,7 +184,8 @@ def pareto_figure(selection: Selection, *, title: str) -> alt.HConcatChart:
     return side_by_side([*panels, hypervolume_panel(selection.history())], title, subtitle)
 
 
-def _label(item: Candidate) -> str:
+def candidate_label(item: Candidate) -> str:
+    """Return the name of a candidate with its K′, if it has one: `sae/17, K′=2`."""
     exits = shown_exits(item.config, item.eval_exits)
     return item.label if exits is None else f"{item.label}, K′={exits}"
 
