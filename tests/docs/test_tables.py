@@ -2,7 +2,8 @@
 
 import json
 
-from benchmarks import independence, own_data, trim
+import pytest
+from benchmarks import ablations, cost_term, independence, own_data, trim
 from benchmarks.signals import STORED, table
 
 from tests.docs.pages import ROOT
@@ -11,6 +12,19 @@ from tests.docs.pages import ROOT
 def test_the_table_of_signals_shows_the_stored_results() -> None:
     page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     assert table(json.loads(STORED.read_text(encoding="utf-8"))) in page
+
+
+@pytest.mark.parametrize("data", ablations.ROWS)
+def test_the_tables_of_ablations_show_the_stored_results(data: str) -> None:
+    results = ablations.read_results(ablations.STORED)
+    assert all(len(results[f"{data}/{name}"]) == len(ablations.SEEDS) for name in ablations.ROWS[data])
+    assert ablations.table(data, results) in (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_priced_exits_shows_the_stored_results() -> None:
+    results = cost_term.read_results(cost_term.STORED)
+    assert list(results) == [cost_term.name_of(*each) for each in cost_term.CONFIGURATIONS]
+    assert cost_term.table(results) in (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
 
 
 def test_the_table_of_own_data_shows_the_stored_results() -> None:
