@@ -157,6 +157,7 @@ def _shipped(item: Candidate, ms: float, size: int) -> ReceiptRow:
         trial=item.label,
         run=str(item.run.record.path),
         kind=item.kind,
+        called=item.config.called.key,
         settings=item.config.summary,
         eval_exits=item.eval_exits,
         metrics=dict(reading.metrics),

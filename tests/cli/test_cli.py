@@ -15,7 +15,10 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.cli.output import print_evaluation
+from sae.cli.study import print_receipt
 from sae.records.evaluation import Evaluation, Reading, SplitEvaluation
+from tests.studies import StudyBuilder
+from tests.study_stages import measured, ship
 
 SAE = [sys.executable, "-c", "from sae.cli import main; main()"]
 FAST = ["--set", "backbone.depth=2", "--epochs", "2"]
@@ -112,7 +115,20 @@ def test_errors_of_a_regression_name_the_target_as_their_unit(tmp_path: Path) ->
     code, out, _ = sae("evaluate", tmp_path / "x")
     assert code == 0
     assert all(name in out for name in ("rmse (price)", "mae (price)", "mse (price²)", "pinball (price)", " r2 "))
+    assert "width_90 (price)" in out
     assert out.count("½·log 2π") == 1
+
+
+def test_the_receipt_calls_an_ensemble_of_one_a_standard_network(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = StudyBuilder(tmp_path / "s", methods=("sae", "ensemble"))
+    study.finish({"name": "sae", "inputs": 2, "exits": 2}, [measured(0.5, 0.1, 1000), measured(0.4, 0.1, 1200)])
+    study.finish({"name": "ensemble", "members": 1}, [measured(0.6, 0.2, 900)])
+    print_receipt("model.onnx", ship(study))
+    out = capsys.readouterr().out
+    assert "standard network (an ensemble of one)" in out
+    assert "deep ensemble" not in out
 
 
 def test_metrics_that_an_older_version_did_not_measure_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,15 +1,21 @@
 """What must hold of every method on every backbone."""
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 import torch
 
+from sae.analysis.network_plan import network_plan
 from sae.config.run import RunConfig
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
 from sae.core.task import Classification, DataSpec, Regression, Task, WeightedClassification
 from sae.measure.cost import measure_cost
 from sae.methods import Batch, Method
-from sae.training.evaluator import member_outputs, validation_metrics
+from sae.records.network import total_of
+from sae.report.figures.network import draw_file
+from sae.training.evaluator import measure_costs, member_outputs, validation_metrics
+from sae.training.network import describe_network
 from sae.training.trainer import Trainer
 from tests.builders import (
     REGRESSION_SPEC,
@@ -197,3 +203,29 @@ def test_a_step_is_the_same_for_the_same_generator(name: str) -> None:
     method = small_method(name, "fc")
     losses = [method.training_loss(batch(SPEC), 0.3, torch.Generator().manual_seed(7)).total for _ in range(2)]
     assert losses[0].item() == losses[1].item()
+
+
+@every_method
+@every_backbone
+def test_its_parts_sum_to_its_costs_at_every_number_of_exits(name: str, backbone: str) -> None:
+    method, spec = small_method(name, backbone).eval(), spec_of(backbone)
+    readings = measure_costs(method, spec)
+    network = describe_network(method, config_of(name, backbone).method, spec, readings)
+    for reading in readings:
+        found = network.at(reading.eval_exits)
+        assert {key: getattr(found.total, key) for key in reading.costs} == reading.costs
+        assert sum(member.weight for member in found.members) == pytest.approx(1.0)
+
+
+@every_method
+@every_backbone
+def test_its_drawing_and_its_table_hold_every_part(name: str, backbone: str) -> None:
+    method, spec, config = small_method(name, backbone).eval(), spec_of(backbone), config_of(name, backbone)
+    network = describe_network(method, config.method, spec, measure_costs(method, spec))
+    for reading in network.readings:
+        plan = network_plan(network, config, name, reading.eval_exits)
+        drawn = [part.cost for part in plan.parts if part.is_used and part.cost]
+        assert total_of(drawn) == plan.used == reading.total
+        assert plan.num_predictions == len(reading.members)
+        svg = ElementTree.fromstring(draw_file(plan))
+        assert f"{plan.used.params:,} parameters" in " ".join(text.text or "" for text in svg.iter() if text.text)

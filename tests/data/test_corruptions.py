@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import ndimage
 
 from sae.core.errors import DataError
 from sae.data.corruptions import ALL_SETS, CORRUPTIONS, FAMILIES, OBJECTIVE_SETS, SEVERITIES, corrupt
 from sae.data.corruptions.benchmark import LARGE, SMALL, constants_of
-from sae.data.corruptions.blur import convolve, disk_kernel, swap_neighbours, zoom_blur
+from sae.data.corruptions.blur import convolve, copy_neighbours, disk_kernel
 from sae.data.corruptions.digital import affine_from_corners, saturate
 from sae.data.corruptions.operations import ImageGenerators, gaussian_filter, smear, warp, zoom
 from sae.data.corruptions.weather import brightness, frost_crystals, plasma
@@ -208,18 +209,37 @@ def test_impulse_noise_loses_its_share_of_the_values(value: int) -> None:
 
 @given(reach=st.integers(1, 2), passes=st.integers(1, 2), seed=st.integers(0, 1000))
 @settings(max_examples=15, deadline=None)
-def test_glass_swaps_pixels_as_a_loop_does(reach: int, passes: int, seed: int) -> None:
-    moves = generators_of(0, 1, 2, seed=seed).integers(-reach, reach, passes, 2, 7, 9)
-    for sample, order in enumerate(swap_neighbours(moves, reach)):
-        grid = np.arange(7 * 9).reshape(7, 9)
-        for turn in range(passes):
-            for row in reversed(range(reach, 7 - reach)):
-                for column in reversed(range(reach, 9 - reach)):
-                    down, right = moves[sample, turn, :, row, column]
-                    there = grid[row + down, column + right]
-                    grid[row + down, column + right] = grid[row, column]
-                    grid[row, column] = there
-        np.testing.assert_array_equal(order.reshape(7, 9), grid)
+def test_glass_copies_pixels_as_a_loop_does(reach: int, passes: int, seed: int) -> None:
+    moves = generators_of(0, 1, 2, seed=seed).integers(-reach, reach - 1, passes, 2, 7, 9)
+    for sample, origins in enumerate(copy_neighbours(moves, reach)):
+        np.testing.assert_array_equal(
+            origins.reshape(7, 9), glass_loop(np.arange(63).reshape(7, 9), moves[sample], reach)
+        )
+
+
+def glass_loop(pixels: NDArray[np.generic], moves: NDArray[np.int64], reach: int) -> NDArray[np.generic]:
+    """Overwrite the pixels of one plane one by one, as the published code does."""
+    pixels = pixels.copy()
+    height, width = pixels.shape
+    for move in moves:  # (2, height, width), one for each pass
+        for row in range(height - 1 - reach, reach - 1, -1):
+            for column in range(width - 1 - reach, reach - 1, -1):
+                down, right = move[:, row, column]
+                pixels[row, column] = pixels[row + down, column + right]
+    return pixels
+
+
+@pytest.mark.parametrize(("side", "severity", "std", "reach", "passes"), [(32, 5, 0.4, 1, 2), (64, 4, 0.7, 2, 1)])
+def test_glass_blur_blurs_copies_and_blurs(side: int, severity: int, std: float, reach: int, passes: int) -> None:
+    images = floats(2, 3, side, side)
+    moves = generators_of(4, 9, seed=3).integers(-reach, reach - 1, passes, 2, side, side)
+    assert (moves.min(), moves.max()) == (-reach, reach - 1)
+    glassy = CORRUPTIONS["glass_blur"].apply(images, severity, generators_of(4, 9, seed=3))
+    for image, move, result in zip(images, moves, glassy, strict=True):
+        for plane, corrupted in zip(image, result, strict=True):
+            copied = glass_loop(ndimage.gaussian_filter(plane, std, mode="nearest"), move, reach)
+            expected = ndimage.gaussian_filter(copied.astype(np.float32), std, mode="nearest")
+            np.testing.assert_allclose(corrupted, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("radius", "std"), [(3, 1.0), (6, 2.0), (9, 9.0)])
@@ -248,10 +268,14 @@ def test_zoom_agrees_with_scipy(factor: float) -> None:
         np.testing.assert_allclose(zoomed, expected, atol=1e-5)
 
 
-def test_zoom_blur_is_the_mean_of_the_image_and_its_zooms() -> None:
-    images = floats()
-    zooms = [images, *(zoom(images, factor) for factor in (1, 1.01, 1.02, 1.03, 1.04, 1.05))]
-    np.testing.assert_allclose(zoom_blur(images, 1.06), np.mean(zooms, axis=0), atol=1e-6)
+@pytest.mark.parametrize(("severity", "num_zooms"), [(1, 7), (2, 12), (3, 16), (4, 21), (5, 26)])
+def test_zoom_blur_is_the_mean_of_the_image_and_its_zooms(severity: int, num_zooms: int) -> None:
+    images = floats(2, 3, 32, 32)
+    total = images.astype(np.float64)
+    for step in range(num_zooms):
+        total += zoom(images, 1 + step / 100)
+    blurred = CORRUPTIONS["zoom_blur"].apply(images, severity, generators_of(0, 1))
+    np.testing.assert_allclose(blurred, total / (num_zooms + 1), atol=1e-5)
 
 
 def test_warp_agrees_with_scipy() -> None:

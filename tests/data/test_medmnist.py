@@ -4,10 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sae.core.errors import DataError
+from sae.config.settings import to_yaml
+from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, Regression
 from sae.data import medmnist
-from sae.data.catalogue import load
+from sae.data.binding import Binding, load_bound
+from sae.data.catalogue import load, resolve
+from sae.data.dataset import Split
 from sae.data.medmnist import MEDMNIST
 from tests.data.samples import data_config, md5_of, npz_arrays, write_npz
 
@@ -64,6 +67,72 @@ def test_larger_images_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch, ro
 def test_classes_keep_their_names(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     publish(monkeypatch, root, "pneumoniamnist")
     assert load(data_config("pneumoniamnist")).class_names == ("normal", "pneumonia")
+
+
+def rows(split: Split) -> set[bytes]:
+    return {image.tobytes() for image in split.inputs[:]}
+
+
+@pytest.mark.parametrize("name", ["pneumoniamnist", "retinamnist"])
+def test_a_validation_fraction_comes_from_the_official_training_split(
+    monkeypatch: pytest.MonkeyPatch, root: Path, name: str
+) -> None:
+    publish(monkeypatch, root, name)
+    official, drawn = load(data_config(name)), load(data_config(name, val_fraction=0.4))
+    assert rows(drawn.train) | rows(drawn.val) == rows(official.train)
+    assert not rows(drawn.train) & rows(drawn.val)
+    assert rows(drawn.test) == rows(official.test)
+    shares = [np.mean([target == value for target in drawn.val.targets]) for value in np.unique(official.train.targets)]
+    wanted = [np.mean(official.train.targets == value) for value in np.unique(official.train.targets)]
+    np.testing.assert_allclose(shares, wanted, atol=1 / len(drawn.val))
+
+
+def test_the_split_seed_draws_the_validation_fraction(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    publish(monkeypatch, root, "pneumoniamnist")
+    drawn = [
+        load(data_config("pneumoniamnist", val_fraction=0.4, split_seed=seed), run)
+        for seed, run in ((0, 0), (0, 1), (1, 0))
+    ]
+    assert rows(drawn[0].val) == rows(drawn[1].val) != rows(drawn[2].val)
+
+
+def test_a_validation_fraction_is_normalised_by_its_training_pixels(
+    monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    publish(monkeypatch, root, "breastmnist")
+    drawn = load(data_config("breastmnist", val_fraction=0.4))
+    expected = drawn.train.inputs[:][:, :, 2:-2, 2:-2].mean()
+    assert drawn.normalisation.mean == pytest.approx((expected,))
+
+
+def test_another_validation_fraction_is_other_data(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    publish(monkeypatch, root, "pneumoniamnist")
+    config = data_config("pneumoniamnist", val_fraction=0.4)
+    binding = Binding.of(load(config), config)
+    assert len(load_bound(config, 0, binding).val) == binding.description.samples["val"]
+    with pytest.raises(DataError, match="must hold the data that the run was trained on"):
+        load_bound(data_config("pneumoniamnist"), 0, binding)
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1])
+def test_a_validation_fraction_is_between_0_and_1(fraction: float) -> None:
+    with pytest.raises(ConfigError, match=r"data\.val_fraction.*(greater|less) than"):
+        resolve({"data": {"name": "pneumoniamnist", "val_fraction": fraction}})
+
+
+def test_a_validation_fraction_leaves_some_samples(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    publish(monkeypatch, root, "pneumoniamnist")
+    with pytest.raises(ConfigError, match=r"must leave samples for training and validation, got 0\.001 of"):
+        load(data_config("pneumoniamnist", val_fraction=0.001))
+
+
+def test_a_set_without_an_official_validation_split_refuses_a_fraction() -> None:
+    with pytest.raises(ConfigError, match=r"got 0\.1: remove it, because digits has none"):
+        load(data_config("digits", val_fraction=0.1))
+
+
+def test_without_a_fraction_the_setting_is_not_written() -> None:
+    assert "val_fraction" not in to_yaml(resolve({"data": "pneumoniamnist"}))
 
 
 def test_another_file_under_a_published_name_is_refused(root: Path) -> None:

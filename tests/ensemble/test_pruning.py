@@ -190,3 +190,19 @@ def test_shipping_never_costs_more_and_leaves_the_papers_count_alone(backbone: s
     assert measure_cost(pruned, SHAPES[backbone]) == before
     assert shipped.params < before.params
     assert shipped.flops < before.flops
+
+
+@every_backbone
+@pytest.mark.parametrize("used", [[0], [1], [0, 2], [2]])
+def test_inputs_without_members_leave_the_stem_and_change_no_prediction(backbone: str, used: list[int]) -> None:
+    method = small_sae(backbone, num_inputs=3, exits=1)
+    weights = torch.zeros(3, method.depth)
+    weights[used, -1] = 1.0 / len(used)
+    whole, narrow = PrunedNetwork(method.network, weights), PrunedNetwork(method.network, weights, used)
+    x = torch.randn(4, *SHAPES[backbone])
+    torch.testing.assert_close(narrow(x), whole(x), rtol=1e-4, atol=1e-5)
+    shape = SHAPES[backbone]
+    torch.testing.assert_close(narrow.folded(shape)(x), whole.folded(shape)(x), rtol=1e-4, atol=1e-5)
+    assert measure_cost(narrow, shape).flops < measure_cost(whole, shape).flops
+    assert measure_shipped_cost(narrow, shape).flops == measure_shipped_cost(whole, shape).flops
+    assert narrow.num_inputs == len(used)

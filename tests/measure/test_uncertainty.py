@@ -1,12 +1,17 @@
+import itertools
 import math
+from dataclasses import astuple
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from sae.core.predictive import Categorical, Gaussian, as_gaussian, mix_gaussians
-from sae.core.task import Classification, Regression
+from sae.core.task import Classification, Regression, Task
+from sae.measure import uncertainty
 from sae.measure.uncertainty import (
     auroc,
     disagreement,
@@ -103,6 +108,17 @@ def test_regression_diversity_is_torchs_divergence() -> None:
     assert measured.disagreement == pytest.approx(2 * math.sqrt(np.mean(squared)))
 
 
+@pytest.mark.parametrize("task", [CLASSES, Regression(std=2.0)])
+def test_diversity_in_pieces_is_that_of_the_whole(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = outputs(6, 4 if task is CLASSES else 2)
+    whole = diversity(task, raw, WEIGHT)
+    monkeypatch.setattr(uncertainty, "ROWS_AT_ONCE", 7)
+    pieces = diversity(task, raw, WEIGHT)
+    assert whole is not None
+    assert pieces is not None
+    assert astuple(pieces) == pytest.approx(astuple(whole), rel=1e-12)
+
+
 def test_one_member_has_no_diversity_and_unused_members_do_not_count() -> None:
     assert diversity(CLASSES, outputs(6), torch.tensor([1.0, 0.0, 0.0])) is None
     two = diversity(CLASSES, outputs(6), torch.tensor([0.5, 0.0, 0.5]))
@@ -118,6 +134,30 @@ def test_risk_coverage_is_the_naive_loop() -> None:
     assert curve.risk.tolist() == pytest.approx(naive)
     assert curve.coverage[-1].item() == 1.0
     assert curve.area == pytest.approx(np.mean(naive))
+
+
+TIED = torch.tensor([0.2, 0.7, 0.2, 0.7, 0.7, 0.1])
+TIED_LOSS = torch.tensor([1.0, 0.25, 0.0, 1.0, 0.5, 0.0])
+
+
+def test_ties_give_the_mean_over_all_their_orders() -> None:
+    curves = []
+    for order in itertools.permutations(range(6)):
+        uncertainty = TIED[list(order)]
+        if (uncertainty.diff() >= 0).all():  # an order by certainty; every order of the ties is one
+            curves.append(TIED_LOSS[list(order)].double().cumsum(0) / torch.arange(1, 7))
+    assert len(curves) == 2 * 6
+    curve = risk_coverage(TIED, TIED_LOSS)
+    torch.testing.assert_close(curve.risk, torch.stack(curves).mean(dim=0))
+    assert curve.area == pytest.approx(torch.stack(curves).mean().item(), rel=1e-12)
+
+
+@given(order=st.permutations(range(30)))
+def test_the_area_does_not_depend_on_the_order_of_samples(order: list[int]) -> None:
+    generator = torch.Generator().manual_seed(1)
+    uncertainty = torch.randint(4, (30,), generator=generator).double()
+    loss = torch.rand(30, generator=generator)
+    assert risk_coverage(uncertainty[order], loss[order]).area == risk_coverage(uncertainty, loss).area
 
 
 def test_a_better_ranking_has_a_smaller_area() -> None:

@@ -9,6 +9,7 @@ from sae.measure.cost import measure_cost
 from sae.methods import Batch, build_method
 from sae.methods.costing import cost_of
 from sae.methods.mc_dropout import Dropout, MaskSource, McDropout, dropout_places, with_dropout
+from sae.training.evaluator import member_outputs
 from tests.builders import SHAPE, SHAPES, SMALL_BACKBONES, spec_of
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
@@ -39,11 +40,19 @@ def test_every_layer_but_the_first_has_a_dropout_before_it(backbone: str) -> Non
 
 
 def test_a_vision_transformer_has_its_usual_places() -> None:
-    before, after = dropout_places(plain("vit"))
-    assert before == ["exit.1"]
-    assert after[0] == "backbone.stem.positions"
+    places = dropout_places(plain("vit"))
+    assert places.before == ["exit.1"]
+    assert places.after[0] == "backbone.stem.positions"
     blocks = [f"backbone.stages.{number}" for number in range(3)]
-    assert after[1:] == [f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")]
+    assert places.after[1:] == [f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")]
+    assert places.within == [f"{block}.attention.1.product" for block in blocks]
+
+
+@torch.no_grad()
+def test_without_dropout_open_attention_computes_what_fused_attention_does() -> None:
+    network, x = plain("vit").eval(), torch.randn(3, *SHAPES["vit"])
+    dropped = with_dropout(network, 0.0, MaskSource()).eval()
+    torch.testing.assert_close(dropped(x), network(x), rtol=1e-4, atol=1e-5)
 
 
 def test_surgery_leaves_the_network_itself_alone() -> None:
@@ -93,6 +102,40 @@ def test_the_same_seed_gives_the_same_numbers_whatever_was_drawn_before(backbone
     assert torch.equal(method.member_outputs(x), once)
 
 
+@every_backbone
+@torch.no_grad()
+def test_a_sample_has_its_masks_whatever_the_batch_size(backbone: str) -> None:
+    method, x = mc_dropout(backbone), torch.randn(7, *SHAPES[backbone])
+    whole = member_outputs(method, [x])
+    for size in (1, 2, 3):
+        torch.testing.assert_close(member_outputs(method, x.split(size)), whole, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_no_two_samples_of_a_split_share_their_masks() -> None:
+    method, x = mc_dropout("fc"), torch.randn(1, *SHAPE)
+    same = [x.expand(256, *SHAPE)] * 3
+    outputs = member_outputs(method, same)
+    assert len(outputs.flatten(0, 1).unique(dim=0)) == 3 * 256 * 4
+
+
+def test_kept_numbers_are_found_at_any_row() -> None:
+    source = MaskSource()
+    whole = source.kept(2, (10, 3, 5), 0.4)
+    with source.starting_at(6):
+        assert torch.equal(source.kept(2, (4, 3, 5), 0.4), whole[6:])
+    assert not torch.equal(source.kept(3, (10, 3, 5), 0.4), whole)
+
+
+def test_masks_keep_their_share_and_have_no_pattern() -> None:
+    kept = MaskSource().kept(0, (400, 30, 10), 0.7).double()
+    assert kept.mean().item() == pytest.approx(0.7, abs=0.005)
+    flat = kept.flatten(1)
+    correlations = torch.corrcoef(flat)[~torch.eye(400, dtype=torch.bool)]  # of pairs of rows
+    assert correlations.abs().max().item() < 6 / 300**0.5
+    assert correlations.std().item() == pytest.approx(300**-0.5, rel=0.05)
+
+
 def test_training_draws_from_the_steps_generator_alone() -> None:
     method = mc_dropout("fc").train()
     batch = Batch(torch.randn(8, *SHAPE), torch.arange(8) % 3)
@@ -122,10 +165,26 @@ def test_cost_is_samples_times_the_standard_network_and_its_dropouts(backbone: s
 
 
 def test_dropouts_of_a_vision_transformer_cost_what_they_put_out() -> None:
-    f, s, hidden = 192, 1 + 4, 384
+    f, s, hidden, heads = 192, 1 + 4, 384, 4
     vit = VitConfig(depth=2, width=2)
     extra = cost_of(McDropoutConfig(samples=1), vit, SHAPE, 3).flops - cost_of(StandardConfig(), vit, SHAPE, 3).flops
-    assert extra == f * s + 2 * (f * s + hidden * s + f * s) + f
+    assert extra == f * s + 2 * (heads * s * s + f * s + hidden * s + f * s) + f
+
+
+@pytest.mark.parametrize(("depth", "width", "published"), [(1, 1, 15.315), (2, 4, 58.925), (4, 4, 117.167)])
+def test_flops_of_the_standard_vit_are_the_published_ones_in_the_authors_counting(
+    depth: int, width: int, published: float
+) -> None:
+    """Their standard network holds all dropouts, at rate 0.
+
+    They count 2 for each number out of QKᵀ and AV instead of the whole product, the addition of the positions,
+    F for the mean over tokens, and the output activation. Only MC dropout has a dropout before the head.
+    """
+    f, s, heads, out = 192, 1 + 64, 4, 2
+    ours = cost_of(McDropoutConfig(samples=1), VitConfig(depth=depth, width=width), (3, 32, 32), out).flops
+    products = depth * (2 * heads * s * s + 2 * f * s - 2 * s * s * f)
+    theirs = ours - f + products + f * s - (f * s - f) + out
+    assert round(theirs / 1e6, 3) == published
 
 
 def _numel_of_dropouts(backbone: str) -> int:

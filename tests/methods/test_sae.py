@@ -3,7 +3,8 @@ import torch
 from torch import Tensor
 
 from sae.config.backbones import FcConfig
-from sae.config.methods import SaeConfig, Schedule, TemperatureSchedule, UnitSchedule
+from sae.config.methods import SaeConfig
+from sae.config.schedules import Schedule, TemperatureSchedule, UnitSchedule
 from sae.core.errors import ConfigError
 from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.training import Elbo, mix_indices, negative_elbo

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "pareto": ("pareto", "study", "--figure", "front.svg", "--json"),
     "runs": ("runs", ".", "--sort", "sure", "--json"),
     "report": ("report", "study", "run", "--out", "study.html", "--tables", "tables", "--json"),
+    "show": ("show", "run", "--out", "run.svg", "--json"),
     "export": ("export", "study", "--out", "shipped/model.onnx", "--json"),
     "export-run": ("export", "run", "--out", "alone/model.onnx", "--json"),
 }
@@ -119,6 +120,14 @@ def test_it_is_in_the_figures_and_tables_of_the_report(printed: dict[str, Any]) 
     page = (printed["folder"] / "study.html").read_text()
     assert "two heads" in page
     assert "sure share" in page
+
+
+def test_it_is_drawn_with_the_parts_that_it_names(printed: dict[str, Any]) -> None:
+    shown = printed["show"]
+    assert [part["name"] for part in shown["parts"]] == ["backbone", "readout", "heads", "rest"]
+    assert sum(part["params"] for part in shown["parts"]) == shown["params"]
+    drawn = (printed["folder"] / "run.svg").read_text()
+    assert all(f">{name}<" in drawn for name in ("backbone", "heads", "rest", "member", "1", "2", "0.50"))
 
 
 def test_it_is_exported(printed: dict[str, Any]) -> None:

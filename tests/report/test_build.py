@@ -20,7 +20,7 @@ from sae.report.findings import find
 from sae.report.page import render_page
 from tests.report.drawing import rows_of
 from tests.results import small_config, write_run
-from tests.studies import StudyBuilder, point, sae, small_study
+from tests.studies import StudyBuilder, point, sae, small_study, study_config
 from tests.study_stages import (
     confirm,
     confirmed_study,
@@ -36,7 +36,7 @@ from tests.study_stages import (
 SHIFTED_TEST = RunRecord.SHIFT["test"]
 FILE_NAME = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 SECTION_NAMES = [
-    *("search", "other-seeds", "under-shift", "calibration"),
+    *("network", "search", "other-seeds", "under-shift", "calibration"),
     *("structure", "depths", "influence-of-settings", "all-trials"),
 ]
 
@@ -334,6 +334,15 @@ def test_a_regression_study_is_told_by_its_own_metrics(tmp_path: Path) -> None:
     receipt = [row[0].value for row in table(report, "receipt").rows]
     assert receipt == ["configuration", "runs", "NLL ↓", "MSE ↓", "MFLOPs ↓", "M params ↓"]
     assert "Not measured" in notes(report, "under-shift")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_page_says_in_which_units_errors_are(tmp_path: Path) -> None:
+    data = {"name": "loads.csv", "task": "regression", "target": "load"}
+    spaces = {"standard": {"data": data, "backbone": {"name": "fc"}}}
+    config = study_config(task="regression", objectives=("nll", "mse"), spaces=spaces)
+    study = StudyRecord.create(tmp_path / "s", config)
+    assert "predicts load: MSE in load², RMSE, MAE and pinball loss in load" in report_of([study]).facts
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -25,7 +25,7 @@ from sae.training.trainer import Progress, Trainer
 from tests.builders import SMALL_METHODS, SPEC, blobs, run_config, small_method, small_sae
 
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 3})
-RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL, RunRecord.DATA)
+RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL, RunRecord.DATA, RunRecord.NETWORK)
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +111,40 @@ def test_an_interrupted_run_continues_to_the_same_bytes(
             train(CONFIG, tmp_path / "run")
     assert RunRecord(tmp_path / "run").read_status() is None
     assert results(train(CONFIG, tmp_path / "run")) == results(finished)
+
+
+@pytest.mark.parametrize("patience", [0, 3])
+def test_a_paused_run_that_is_evaluated_after_a_restart_gives_the_same_numbers(tmp_path: Path, patience: int) -> None:
+    config = run_config(
+        method={"name": "sae", "inputs": 2, "exits": 2, "temperature": {"start": 1.0, "end": 0.01}},
+        train={"epochs": 4, "lr": 3e-3, "patience": patience},
+    )
+    record = train(config, tmp_path / "run", until=2)
+    first = record.read_interim()
+    (record.path / record.INTERIM).unlink()  # as if killed between the last epoch and the evaluation
+    again = train(config, tmp_path / "run", until=2).read_interim()
+    assert again.val == first.val
+    if not patience:
+        assert again.val.chosen.metrics["nll"] == record.read_history()[-1]["val_nll"]
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_checkpoint_restores_the_progress_of_its_last_step(tmp_path: Path, epochs: int) -> None:
+    config = run_config(train={"epochs": 3, "lr": 1e-3})
+    dataset = load(config.data, config.seed)
+
+    def fresh() -> Trainer:
+        return Trainer(build_method(config.method, config.backbone, dataset.spec, config.seed), dataset, config)
+
+    trained = fresh()
+    for epoch in range(epochs):
+        trained.train_epoch(epoch)
+    record = RunRecord.create(tmp_path / "run", config)
+    save_checkpoint(record, trained, Progress(epoch=epochs))
+    restored = fresh()
+    load_checkpoint(record, restored)
+    assert restored.method.progress == trained.method.progress
+    assert torch.equal(restored.method.member_weights(), trained.method.member_weights())
 
 
 def test_a_run_that_measured_less_when_it_began_keeps_its_columns(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from sae.core.parts import STEM, exit_name, stage_name
 from sae.core.task import Shape
 
 
@@ -142,9 +143,11 @@ class MemberNetwork(nn.Module, ABC):
 
     Attributes:
         weights: Member weights, (member,), summing to 1.
+        num_inputs: How many copies of a sample the stem takes.
     """
 
     weights: Tensor
+    num_inputs: int = 1
 
     def __init__(self, weights: Tensor) -> None:
         super().__init__()
@@ -153,6 +156,11 @@ class MemberNetwork(nn.Module, ABC):
     @abstractmethod
     def parts(self) -> dict[str, nn.Module]:
         """Return the modules whose cost is listed separately, by name; no two share parameters."""
+
+    @property
+    def num_passes(self) -> int:
+        """How often the parts run for one sample."""
+        return 1
 
     def member_places(self, depth: int) -> list[tuple[int | None, int]]:
         """Return the input and the exit of each member, counted from 1; without several inputs, None and the last."""
@@ -173,5 +181,5 @@ class MemberNetwork(nn.Module, ABC):
 
 def named_parts(stem: nn.Module, stages: Iterable[nn.Module], exits: Mapping[int, nn.Module]) -> dict[str, nn.Module]:
     """Name the parts stem, stage_1 … and exit_j (behind stage j), counted from 1 as in the paper."""
-    numbered = {f"stage_{number}": stage for number, stage in enumerate(stages, start=1)}
-    return {"stem": stem, **numbered, **{f"exit_{number}": module for number, module in exits.items()}}
+    numbered = {stage_name(number): stage for number, stage in enumerate(stages, start=1)}
+    return {STEM: stem, **numbered, **{exit_name(number): module for number, module in exits.items()}}

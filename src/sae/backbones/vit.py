@@ -56,18 +56,45 @@ class PatchStem(nn.Module):
         return output
 
 
+class DotProduct(nn.Module):
+    """softmax(QKᵀ / √d) V in one fused operation."""
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Map three times (batch, head, token, d) → (batch, head, token, d)."""
+        return F.scaled_dot_product_attention(query, key, value)
+
+
+class OpenDotProduct(nn.Module):
+    """softmax(QKᵀ / √d) V in single steps, for a layer that changes the attention probabilities in between.
+
+    Args:
+        change: A layer that takes and returns probabilities, (batch, head, token, token).
+    """
+
+    def __init__(self, change: nn.Module) -> None:
+        super().__init__()
+        self.change = change
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Map three times (batch, head, token, d) → (batch, head, token, d)."""
+        scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+        mixed: Tensor = self.change(scores.softmax(dim=-1)) @ value
+        return mixed
+
+
 class Attention(nn.Module):
     """Multi-head self-attention; qkv has no bias, the output projection has one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.qkv = nn.Linear(NUM_FEATURES, 3 * NUM_FEATURES, bias=False)
+        self.product = DotProduct()
         self.project = nn.Linear(NUM_FEATURES, NUM_FEATURES)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, token, feature) → (batch, token, feature)."""
         qkv = self.qkv(x).unflatten(-1, (3, NUM_HEADS, -1)).permute(2, 0, 3, 1, 4)  # (3, batch, head, token, 48)
-        mixed = F.scaled_dot_product_attention(qkv[0], qkv[1], qkv[2])
+        mixed: Tensor = self.product(qkv[0], qkv[1], qkv[2])
         output: Tensor = self.project(mixed.transpose(1, 2).flatten(2))
         return output
 

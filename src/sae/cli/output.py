@@ -135,10 +135,9 @@ def print_evaluation(found: "SplitEvaluation") -> None:
 
 def metric_name(key: str, target: str | None = None) -> str:
     """Return the name of a metric, with the target as its unit if it has one: `rmse (price)`, `mse (price²)`."""
-    from sae.core.objectives import METRICS
+    from sae.core.objectives import unit_in
 
-    power = next((entry.power for entry in METRICS if entry.key == key), 0)
-    unit = f" ({target}{'²' if power == 2 else ''})" if target and power else ""
+    unit = f" ({measured})" if target and (measured := unit_in(key, target)) else ""
     return f"{SHORT_NAMES.get(key, key)}{unit}"
 
 

@@ -24,7 +24,7 @@ def report(
     """Write one page about studies or runs: recommendation, receipt, figures and tables."""
     from sae.cli.output import print_json, print_line
     from sae.report.build import report_of
-    from sae.report.files import write_figures, write_tables
+    from sae.report.files import write_drawings, write_figures, write_tables
     from sae.report.page import write_page
 
     studies, runs = open_folders(folders)
@@ -33,7 +33,7 @@ def report(
         make_folder(flag, folder)
     built = report_of(studies, runs, title)
     write_page(built, out)
-    drawn = write_figures(built.figures(), figures) if figures else []
+    drawn = [*write_figures(built.figures(), figures), *write_drawings(built.drawings(), figures)] if figures else []
     written = write_tables(built.tables(), tables) if tables else []
     if json:
         files = {"figures": [str(path) for path in drawn], "tables": [str(path) for path in written]}

@@ -163,15 +163,7 @@ def show(value: float | None, form: str) -> str:
 
 
 def show_count(value: float | None) -> str:
-    """Format a count with three digits and a letter for its size.
+    """Format a count with three digits and a letter for its size; a missing one is a dash."""
+    from sae.core.wording import short_count
 
-    Example:
-        >>> show_count(210944), show_count(1.5e9), show_count(64), show_count(None)
-        ('211k', '1.5G', '64', '-')
-    """
-    if value is None:
-        return "-"
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{float(f'{value / size:.3g}'):g}{letter}"
-    return f"{value:g}"
+    return "-" if value is None else short_count(value)

@@ -78,7 +78,7 @@ def export(
         )
         wanted = preferred(record, prefer)
         found = ship_pick(selection, out, wanted, force=force, int8=int8, where=where)
-        print_shipped(out, *found, json=json)
+        print_shipped(out, *found, record.target, json=json)
         return
     if prefer is not None or max_ or min_ or method is not None:
         raise ConfigError(f"--prefer, --max, --min and --method choose from a study, but {run} is a run: drop them")
@@ -91,7 +91,7 @@ def export(
     )
 
 
-def print_shipped(out: Path, manifest: "Manifest", receipt: "Receipt", *, json: bool) -> None:
+def print_shipped(out: Path, manifest: "Manifest", receipt: "Receipt", target: str | None, *, json: bool) -> None:
     """Print the pick of a study that was shipped, and its receipt."""
     from sae.cli.output import print_json, print_message
     from sae.cli.study import print_receipt
@@ -101,7 +101,7 @@ def print_shipped(out: Path, manifest: "Manifest", receipt: "Receipt", *, json: 
         print_json({**manifest.model_dump(mode="json"), "receipt": receipt.to_json()})
         return
     print_manifest(out, manifest)
-    print_receipt(str(out), receipt)
+    print_receipt(str(out), receipt, target)
     print_message(f"the model is in {out}, with its manifest and {StudyRecord.RECEIPT} beside it")
 
 

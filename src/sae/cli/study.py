@@ -326,19 +326,28 @@ def print_shifted(record: "StudyRecord", out: Path) -> None:
     print_line(f"under shift:    another front, of {count(len(front), 'configuration')}{again}: `{command}`")
 
 
-def print_receipt(model: str, receipt: "Receipt") -> None:
-    """Print quality, cost and time of the pick beside its rivals, whose costs are also multiples of the pick's."""
-    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, print_line, print_table
-    from sae.config.methods import rivals
+def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> None:
+    """Print quality, cost and time of the pick beside its rivals, whose costs are also multiples of the pick's.
+
+    Args:
+        model: The shipped file.
+        receipt: The measurements.
+        target: The name of what is predicted, as unit of the metrics that have one.
+    """
+    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
+    from sae.config.methods import rival_label
     from sae.core.table import four_digits, text_table
 
     rows = receipt.rows
-    names = [{"pick": "the pick, shipped", **rivals()}.get(label, label) for label in rows]
+    names = [
+        "the pick, shipped" if role == "pick" else rival_label(role, row.kind, row.called or row.kind)
+        for role, row in rows.items()
+    ]
     table = [
         ["trial", *(row.trial for row in rows.values())],
         ["settings", *(_settings(row) for row in rows.values())],
         *(
-            [f"{key} on test", *(four_digits(row.metrics[key]) for row in rows.values())]
+            [f"{metric_name(key, target)} on test", *(four_digits(row.metrics[key]) for row in rows.values())]
             for key in listed_metrics(RECEIPT_METRICS)
             if all(key in row.metrics for row in rows.values())
         ),
@@ -353,7 +362,11 @@ def print_receipt(model: str, receipt: "Receipt") -> None:
     ]
     print_table(text_table(f"receipt of {model}, all in onnxruntime", ["", *names], table))
     predicted = receipt.predicted
-    result = f"{predicted.right:,} right" if predicted.right is not None else f"error {predicted.rmse:.4g} (rmse)"
+    result = (
+        f"{predicted.right:,} right"
+        if predicted.right is not None
+        else f"{metric_name('rmse', target)} {predicted.rmse:.4g}"
+    )
     print_line(f"predicted from the file alone: {predicted.samples:,} test samples, {result}")
     print_line(f"time: one thread, interleaved; the pick differs from itself by {abs(receipt.noise - 1):.1%}")
 

@@ -1,4 +1,4 @@
-"""The commands on one network: `sae train`, `sae evaluate` and `sae cost`."""
+"""The commands on one network: `sae train`, `sae evaluate`, `sae trim` and `sae cost`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sae.measure.cost import Cost
     from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
     from sae.records.run import RunRecord
+    from sae.records.trimming import Trimming
 
 
 @options.spread_groups
@@ -137,6 +138,63 @@ def write_shift(run: Path, found: "SplitEvaluation", shift: "ShiftEvaluation") -
     chart = shift_heatmap(sets, metric, maximise=maximise, title=f"{metric} of {run.name} under shift")
     chart.save(picture, ppi=144)
     print_message(f"every corrupted set is in {table} and {picture}")
+
+
+@options.spread_groups
+def trim(
+    run: options.Run,
+    out: Annotated[Path, typer.Option(help="folder for the trimmed run")],
+    *,
+    max_: Annotated[
+        list[str] | None,
+        typer.Option("--max", help="upper limit on a cost, e.g. flops=2e6; can be repeated; without it, no limit"),
+    ] = None,
+    force: Annotated[bool, typer.Option(help="delete an earlier run in the folder and start over")] = False,
+    source: options.RunDataOptions,
+    json: options.Json = False,
+) -> None:
+    """Choose the members of a trained network on validation samples, within limits on its cost, without training."""
+    from sae.cli.output import print_json, print_message
+    from sae.core.wording import count
+    from sae.records.run import RunRecord
+    from sae.report.figures.trim import trim_figure
+    from sae.training.trimming import trim as trim_run
+
+    found = trim_run(run, out, options.bounds("--max", max_), force=force, where=source.where())
+    figure = out / RunRecord.TRIM_FIGURE
+    trim_figure(found, title=f"{found.run}, trimmed").save(figure, ppi=144)
+    print_json(found.to_json()) if json else print_trimming(found)
+    samples = count(found.val_samples, "validation sample")
+    print_message(
+        f"{samples} decided; the trimmed run is in {out}, its curve in {out / RunRecord.TRIM_ROWS} and {figure}"
+    )
+
+
+def print_trimming(found: "Trimming") -> None:
+    """Print the curve, a row for each network, and the chosen members."""
+    from sae.cli.output import print_line, print_table
+    from sae.core.objectives import COSTS, metric_label
+    from sae.core.table import text_table
+
+    splits = {"val": "validation", "test": "test"}
+    metrics = [f"{metric_label(key)}, {name}" for name in splits.values() for key in found.metrics]
+    rows = [
+        [
+            f"learnt, K′ = {point.eval_exits}" if point.kind == "theta" else "chosen",
+            "" if point.limit is None else f"{point.limit:,.0f}",
+            str(point.members),
+            str(point.inputs),
+            f"{point.val.costs[found.cost]:,.0f}",
+            *(f"{getattr(point, split).metrics[key]:.4f}" for split in splits for key in found.metrics),
+            "← this run" if point.kind == "chosen" else "",
+        ]
+        for point in found.of_kind("theta", "greedy", "chosen")
+    ]
+    label = COSTS[found.cost].label
+    titles = ["", f"at most, {label}", "members", "inputs", label, *metrics, ""]
+    print_table(text_table(f"members of {found.run}", titles, rows))
+    chosen = ", ".join(f"input {item.input} exit {item.exit}: {item.weight:.3f}" for item in found.members)
+    print_line(f"chosen members and their weights: {chosen}")
 
 
 def cost(

@@ -12,7 +12,8 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from sae.config.backbones import BackboneSettings
-from sae.config.settings import LARGEST, Layer, Settings
+from sae.config.schedules import TemperatureSchedule, UnitSchedule
+from sae.config.settings import LARGEST, Layer, Settings, later
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
 from sae.core.wording import count
@@ -27,10 +28,12 @@ class MethodSettings(Settings):
 
     Attributes:
         has_exits: Whether a trained network can be read at any number of exits K′ up to its depth.
+        member_word: What people call one of the predictions that are averaged, where they are not of several inputs.
         members_from: The method whose larger ensembles hold this method's networks as their first members.
     """
 
     has_exits: ClassVar[bool] = False
+    member_word: ClassVar[str] = "member"
     members_from: ClassVar[str | None] = None
 
     name: str
@@ -201,34 +204,17 @@ def rivals() -> dict[str, str]:
     return {entry.name: str(entry.rival) for entry in entries}
 
 
-class Schedule(Settings):
-    """A value that moves linearly over the training steps."""
+def rival_label(role: str, kind: str, called: str) -> str:
+    """Return the label of a pick's rival; an ensemble of one is called a standard network.
 
-    start: float
-    end: float
-
-    def at(self, progress: float) -> float:
-        """Return the value at a progress in [0, 1].
-
-        Example:
-            >>> Schedule(start=1.0, end=0.0).at(0.25)
-            0.75
-        """
-        return self.start * (1 - progress) + self.end * progress  # exact at both ends
-
-
-class UnitSchedule(Schedule):
-    """A schedule of fractions, in [0, 1]."""
-
-    start: float = Field(ge=0, le=1)
-    end: float = Field(ge=0, le=1)
-
-
-class TemperatureSchedule(Schedule):
-    """A schedule of temperatures, in [1e-3, 1]."""
-
-    start: float = Field(ge=1e-3, le=1)
-    end: float = Field(ge=1e-3, le=1)
+    Args:
+        role: The rival's method.
+        kind: The class of methods that it is grouped with.
+        called: The kind whose name people give it.
+    """
+    if called == kind:
+        return rivals().get(role, role)
+    return f"{all_kinds()[called].phrase.removeprefix('a ')} (an {role} of one)"
 
 
 ORANGE = "#C55A11"
@@ -284,6 +270,9 @@ class SaeConfig(MethodSettings):
     batch_repetition: int = Field(
         2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
     )
+    trim: Mapping[str, float] | None = later(
+        None, description="limits on costs within which `sae trim` chose the members after training; it sets them"
+    )
 
     @classmethod
     def defaults_at(cls, depth: object) -> dict[str, object]:
@@ -309,8 +298,9 @@ class SaeConfig(MethodSettings):
         return "MIMMO" if self.exits == depth else "I/B"
 
     def summary(self) -> list[str]:
-        """Return N and K."""
-        return [f"N={self.inputs}", f"K={self.exits}"]
+        """Return N and K as trained, and the limits on members that were chosen afterwards."""
+        limits = [" ".join(["trim", *(f"{name}≤{bound:g}" for name, bound in (self.trim or {}).items())])]
+        return [f"N={self.inputs}", f"K={self.exits}", *(limits if self.trim is not None else [])]
 
     def grid_cell(self) -> tuple[int, int] | None:
         """Return N and K."""
@@ -355,6 +345,7 @@ class StandardConfig(MethodSettings):
 class EnsembleConfig(MethodSettings):
     """Deep ensemble: independent networks whose probabilities are averaged."""
 
+    member_word: ClassVar[str] = "network"
     members_from: ClassVar[str | None] = "ensemble"
 
     name: Literal["ensemble"] = "ensemble"
@@ -382,6 +373,8 @@ class EnsembleConfig(MethodSettings):
 )
 class McDropoutConfig(MethodSettings):
     """Dropout that stays on at prediction."""
+
+    member_word: ClassVar[str] = "pass"
 
     name: Literal["mc_dropout"] = "mc_dropout"
     rate: float = Field(0.1, ge=0, le=1, description="probability with which a number is dropped")

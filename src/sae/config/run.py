@@ -62,6 +62,12 @@ class DataConfig(Settings):
     split_seed: int = Field(
         0, ge=0, le=2**32 - 1, description="seed of the split into train, val and test, kept over run seeds"
     )
+    val_fraction: float | None = later(
+        None,
+        gt=0,
+        lt=1,
+        description="share of the official training split that validation is drawn from, instead of the official one",
+    )
     crop: int = Field(
         0,
         ge=0,

@@ -120,6 +120,17 @@ def metrics_of(task: str) -> dict[str, MetricEntry]:
     return {entry.key: entry for entry in METRICS if entry.task == task}
 
 
+def unit_in(key: str, target: str) -> str:
+    """Return the unit of a metric of regression in terms of what is predicted; nothing if it has none.
+
+    Example:
+        >>> unit_in("rmse", "price"), unit_in("mse", "price"), unit_in("r2", "price")
+        ('price', 'price²', '')
+    """
+    power = OTHER_POWERS.get(key) or next((entry.power for entry in METRICS if entry.key == key), 0)
+    return "" if not power else f"{target}²" if power == 2 else target
+
+
 def metric_label(key: str) -> str:
     """Return the name of a metric or cost for people; without one, the key itself."""
     if key in ALL_COSTS:
@@ -146,6 +157,9 @@ _register_ours("rmse", "regression", "RMSE", power=1)
 _register_ours("mae", "regression", "MAE", power=1)
 _register_ours("r2", "regression", "R²", maximise=True, lower=-math.inf, upper=1.0)
 _register_ours("pinball", "regression", "pinball loss", power=1)
+
+OTHER_POWERS = {"width_90": 1}
+"""Powers of the target's unit of numbers beside the metrics."""
 
 MILLION = 1e6
 COSTS: dict[str, CostEntry] = {

@@ -23,6 +23,19 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def short_count(value: float) -> str:
+    """Format a count with three digits and a letter for its size.
+
+    Example:
+        >>> short_count(210944), short_count(1.5e9), short_count(64)
+        ('211k', '1.5G', '64')
+    """
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{float(f'{value / size:.3g}'):g}{letter}"
+    return f"{value:g}"
+
+
 def duration(seconds: float) -> str:
     """Format a duration in its two largest units; zeros are left out.
 

@@ -59,7 +59,8 @@ class Entry:
         suggests: Settings for a run on this data; the user's settings override them.
         kind: What a sample is.
         task: The task, if the data set fixes it.
-        takes: Settings that only some data sets use and this one does: task, size, resize, those of tables.
+        takes: Settings that only some data sets use and this one does: task, size, val_fraction, resize, and
+            those of tables.
         files: The published file of each size; the key None means that there is only one size.
             Empty if nothing has to be fetched.
         learns: Whether reading learns from the training samples how to encode; the reader then also takes what an
@@ -105,6 +106,11 @@ class Entry:
         for key in (*TABLE_SETTINGS, "size", "resize"):
             if getattr(config, key) not in (None, ()) and key not in self.takes:
                 raise ConfigError(f"data.{key} has no effect on {config.name}, got {getattr(config, key)}: remove it")
+        if config.val_fraction is not None and "val_fraction" not in self.takes:
+            raise ConfigError(
+                f"data.val_fraction replaces an official validation split, got {config.val_fraction}: remove it, "
+                f"because {config.name} has none"
+            )
         if config.fit != "stretch" and config.resize is None:
             raise ConfigError(
                 f"data.fit has no effect without data.resize, got {config.fit}: add --resize, or remove it"
@@ -133,7 +139,7 @@ def _medmnist(name: str, facts: MedMnistSet) -> Entry:
             "train": {"batch_size": facts.batch_size},
         },
         task=facts.task,
-        takes=frozenset({"size"}),
+        takes=frozenset({"size", "val_fraction"}),
         files=facts.files(name),
     )
 

@@ -327,19 +327,20 @@ def split_indices(
     return train, val, test
 
 
-def hold_out_validation(targets: Array, seed: int) -> tuple[Indices, Indices]:
+def hold_out_validation(targets: Array, seed: int, share: float = VALIDATION_SHARE) -> tuple[Indices, Indices]:
     """Return the indices for training and for validation, with the same share of each class in both.
 
     Args:
         targets: (sample,); integers are class labels.
         seed: Seed of the random choice.
+        share: Share of the samples for validation.
     """
     generator = np.random.default_rng(seed)
     is_labels = np.issubdtype(targets.dtype, np.integer)
     groups = (
         [np.flatnonzero(targets == label) for label in np.unique(targets)] if is_labels else [np.arange(len(targets))]
     )
-    held_out = [generator.permutation(group)[: round(VALIDATION_SHARE * len(group))] for group in groups]
+    held_out = [generator.permutation(group)[: round(share * len(group))] for group in groups]
     val = np.sort(np.concatenate(held_out)) if groups else np.arange(0)
     return np.setdiff1d(np.arange(len(targets)), val), val
 

@@ -1,16 +1,27 @@
 """Images in `.npz` files: the sets of MedMNIST, and the user's own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from sae.config.run import DataConfig, Fit
-from sae.core.errors import DataError
+from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, DataSpec, Regression, SampleKind, Task
 from sae.data.cache import cached, file_identity
-from sae.data.dataset import ALL, Array, Dataset, Depth, Known, Normalisation, Split
+from sae.data.dataset import (
+    ALL,
+    SPLITS,
+    Array,
+    Dataset,
+    Depth,
+    Indices,
+    Known,
+    Normalisation,
+    hold_out_validation,
+    some_rows,
+)
 from sae.data.images import ImageKind, as_floats, channel_axis
 from sae.data.kept_images import (
     image_dataset,
@@ -43,7 +54,10 @@ DEPTHS: dict[np.dtype[np.generic], Depth] = {np.dtype(np.uint8): 8, np.dtype(np.
 
 
 def read_medmnist(config: DataConfig, _seed: int) -> Dataset:
-    """Read a set of MedMNIST with its official splits; images of 28² get a black frame to 32²."""
+    """Read a set of MedMNIST with its official splits; images of 28² get a black frame to 32².
+
+    With `val_fraction`, validation is drawn from the official training split, and the official one is not used.
+    """
     facts = MEDMNIST[config.name]
     size = config.size or PADDED_SIZE
     file = facts.files(config.name)[size]
@@ -51,16 +65,18 @@ def read_medmnist(config: DataConfig, _seed: int) -> Dataset:
     num_classes = len(facts.class_names)
     is_regression = facts.task == "regression"
     task: Task = Regression() if is_regression else Classification(num_classes)
+    labels = {name: split.labels[:, 0].astype(np.int64) for name, split in splits.items()}
+    chosen = official_rows(labels, config)
     train, val, test = (
-        Split(
-            split.images, _levels(split.labels, num_classes) if is_regression else split.labels[:, 0].astype(np.int64)
-        )
-        for split in (splits["train"], splits["val"], splits["test"])
+        some_rows(splits[part].images, _levels(labels[part], num_classes) if is_regression else labels[part], rows)
+        for part, rows in (chosen[name] for name in SPLITS)
     )
+    part, rows = chosen["train"]
+    moments = splits[part].moments if rows is None else splits[part].moments[rows]
     return Dataset(
         config.name,
         DataSpec(train.inputs.shape[1:], task),
-        _published_normalisation(facts, size) or normalisation_of(splits["train"].moments),
+        _published_normalisation(facts, size) or normalisation_of(moments),
         train,
         val,
         test,
@@ -68,6 +84,20 @@ def read_medmnist(config: DataConfig, _seed: int) -> Dataset:
         frame=frame_of(size, size),
         label_scale=num_classes - 1 if is_regression else 1,
     )
+
+
+def official_rows(labels: Mapping[str, Array], config: DataConfig) -> dict[str, tuple[str, Indices | None]]:
+    """Return for train, val and test the official split that it comes from and its rows there; None for all rows."""
+    official: dict[str, tuple[str, Indices | None]] = {name: (name, None) for name in SPLITS}
+    if config.val_fraction is None:
+        return official
+    kept, held_out = hold_out_validation(labels["train"], config.split_seed, config.val_fraction)
+    if not len(kept) or not len(held_out):
+        raise ConfigError(
+            f"data.val_fraction must leave samples for training and validation, got {config.val_fraction} of "
+            f"{len(labels['train'])} samples"
+        )
+    return {**official, "train": ("train", kept), "val": ("train", held_out)}
 
 
 def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
@@ -191,7 +221,7 @@ def _decode(path: Path, md5: str | None, config: DataConfig, folder: Path) -> No
 
 def _levels(labels: Array, num_levels: int) -> Array:
     """Scale the grades 0, 1, … to [0, 1]."""
-    return (labels[:, 0] / (num_levels - 1)).astype(np.float32)
+    return (labels / (num_levels - 1)).astype(np.float32)
 
 
 def _published_normalisation(facts: MedMnistSet, size: int) -> Normalisation | None:

@@ -86,6 +86,7 @@ def write_eager(path: Path, run: Path, model: EagerModel) -> None:
     header = {
         "run": str(run.resolve()),
         "active": model.active,
+        "inputs": model.module.network.num_inputs,
         "shape": spec.shape,
         "task": asdict(spec.task),
         "normalisation": asdict(model.form.normalisation),
@@ -104,7 +105,8 @@ def read_eager(path: Path) -> EagerModel:
     normalisation = Normalisation(**{key: tuple(values) for key, values in header["normalisation"].items()})
     form = KnownForm(DataSpec(tuple(header["shape"]), task), normalisation, header["frame"], header["depth"])
     active = tuple(header["active"])
-    network = _empty_network(RunRecord.open(Path(header["run"])).read_config(), form, active)
+    config = RunRecord.open(Path(header["run"])).read_config()
+    network = _empty_network(config, form, active, header["inputs"])
     return EagerModel(ShippedGraph(network, form), form, active)
 
 
@@ -113,8 +115,8 @@ def load_weights(model: EagerModel, path: Path) -> None:
     model.module.load_state_dict(load_file(path), assign=True)
 
 
-def _empty_network(config: RunConfig, form: SampleForm, active: tuple[int, ...]) -> MemberNetwork:
+def _empty_network(config: RunConfig, form: SampleForm, active: tuple[int, ...], inputs: int) -> MemberNetwork:
     """Build a network of the run's pruned shape. Which inputs use an exit is part of the weights."""
     with torch.device("meta"):
         method = build_method(config.method, config.backbone, form.spec, config.seed).eval()
-    return (method.pruned_to(active) if config.method.has_exits else method.pruned()).eval()
+    return (method.pruned_to(active, inputs) if config.method.has_exits else method.pruned()).eval()

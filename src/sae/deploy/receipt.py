@@ -112,6 +112,7 @@ def _row(item: Candidate, manifest: Manifest, milliseconds: float) -> ReceiptRow
         trial=item.label,
         run=str(item.run.record.path),
         kind=item.kind,
+        called=item.config.called.key,
         settings=item.config.summary,
         eval_exits=item.eval_exits,
         metrics=manifest.metrics["test"],

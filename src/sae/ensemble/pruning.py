@@ -1,6 +1,7 @@
 """Pruned and folded networks: only what a trained network uses at prediction."""
 
 import copy
+from collections.abc import Sequence
 from typing import Self, TypeVar
 
 import torch
@@ -37,24 +38,26 @@ class PrunedNetwork(MemberNetwork):
     Args:
         network: The network to prune; it does not change.
         exit_weights: θ*, (input, exit); each pair with a weight above 0 becomes a member of weight θ*/N.
+        inputs: The inputs that the stem keeps, which are all by default. At prediction all inputs are the
+            same sample, so the stem's weights for the others are added to those for the first.
 
     Attributes:
         members: The (input, exit) pair behind each member.
-        num_inputs: How many copies of a sample the stem takes: N, or 1 after folding.
+        num_inputs: How many copies of a sample the stem takes: N, or fewer if inputs were left out, or 1 after folding.
     """
 
-    def __init__(self, network: MultiExitNetwork, exit_weights: Tensor) -> None:
+    def __init__(self, network: MultiExitNetwork, exit_weights: Tensor, inputs: Sequence[int] | None = None) -> None:
         pairs = (exit_weights.T > 0).nonzero().tolist()  # [exit, input], by exit
         self.members = tuple((i, j) for j, i in pairs)
         super().__init__(torch.stack([exit_weights[i, j] for i, j in self.members]) / exit_weights.sum())
-        self.num_inputs = len(exit_weights)
-        self.stem = copy.deepcopy(network.backbone.stem)
+        kept = range(len(exit_weights)) if inputs is None else inputs
+        self.num_inputs = len(kept)
+        self.stem = merged_stem(network.backbone.stem, len(exit_weights), kept)
         used_exits = sorted({exit_index for _, exit_index in self.members})
         self.stages = nn.ModuleList(copy.deepcopy(stage) for stage in network.backbone.stages[: used_exits[-1] + 1])
         self.exits = nn.ModuleDict()
         for j in used_exits:
-            inputs = [i for i, exit_index in self.members if exit_index == j]
-            head = network.heads.linear(j, inputs)
+            head = network.heads.linear(j, [i for i, exit_index in self.members if exit_index == j])
             connector = copy.deepcopy(network.connectors[j])
             self.exits[str(j)] = Exit(connector, head, network.heads.num_outputs)
         self.train(network.training)
@@ -94,19 +97,31 @@ def active_counts(exit_weights: Tensor) -> tuple[int, ...]:
 def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
     """Return a copy of a stem over N joined samples that takes one sample, for the case that all N are equal.
 
-    A first layer over N joined samples is W·[x; x; …; x] + b = (W_1 + … + W_N)·x + b: a layer over
-    one sample whose weight is the sum over inputs. It costs as much as the stem of a single network.
-
-    The first Linear or convolution is the layer that takes the N samples. A LayerNorm in front of
-    it spans them too: the mean and variance of N equal samples are those of one, so it becomes a
-    LayerNorm over one sample with the same eps, and its scale and shift move into the layer.
-
     Example:
         >>> stem, x = nn.Sequential(nn.Linear(6, 4)), torch.randn(5, 2)
         >>> torch.allclose(folded_stem(stem, 3)(x), stem(x.repeat(1, 3)), atol=1e-6)
         True
     """
-    if num_inputs == 1:
+    return merged_stem(stem, num_inputs, [0])
+
+
+def merged_stem(stem: nn.Module, num_inputs: int, kept: Sequence[int]) -> nn.Module:
+    """Return a copy of a stem over N joined samples that takes fewer, for the case that all are equal.
+
+    A first layer over N joined samples is W·[x; x; …; x] + b = (W_1 + … + W_N)·x + b: the weights for the
+    inputs that are not kept move to those for the first that is. With one kept input, it is a layer over
+    one sample, which costs as much as the stem of a single network.
+
+    The first Linear or convolution is the layer that takes the N samples. A LayerNorm in front of
+    it spans them too: the mean and variance of equal samples are those of one, so it becomes a
+    LayerNorm over the kept samples with the same eps, and its scale and shift move into the layer.
+
+    Args:
+        stem: The stem, which does not change.
+        num_inputs: N.
+        kept: The inputs that are kept, at least one.
+    """
+    if len(kept) == num_inputs:
         return copy.deepcopy(stem)
     names = weight_layers(stem)
     if not names:
@@ -116,24 +131,27 @@ def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
     if norm_name is None:
         if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
             raise _cannot_fold(f"its first layer is {layer}")
-        return replaced(stem, {name: lambda _: _with_summed_weight(layer, layer.weight.double(), num_inputs)})
+        return replaced(stem, {name: lambda _: _with_merged_weight(layer, layer.weight.double(), num_inputs, kept)})
     norm = stem.get_submodule(norm_name)
     assert isinstance(norm, nn.LayerNorm)
     if not isinstance(layer, nn.Linear):
         raise _cannot_fold(f"its LayerNorm is followed by {layer}")
     weight = layer.weight.double() * norm.weight.double()  # (out, input·in)
-    linear = _with_summed_weight(layer, weight, num_inputs)
+    linear = _with_merged_weight(layer, weight, num_inputs, kept)
     with torch.no_grad():
         linear.bias.copy_(layer.bias.double() + layer.weight.double() @ norm.bias.double())
     narrow = nn.LayerNorm(linear.in_features, norm.eps).to(layer.weight)  # scale 1, shift 0
     return replaced(stem, {norm_name: lambda _: narrow, name: lambda _: linear})
 
 
-def _with_summed_weight(layer: Layer, weight: Tensor, num_inputs: int) -> Layer:
-    """Return the layer over one sample; its weight is summed over inputs in float64 to lose no digits."""
+def _with_merged_weight(layer: Layer, weight: Tensor, num_inputs: int, kept: Sequence[int]) -> Layer:
+    """Return the layer over the kept inputs; weights are summed over the others in float64 to lose no digits."""
     if isinstance(layer, nn.Conv1d | nn.Conv2d) and layer.groups != 1:
         raise _cannot_fold(f"its first convolution has {layer.groups} groups")
-    summed = weight.unflatten(1, (num_inputs, -1)).sum(dim=1).to(layer.weight.dtype)
+    by_input = weight.unflatten(1, (num_inputs, -1))
+    merged = [kept[0], *(i for i in range(num_inputs) if i not in kept)]
+    slices = [by_input[:, merged].sum(dim=1), *(by_input[:, i] for i in kept[1:])]
+    summed = torch.cat(slices, dim=1).to(layer.weight.dtype)
     narrow = copy.deepcopy(layer)
     narrow.weight = nn.Parameter(summed.detach())
     if isinstance(narrow, nn.Linear):

@@ -18,14 +18,13 @@ from sae.backbones import MemberNetwork
 from sae.backbones.dry_run import DryRun, dry_run
 from sae.backbones.surgery import fuse_batch_norms
 from sae.core.errors import CostError
+from sae.core.parts import REST
 from sae.core.task import Shape
 
 aten = torch.ops.aten
 Args = tuple[object, ...]
 Rule = Callable[[Args, object], int]
 """The cost of an operation from its arguments and its output."""
-REST = "rest"
-"""The part of operations outside all named parts."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +133,11 @@ def _input(args: Args, _: object) -> int:
     return _tensor(args[0]).numel()
 
 
+def _product(args: Args, out: object) -> int:
+    """1·numel(out); nothing for a constant factor, the 1/√d of attention, which the paper does not count."""
+    return _tensor(out).numel() if isinstance(args[1], Tensor) else 0
+
+
 def _norm(_: Args, out: object) -> int:
     """2·numel."""
     return 2 * _tensor(out).numel()
@@ -167,7 +171,7 @@ RULES: dict[OpOverloadPacket, Rule] = {
     aten.relu: _output,
     aten.gelu: _output,
     aten.add: _output,  # a residual add, or the biases of members
-    aten.mul: _output,  # a dropout, or the factors of members
+    aten.mul: _product,  # a dropout, or the factors of members
     aten.mean: _input,
     aten.max_pool2d_with_indices: _input,
     aten._softmax: _output,
@@ -179,6 +183,6 @@ FREE = {
     *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze, aten.squeeze),
     *(aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach, aten._to_copy),
     aten.repeat,
-    # The 1/√d of attention; the paper does not count it.
+    # The 1/√d of attention, as `_product` says.
     aten.mul.Scalar,
 }

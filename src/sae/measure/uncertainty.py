@@ -21,6 +21,8 @@ from sae.core.predictive import (
 from sae.core.task import Classification, Task
 
 INTERVAL_LEVELS = (0.5, 0.9, 0.95)
+ROWS_AT_ONCE = 16384
+"""Samples whose members are compared together: every pair of members needs memory."""
 
 
 @dataclass(frozen=True)
@@ -110,34 +112,50 @@ def diversity(task: Task, outputs: Tensor, weight: Tensor) -> Diversity | None:
         outputs: Raw member outputs, (batch, member, out).
         weight: Member weights, (member,); members of weight 0 are left out.
     """
-    used = outputs[:, weight > 0].double()
-    count = used.shape[1]
+    used = weight > 0
+    count = int(used.sum())
     if count < 2:
         return None
-    pairs = count * (count - 1)
-    if isinstance(task, Classification):
-        log_probs = used.log_softmax(dim=-1)
-        guess = log_probs.argmax(dim=-1)
-        differ = (guess[:, :, None] != guess[:, None]).double().mean(dim=0).sum() / pairs
-        cross = torch.einsum("bmc,bnc->mn", log_probs.exp(), log_probs) / len(used)  # Σ p_m log p_n
-        kl = (cross.diagonal()[:, None] - cross).sum() / pairs
-        return Diversity(differ.item(), kl.item())
-    member = as_gaussian(used)
+    differences = _class_differences if isinstance(task, Classification) else _gaussian_differences
+    pieces = [differences(piece[:, used].double()) for piece in outputs.split(ROWS_AT_ONCE)]
+    terms = len(outputs) * count * (count - 1)
+    apart, divergence = (sum(sums) / terms for sums in zip(*pieces, strict=True))
+    return Diversity(apart if isinstance(task, Classification) else math.sqrt(apart) * task.std, divergence)
+
+
+def _class_differences(outputs: Tensor) -> tuple[float, float]:
+    """Return the number of differing guesses and the KL divergence, summed over samples and pairs of members."""
+    log_probs = outputs.log_softmax(dim=-1)
+    guess = log_probs.argmax(dim=-1)
+    differ = (guess[:, :, None] != guess[:, None]).sum()
+    cross = torch.einsum("bmc,bnc->mn", log_probs.exp(), log_probs)  # Σ p_m log p_n
+    return float(differ), (cross.diagonal()[:, None] - cross).sum().item()
+
+
+def _gaussian_differences(outputs: Tensor) -> tuple[float, float]:
+    """Return the squared difference of means and the KL divergence, summed over samples and pairs of members."""
+    member = as_gaussian(outputs)
     mean, variance = member.mean, member.variance
     squared = (mean[:, :, None] - mean[:, None]).square()  # (batch, member, member)
     ratio = variance[:, :, None] / variance[:, None]
-    kl = 0.5 * (ratio - 1 - ratio.log() + squared / variance[:, None]).mean(dim=0).sum() / pairs
-    return Diversity((squared.mean(dim=0).sum() / pairs).sqrt().item() * task.std, kl.item())
+    return squared.sum().item(), 0.5 * (ratio - 1 - ratio.log() + squared / variance[:, None]).sum().item()
 
 
 def risk_coverage(uncertainty: Tensor, loss: Tensor) -> RiskCoverage:
     """Return the mean loss of the most certain samples, for every share of them.
 
+    Samples that are equally certain could be kept in any order: the risk is its mean over all such orders,
+    in which each of them counts with their mean loss. So it does not depend on the order of samples.
+
     Args:
         uncertainty: (batch,); samples with the largest are deferred first.
         loss: The loss of each sample if it is kept, (batch,): 0 or 1, or a squared error.
     """
-    kept = loss.double()[uncertainty.argsort(stable=True)]
+    by_loss = loss.argsort(stable=True)  # sums in one order, whatever the order of samples
+    order = by_loss[uncertainty[by_loss].argsort(stable=True)]
+    _, tie, size = uncertainty[order].unique_consecutive(return_inverse=True, return_counts=True)
+    total = torch.zeros(len(size), dtype=torch.float64).index_add(0, tie, loss[order].double())
+    kept = (total / size)[tie]
     count = torch.arange(1, len(kept) + 1, dtype=torch.float64)
     return RiskCoverage(count / len(kept), kept.cumsum(0) / count)
 

@@ -120,6 +120,15 @@ class Method(nn.Module, ABC):
     def member_outputs(self, x: Tensor) -> Tensor:
         """Return the raw outputs of all possible members, (batch, member, out), for samples (batch, *sample)."""
 
+    def outputs_from(self, first: int, x: Tensor) -> Tensor:
+        """Return `member_outputs` of samples of a split that follow each other, from number `first` on.
+
+        The numbers matter to methods that draw at prediction: a sample's draws depend on its number and not on
+        its batch.
+        """
+        del first
+        return self.member_outputs(x)
+
     def shipped_outputs(self, x: Tensor) -> Tensor:
         """Return `member_outputs` as a shipped network must compute them, without new random numbers."""
         return self.member_outputs(x)
@@ -136,11 +145,20 @@ class Method(nn.Module, ABC):
     def pruned(self, eval_exits: int | None = None) -> MemberNetwork:
         """Return a new network with only what this method needs to predict at K′ exits.
 
-        Its cost depends on K′ and `active_counts` only, not on any weight.
+        Its cost depends on K′ and `active_counts` only, not on any weight, as long as every input uses an exit.
         """
 
-    def pruned_to(self, active: Sequence[int]) -> MemberNetwork:
-        """Return a new network in which `active[j]` inputs use exit j, whatever has been learnt."""
+    def choose(self, weights: Tensor) -> None:
+        """Use member weights that were chosen after training, (member,), summing to 1."""
+        raise NotImplementedError(f"a method with exits must take chosen weights, {type(self).__name__} does not")
+
+    def pruned_to(self, active: Sequence[int], kept_inputs: int | None = None) -> MemberNetwork:
+        """Return a new network in which `active[j]` inputs use exit j, whatever has been learnt.
+
+        Args:
+            active: For each exit, how many inputs use it.
+            kept_inputs: How many inputs the stem takes; by default all.
+        """
         raise NotImplementedError(
             f"a method with exits must choose among them, {type(self).__name__} does not: {active=}"
         )
@@ -208,6 +226,11 @@ class RepeatedNetwork(MemberNetwork):
     def __init__(self, network: PlainNetwork, num_members: int) -> None:
         super().__init__(torch.full((num_members,), 1.0 / num_members))
         self.network, self.num_members = network, num_members
+
+    @property
+    def num_passes(self) -> int:
+        """One pass for each member."""
+        return self.num_members
 
     def parts(self) -> dict[str, nn.Module]:
         """Return the parts of the network."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from sae.backbones import MemberNetwork, PlainNetwork, build_backbone
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import MethodSettings
+from sae.core.parts import member_name
 from sae.core.predictive import member_nll
 from sae.core.task import DataSpec
 from sae.methods.base import Batch, Loss, ParameterGroup, SingleExitMethod
@@ -25,7 +26,7 @@ class NetworkList(MemberNetwork):
         """Return the parts of a single network, or each of several networks as a whole."""
         if len(self.members) == 1 and isinstance(self.members[0], PlainNetwork):
             return self.members[0].parts()
-        return {f"member_{number}": member for number, member in enumerate(self.members, start=1)}
+        return {member_name(number): member for number, member in enumerate(self.members, start=1)}
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, *sample) → (batch, member, out)."""

@@ -1,16 +1,19 @@
 """MC dropout: dropout that stays on at prediction; each draw of the masks is a member."""
 
 import itertools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import replaced, weight_layers
-from sae.backbones.vit import EncoderLayer, Positions
+from sae.backbones.vit import EncoderLayer, OpenDotProduct, Positions
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import McDropoutConfig
 from sae.core.predictive import member_nll
@@ -18,28 +21,37 @@ from sae.core.seeds import derive_seed
 from sae.core.task import DataSpec, Shape
 from sae.methods.base import Batch, Loss, RepeatedNetwork, SingleExitMethod
 
+WORDS_PER_BLOCK = 8
+"""Numbers of 32 bits that one step of Philox gives."""
+
 
 class MaskSource:
     """The source of random numbers for all dropout layers of a network.
 
-    At prediction each layer has its own generator, seeded by the run's seed and the layer, which
-    starts again in every pass. Rows are drawn in order, so the masks of a sample depend on its
-    place in the batch, and not on how many samples come after it.
+    At prediction each layer has one endless stream of numbers, which depends on the run's seed and the
+    layer, and every row of every sample has its place in it. The masks of a sample therefore depend on its
+    number in the split alone: not on the batch size, and no two samples share them.
     In training all layers draw from the generator of the step.
 
     Attributes:
         seed: The seed of the run.
+        first_row: The number of the first row of the batch: that of its first sample times the draws per sample.
     """
 
     def __init__(self) -> None:
-        self.seed = 0
+        self.seed, self.first_row = 0, 0
         self._generator: torch.Generator | None = None
 
-    def generator(self, layer: int) -> torch.Generator:
-        """Return the generator that the layer with this number draws from now."""
+    def kept(self, layer: int, shape: Sequence[int], keep: float) -> Tensor:
+        """Draw which numbers of a layer's input, (row, …), are kept with probability `keep`."""
         if self._generator is not None:
-            return self._generator
-        return torch.Generator().manual_seed(derive_seed(self.seed, "masks", layer))
+            return torch.rand(list(shape), generator=self._generator, device="cpu") < keep
+        num_rows, size = shape[0], math.prod(shape[1:])
+        blocks = -(-size // WORDS_PER_BLOCK)  # a row starts with a block, so that it can be found
+        stream = np.random.Philox(key=derive_seed(self.seed, "masks", layer), counter=self.first_row * blocks)
+        words = stream.random_raw(num_rows * blocks * WORDS_PER_BLOCK // 2).astype("<u8", copy=False).view("<u4")
+        kept = words.reshape(num_rows, -1)[:, :size] < round(keep * 2**32)
+        return torch.from_numpy(kept).reshape(list(shape))
 
     @contextmanager
     def drawing_from(self, generator: torch.Generator) -> Iterator[None]:
@@ -49,6 +61,15 @@ class MaskSource:
             yield
         finally:
             self._generator = None
+
+    @contextmanager
+    def starting_at(self, row: int) -> Iterator[None]:
+        """Give the rows of a batch the numbers from `row` on within the context."""
+        self.first_row = row
+        try:
+            yield
+        finally:
+            self.first_row = 0
 
 
 class Mask(nn.Module):
@@ -66,9 +87,8 @@ class Mask(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Draw a mask shaped like `x`; maps are drawn channels last, like their memory layout."""
         axes = (0, *range(2, x.dim()), 1) if x.dim() == 4 else tuple(range(x.dim()))
-        shape = [x.shape[axis] for axis in axes]
-        drawn = torch.rand(shape, generator=self.source.generator(self.layer), device="cpu") < self.keep
-        mask = drawn.to(x) / (self.keep or 1.0)
+        kept = self.source.kept(self.layer, [x.shape[axis] for axis in axes], self.keep)
+        mask = kept.to(x) / (self.keep or 1.0)
         return mask.movedim(-1, 1) if x.dim() == 4 else mask
 
 
@@ -108,7 +128,7 @@ class DrawnNetwork(RepeatedNetwork):
     """A network whose members differ in their dropout masks."""
 
     def folded(self, shape: Shape) -> Self:
-        """Return a copy with fixed masks: those of a sample that is alone or first in its batch."""
+        """Return a copy with fixed masks: those of the first sample of a split, or of one that is predicted alone."""
         names = [name for name, module in self.named_modules() if isinstance(module, Dropout)]
         drawn: dict[str, Tensor] = {}
 
@@ -130,11 +150,11 @@ class DrawnNetwork(RepeatedNetwork):
 def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> PlainNetwork:
     """Return a copy of the network with dropout layers added.
 
-    A vision transformer gets them behind the positions, the attention and both linear layers
-    of each MLP (the first: behind its activation), and before the head; any other network
-    before every Linear and convolution except the first.
+    A vision transformer gets them behind the positions, on the attention probabilities, behind the
+    attention and both linear layers of each MLP (the first: behind its activation), and before the
+    head; any other network before every Linear and convolution except the first.
     """
-    before, after = dropout_places(network)
+    places = dropout_places(network)
     dropouts = (Dropout(rate, source, number) for number in itertools.count())
 
     def behind_dropout(layer: nn.Module) -> nn.Module:
@@ -143,20 +163,42 @@ def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> Plai
     def before_dropout(layer: nn.Module) -> nn.Module:
         return nn.Sequential(layer, next(dropouts))
 
-    return replaced(network, dict.fromkeys(before, behind_dropout) | dict.fromkeys(after, before_dropout))
+    def around_dropout(_: nn.Module) -> nn.Module:
+        return OpenDotProduct(next(dropouts))
+
+    return replaced(
+        network,
+        dict.fromkeys(places.within, around_dropout)  # first: they are inside of others
+        | dict.fromkeys(places.before, behind_dropout)
+        | dict.fromkeys(places.after, before_dropout),
+    )
 
 
-def dropout_places(network: PlainNetwork) -> tuple[list[str], list[str]]:
-    """Return the names of the modules that get a dropout before them, and of those that get one after them."""
+@dataclass(frozen=True)
+class DropoutPlaces:
+    """The names of the modules of a network that get a dropout.
+
+    Attributes:
+        before: Those that get it before them.
+        after: Those that get it behind them.
+        within: Products of attention, which get it on their probabilities.
+    """
+
+    before: list[str]
+    after: list[str]
+    within: list[str]
+
+
+def dropout_places(network: PlainNetwork) -> DropoutPlaces:
+    """Return where a network gets dropout."""
     layers = weight_layers(network)
     named = dict(network.named_modules())
     blocks = [name for name, module in named.items() if isinstance(module, EncoderLayer)]
     if not blocks:
-        return layers[1:], []
+        return DropoutPlaces(layers[1:], [], [])
     positions = [name for name, module in named.items() if isinstance(module, Positions)]
-    return layers[-1:], positions + [
-        f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")
-    ]
+    behind = [f"{block}.{place}" for block in blocks for place in ("attention.1", "mlp.2", "mlp.3")]
+    return DropoutPlaces(layers[-1:], positions + behind, [f"{block}.attention.1.product" for block in blocks])
 
 
 class McDropout(SingleExitMethod[DrawnNetwork]):
@@ -177,12 +219,17 @@ class McDropout(SingleExitMethod[DrawnNetwork]):
         return Loss(member_nll(self.task, outputs, batch.targets).mean())
 
     def member_outputs(self, x: Tensor) -> Tensor:
-        """Return one member for each draw; draws follow from the seed of the run."""
+        """Return one member for each draw; the samples get the masks of the first ones of a split."""
+        return self.outputs_from(0, x)
+
+    def outputs_from(self, first: int, x: Tensor) -> Tensor:
+        """Return one member for each draw; draws follow from the seed of the run and the numbers of the samples."""
         self.source.seed = self.seed
-        return super().member_outputs(x)
+        with self.source.starting_at(first * self.network.num_members):
+            return super().member_outputs(x)
 
     def shipped_outputs(self, x: Tensor) -> Tensor:
-        """Return the outputs of every sample alone, with the masks of the first sample of a batch."""
+        """Return the outputs of every sample alone, with the masks of the first sample of a split."""
         return torch.cat([self.member_outputs(sample) for sample in x.split(1)])
 
     def pruned(self, eval_exits: int | None = None) -> DrawnNetwork:

@@ -21,7 +21,12 @@ LOGITS, STORED_LOGITS = "exit_distribution.logits", "exits.logits"
 
 
 class Sae(Method):
-    """SAE; a member is a pair (input, exit) of weight θ*/N, ordered by input, then exit."""
+    """SAE; a member is a pair (input, exit) of weight θ*/N, ordered by input, then exit.
+
+    In a trimmed network, weights that were chosen after training replace θ*/N.
+    """
+
+    chosen: Tensor | None
 
     def __init__(self, settings: SaeConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
         settings.check(backbone)
@@ -30,6 +35,8 @@ class Sae(Method):
         built = build_backbone(backbone, spec.shape, settings.inputs)
         self.network = MultiExitNetwork(built, settings.inputs, spec.task.num_outputs)
         self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth)
+        is_trimmed = settings.trim is not None
+        self.register_buffer("chosen", torch.zeros(settings.inputs, backbone.depth) if is_trimmed else None)
         self.register_state_dict_post_hook(_to_stored_name)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_from_stored_name)  # type: ignore[no-untyped-call]
 
@@ -45,8 +52,17 @@ class Sae(Method):
 
     @property
     def exit_choices(self) -> tuple[int, ...]:
-        """The numbers of exits K′ at which this method can predict: all up to the depth."""
-        return tuple(range(1, self.depth + 1))
+        """The numbers of exits K′ at which this method can predict: all up to the depth, or K once it is trimmed."""
+        return tuple(range(1, self.depth + 1)) if self.chosen is None else (self.exits,)
+
+    def resolve_exits(self, eval_exits: int | None) -> int:
+        """Return K′, or the trained K if none is given; refuse any other K′ of a trimmed network."""
+        if self.chosen is not None and eval_exits not in (None, self.exits):
+            raise ConfigError(
+                f"a trimmed network predicts with its chosen members only, got K′ = {eval_exits}: "
+                f"leave --eval-exits out, or use the run that was trimmed"
+            )
+        return super().resolve_exits(eval_exits)
 
     @property
     def temperature(self) -> float:
@@ -55,6 +71,8 @@ class Sae(Method):
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
         """Return the negative ELBO of one mixed batch, with one relaxed top-K sample of exit weights."""
+        if self.chosen is not None:
+            raise ConfigError("method.trim must not be set for training: train without it, then use `sae trim`")
         self.progress = progress
         index = mix_indices(
             len(batch.targets),
@@ -79,22 +97,32 @@ class Sae(Method):
         return outputs.flatten(1, 2)
 
     def exit_weights(self, eval_exits: int | None = None) -> Tensor:
-        """Return θ*, (input, exit)."""
-        return self.exit_distribution.weights(self.resolve_exits(eval_exits), self.temperature)
+        """Return θ*, (input, exit), or N times the weights that were chosen instead."""
+        eval_exits = self.resolve_exits(eval_exits)
+        if self.chosen is not None:
+            return self.chosen * self.settings.inputs
+        return self.exit_distribution.weights(eval_exits, self.temperature)
 
     def member_weights(self, eval_exits: int | None = None) -> Tensor:
         """Return θ*/N, (input·exit,)."""
         return self.exit_weights(eval_exits).flatten() / self.settings.inputs
+
+    def choose(self, weights: Tensor) -> None:
+        """Replace the chosen weights of a trimmed network."""
+        assert self.chosen is not None, "method.trim must be set"
+        self.chosen.copy_(weights.view_as(self.chosen))
 
     def active_counts(self, eval_exits: int | None = None) -> tuple[int, ...]:
         """Count the inputs that use each exit, shallowest first."""
         return active_counts(self.exit_weights(eval_exits))
 
     def pruned(self, eval_exits: int | None = None) -> PrunedNetwork:
-        """Return a new network with only the used exits, head rows and stages."""
-        return PrunedNetwork(self.network, self.exit_weights(eval_exits))
+        """Return a new network with only the used exits, head rows and stages, and the inputs that use any."""
+        weights = self.exit_weights(eval_exits)
+        used: list[int] = (weights > 0).any(dim=1).nonzero().flatten().tolist()
+        return PrunedNetwork(self.network, weights, used)
 
-    def pruned_to(self, active: Sequence[int]) -> PrunedNetwork:
+    def pruned_to(self, active: Sequence[int], kept_inputs: int | None = None) -> PrunedNetwork:
         """Return a new network in which the first `active[j]` inputs use exit j, instead of the learnt choice."""
         num_inputs = self.settings.inputs
         if len(active) != self.depth or not all(0 <= count <= num_inputs for count in active) or not any(active):
@@ -103,7 +131,7 @@ class Sae(Method):
                 f"got {','.join(map(str, active))}"
             )
         used = torch.arange(num_inputs)[:, None] < torch.tensor(active)  # (input, exit)
-        return PrunedNetwork(self.network, used.float())
+        return PrunedNetwork(self.network, used.float(), range(kept_inputs or num_inputs))
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Return two groups: the weights, and the exit logits, which do not decay."""

@@ -56,6 +56,16 @@ def check_recorded(readings: Sequence[AtExits], wanted: Sequence[int]) -> None:
         raise ValueError(f"it must have a reading at {', '.join(map(str, missing))} exits")
 
 
+class PartCosts(Part):
+    """The costs of a part of a network, pruned and as exported."""
+
+    name: str
+    params: int
+    flops: int
+    shipped_params: int
+    shipped_flops: int
+
+
 class Reading(AtExits):
     """A network read at K′ exits: which exits it uses, what it costs, how well it predicts one split.
 
@@ -66,6 +76,7 @@ class Reading(AtExits):
         shipped_params: Parameters of the exported network.
         shipped_flops: FLOPs per sample of the exported network.
         metrics: Quality and uncertainty, by name.
+        parts: What the costs are the sums of; empty in what was read from a file, where `Network` has them.
         temperature: Fitted on validation data, if temperature scaling was asked for.
         temperature_remark: What is special about the temperature, if anything: it stayed 1, or stopped at a bound.
         calibrated: The metrics after temperature scaling.
@@ -77,6 +88,7 @@ class Reading(AtExits):
     shipped_params: int
     shipped_flops: int
     metrics: Metrics
+    parts: tuple[PartCosts, ...] = Field((), exclude=True, repr=False)
     temperature: float | None = None
     temperature_remark: str | None = None
     calibrated: Metrics | None = None

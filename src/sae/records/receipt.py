@@ -54,6 +54,7 @@ class ReceiptRow(_Part):
         trial: Name of the trial.
         run: Its run folder.
         kind: Its class of methods.
+        called: The kind whose name people give it; missing in receipts of earlier versions.
         settings: Its settings in short.
         eval_exits: K′ that is shipped.
         metrics: Metrics of the graph on the test split.
@@ -68,6 +69,7 @@ class ReceiptRow(_Part):
     trial: str
     run: str
     kind: str
+    called: str | None = None
     settings: str
     eval_exits: int
     metrics: dict[str, float]

@@ -29,6 +29,7 @@ from sae.records.evaluation import (
     check_recorded,
 )
 from sae.records.folder import LOCK, Folder
+from sae.records.network import Network
 
 Ending = Literal["finished", "stopped", "failed"]
 State = Literal["finished", "stopped", "failed", "running", "unfinished", "damaged"]
@@ -170,11 +171,16 @@ class RunRecord(Record[RunConfig]):
     MARK = "# The resolved settings of a run of sae."
     CONFIG, METRICS, CURVES = "config.yaml", "metrics.json", "curves.json"
     HISTORY, MODEL, CHECKPOINT, STATUS = "history.csv", "model.safetensors", "checkpoint.safetensors", "status.json"
+    NETWORK = "network.json"
     INTERIM, LATENCY, DATA, SPLIT = "interim.json", "latency.json", "data.json", "split.safetensors"
+    TRIM, TRIM_ROWS, TRIM_FIGURE = "trim.json", "trim.csv", "trim.png"
     SHIFT: ClassVar[Mapping[Split, str]] = {"val": "shift-val.json", "test": "shift-test.json"}
     """Corrupted sets: of validation those that objectives use, of test all 95."""
     TENSORBOARD, EVENTS = "tensorboard", "events.out.tfevents.*"
-    FILES = (STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT)
+    FILES = (
+        *(STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT, NETWORK),
+        *(TRIM, TRIM_ROWS, TRIM_FIGURE),
+    )
     RETRAIN: ClassVar[str] = "train again with --force"
 
     def __init__(self, path: Path, advice: str = RETRAIN, label: str | None = None) -> None:
@@ -247,6 +253,10 @@ class RunRecord(Record[RunConfig]):
         """Read the curves of a split."""
         curves = self.read_model(self.CURVES, _CurvesFile)
         return curves.val if split == "val" else curves.test
+
+    def read_network(self) -> Network | None:
+        """Read what the network consists of; None if that was not recorded."""
+        return self.read_model(self.NETWORK, Network) if self.has(self.NETWORK) else None
 
     def read_interim(self) -> Interim:
         """Read the validation results of a paused run."""

@@ -144,6 +144,13 @@ class StudyRecord(Record[StudyConfig]):
         """The name or path of the study's data set."""
         return next(str(section_name(space.get("data"))) for space in self.config.spaces.values())
 
+    @property
+    def target(self) -> str | None:
+        """The column that is predicted, if the data name it."""
+        data = next(iter(self.config.spaces.values())).get("data")
+        target = data.get("target") if isinstance(data, Mapping) else None
+        return target if isinstance(target, str) else None
+
     def read_config(self) -> StudyConfig:
         """Read the settings that the study was begun with; its methods and backbones must be installed."""
         config = self._parse_config(StudyConfig)

@@ -10,7 +10,8 @@ from pathlib import Path
 from sae.analysis.comparison import mean_ranks
 from sae.analysis.results import Result, Tested, run_results
 from sae.core.errors import RecordError
-from sae.core.wording import count, duration
+from sae.core.objectives import metrics_of, unit_in
+from sae.core.wording import count, duration, listed
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section
@@ -19,6 +20,7 @@ from sae.report.findings import Findings, find
 from sae.report.glossary import glossary_of
 from sae.report.labels import SHOWN_COSTS
 from sae.report.lead import study_lead
+from sae.report.network_sections import network_section
 from sae.report.run_sections import run_lead, run_sections
 from sae.report.search_sections import (
     depth_section,
@@ -34,6 +36,7 @@ RUNS_PREFIX = "runs"
 """Before the names of sections about runs, on a page that also has studies."""
 TESTED: tuple[Tested, ...] = ("test", "shift")
 SECTIONS = (
+    network_section,
     search_section,
     confirmed_section,
     shift_section,
@@ -152,9 +155,20 @@ def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, .
             f"{_shown_data(item.data_name)} on {', '.join(backbones)}",
             f"objectives {', '.join(one.label for one in item.record.objectives)}",
         ]
+        facts += [_units(item)] if item.task == "regression" and item.record.target else []
         facts += [f"{count(len(item.runs), 'trial')}{_spent(item.record)}", f"seed {config.seed}"]
     facts += [count(len(runs), "run")] if runs else []
     return (*facts, f"written {time.strftime('%Y-%m-%d')}")
+
+
+def _units(found: Findings) -> str:
+    """Name what is predicted and the metrics in its unit: `predicts load: MSE in load², RMSE and MAE in load`."""
+    target = found.record.target or ""
+    by_unit: dict[str, list[str]] = {}
+    for key, metric in metrics_of("regression").items():
+        if unit := unit_in(key, target):
+            by_unit.setdefault(unit, []).append(metric.label)
+    return f"predicts {target}: " + ", ".join(f"{listed(labels)} in {unit}" for unit, labels in by_unit.items())
 
 
 def _spent(record: StudyRecord) -> str:

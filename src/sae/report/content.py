@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from sae.analysis.network_plan import NetworkPlan
 from sae.core.table import Table
 
 if TYPE_CHECKING:  # tables and leads are also for commands that do not draw
@@ -30,6 +31,23 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A drawing of a trained network.
+
+    Attributes:
+        name: Name of its files and of its place on the page.
+        title: What it shows.
+        caption: How to read it, in a sentence or two.
+        plan: The network.
+    """
+
+    name: str
+    title: str
+    caption: str
+    plan: NetworkPlan
+
+
+@dataclass(frozen=True)
 class Note:
     """A sentence for the reader: what is missing and how to get it, or what follows from the numbers."""
 
@@ -50,7 +68,7 @@ class Section:
     name: str
     title: str
     intro: str
-    parts: tuple["Figure | Table | Note", ...]
+    parts: tuple["Figure | Drawing | Table | Note", ...]
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,10 @@ class Report:
         """Yield all figures in reading order."""
         return (part for section in self.sections for part in section.parts if isinstance(part, Figure))
 
+    def drawings(self) -> Iterator[Drawing]:
+        """Yield all drawings of networks in reading order."""
+        return (part for section in self.sections for part in section.parts if isinstance(part, Drawing))
+
     def tables(self) -> Iterator[Table]:
         """Yield all tables in reading order, the receipt first."""
         if self.lead.receipt:
@@ -115,7 +137,7 @@ class Report:
         yield from (part for section in self.sections for part in section.parts if isinstance(part, Table))
 
 
-def section(name: str, title: str, intro: str, *parts: "Figure | Table | Note | None") -> Section:
+def section(name: str, title: str, intro: str, *parts: "Figure | Drawing | Table | Note | None") -> Section:
     """Make a section of those parts that are not None."""
     return Section(name, title, intro, tuple(part for part in parts if part is not None))
 

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Literal
 
 import altair as alt
+import vl_convert
 from PIL import Image
 
+from sae.analysis.network_plan import NetworkPlan
 from sae.core.errors import RecordError
 from sae.core.table import Cell, Column, Table, show
 from sae.records.folder import write_whole
-from sae.report.content import Figure
+from sae.report.content import Drawing, Figure
+from sae.report.figures.network import draw_file
 from sae.report.figures.theme import ON_PAPER, Spec, chart_config, layers_of, part_of
 
 PANELS_PER_ROW = 3
@@ -71,15 +74,38 @@ def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
     return written
 
 
+def write_drawings(drawings: Iterable[Drawing], folder: Path) -> list[Path]:
+    """Write each drawing of a network as `<name>.svg` and `<name>.png` to a folder, and return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {folder / f"{drawing.name}.{kind}": drawing for drawing in drawings for kind in FIGURE_FORMATS}
+    for path, drawing in paths.items():
+        write_drawing(drawing.plan, path)
+    return list(paths)
+
+
+def write_drawing(plan: NetworkPlan, path: Path) -> None:
+    """Draw a network into a file, as SVG or, if it ends in .png, as PNG."""
+    svg = draw_file(plan)
+    if path.suffix == ".png":
+        write_whole(path, partial(_save_small_png, vl_convert.svg_to_png(svg, scale=PNG_SCALE)))
+    else:
+        write_whole(path, partial(_write_text, svg))
+
+
 def _save_svg(chart: alt.ConcatChart, path: Path) -> None:
     chart.save(str(path), format="svg")
 
 
 def _save_png(chart: alt.ConcatChart, path: Path) -> None:
-    """Save with a palette of colours: no difference to the eye, and a file a fifth as large."""
     content = io.BytesIO()
     chart.save(content, format="png", scale_factor=PNG_SCALE)
-    Image.open(content).convert("RGB").quantize(PNG_COLOURS).save(path, format="png", optimize=True)
+    _save_small_png(content.getvalue(), path)
+
+
+def _save_small_png(content: bytes, path: Path) -> None:
+    """Save with a palette of colours: no difference to the eye, and a file a fifth as large."""
+    image = Image.open(io.BytesIO(content)).convert("RGB").quantize(PNG_COLOURS)
+    image.save(path, format="png", optimize=True)
 
 
 def whole_figure(figure: Figure) -> alt.ConcatChart:

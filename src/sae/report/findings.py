@@ -7,7 +7,7 @@ from typing import TypeVar
 from sae.analysis.candidates import Candidate, candidates
 from sae.analysis.results import Result, Tested, make_result, study_results
 from sae.analysis.selection import Selection, select
-from sae.config.methods import rivals
+from sae.config.methods import rival_label, rivals
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
 from sae.records.receipt import PICK, Receipt
 from sae.records.run import Run
@@ -156,9 +156,7 @@ def role_label(role: str, item: Result) -> str:
     """Return the label of a role: the pick, or the best network of a rival method; an ensemble of one is none."""
     if role == PICK:
         return "the pick"
-    if item.config.called.key == item.kind:
-        return f"best {rivals()[role]}"
-    return f"best {item.config.called.phrase.removeprefix('a ')} (an {role} of one)"
+    return f"best {rival_label(role, item.kind, item.config.called.key)}"
 
 
 def _read(read: Callable[[], Read], name: str, lost: dict[str, str]) -> Read | None:

@@ -192,6 +192,8 @@ def _texts(report: Report) -> Iterator[str]:
         yield from _table_texts(table)
     for section in report.sections:
         yield from (section.title, section.intro, *(part.text for part in section.parts if isinstance(part, Note)))
+    for drawing in report.drawings():
+        yield from (drawing.title, drawing.caption, drawing.plan.settings, *("FLOPs", "θ"))
     for figure in report.figures():
         yield from _figure_texts(figure)
 

@@ -183,13 +183,16 @@
     const style = getComputedStyle(root);
     return text.replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
   };
-  const pictureOf = async (figure) => {
+  const panelsOf = async (figure) => {
+    if (figure.dataset.drawing) return [figure.querySelector("svg").cloneNode(true)];
     const parser = new DOMParser();
+    const texts = await Promise.all(views.get(figure).filter(Boolean).map((view) => view.toSVG()));
+    return texts.map((text) => parser.parseFromString(text, "image/svg+xml").documentElement);
+  };
+  const pictureOf = async (figure) => {
     const gap = 24;
     let [x, height, panels] = [gap, 0, ""];
-    for (const view of views.get(figure)) {
-      if (!view) continue;
-      const svg = parser.parseFromString(await view.toSVG(), "image/svg+xml").documentElement;
+    for (const svg of await panelsOf(figure)) {
       svg.setAttribute("x", x);
       svg.setAttribute("y", gap);
       x += Number(svg.getAttribute("width")) + gap;
@@ -212,11 +215,11 @@
   };
   for (const button of document.querySelectorAll(".save")) {
     button.addEventListener("click", async () => {
-      const figure = button.closest("[data-figure]");
+      const figure = button.closest("[data-figure], [data-drawing]");
       const picture = await pictureOf(figure);
       const link = document.createElement("a");
       link.href = button.dataset.format === "png" ? await asPng(picture) : picture.url;
-      link.download = `${figure.dataset.figure}.${button.dataset.format}`;
+      link.download = `${figure.dataset.figure ?? figure.dataset.drawing}.${button.dataset.format}`;
       link.click();
     });
   }

@@ -13,7 +13,8 @@ from typing import TypeGuard
 
 from sae.core.table import Cell, Column, Table, show
 from sae.records.folder import write_whole
-from sae.report.content import Chart, Command, Figure, Lead, Note, Report, Section, Term
+from sae.report.content import Chart, Command, Drawing, Figure, Lead, Note, Report, Section, Term
+from sae.report.figures.network import draw_on_page
 from sae.report.figures.theme import ON_PAGE, Spec, SpecValue, chart_config, layers_of, on_page, palette_css, part_of
 
 BEFORE_PAINT = """(() => {
@@ -105,8 +106,10 @@ def _render_section(section: Section) -> str:
 </section>"""
 
 
-def _render_part(part: Figure | Table | Note) -> str:
+def _render_part(part: Figure | Drawing | Table | Note) -> str:
     match part:
+        case Drawing():
+            return render_drawing(part)
         case Figure():
             return render_figure(part)
         case Table():
@@ -219,19 +222,34 @@ def render_figure(figure: Figure) -> str:
     """Render the title of a figure, an empty place for each panel, and its caption."""
     places = "\n".join(f'<div class="panel" data-panel="{index}"></div>' for index in range(len(figure.panels)))
     name, count = escape(figure.name), len(figure.panels)
-    saves = "".join(
-        f'<button type="button" class="save" data-format="{kind}" aria-label="Save this figure as {kind.upper()}">'
-        f"{kind.upper()}</button>"
-        for kind in ("svg", "png")
-    )
     return f"""<figure class="charts" id="figure-{name}" data-figure="{name}">
-<div class="heading"><h3>{escape(figure.title)}</h3><div class="tools needs-script">{saves}</div></div>
+{_figure_heading(figure.title)}
 <noscript><p class="note">{prose(WITHOUT_SCRIPT)}</p></noscript>
 <div class="panels{SHAPES.get(count, "")}" style="--columns: {min(count, PRINTED_COLUMNS)}">
 {places}
 </div>
 <figcaption>{prose(figure.caption)}</figcaption>
 </figure>"""
+
+
+def render_drawing(drawing: Drawing) -> str:
+    """Render a drawing of a network, which needs no script."""
+    name = escape(drawing.name)
+    return f"""<figure class="charts drawing" id="figure-{name}" data-drawing="{name}">
+{_figure_heading(drawing.title)}
+{draw_on_page(drawing.plan, ON_PAGE)}
+<figcaption>{prose(drawing.caption)}</figcaption>
+</figure>"""
+
+
+def _figure_heading(title: str) -> str:
+    """Render the title of a figure, and buttons that save it."""
+    saves = "".join(
+        f'<button type="button" class="save" data-format="{kind}" aria-label="Save this figure as {kind.upper()}">'
+        f"{kind.upper()}</button>"
+        for kind in ("svg", "png")
+    )
+    return f'<div class="heading"><h3>{escape(title)}</h3><div class="tools needs-script">{saves}</div></div>'
 
 
 def prose(text: str) -> str:

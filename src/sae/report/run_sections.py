@@ -16,6 +16,7 @@ from sae.report.content import Figure, Lead, Note, Section, prefixed, section
 from sae.report.figures.curves import Epoch, TrainingCurve, training_figure
 from sae.report.figures.depth import depth_figure
 from sae.report.labels import headline
+from sae.report.network_sections import run_drawings
 from sae.report.tables import confirmed_table
 
 MOST_COMPARED = 6
@@ -78,6 +79,7 @@ def _section(data: str, results: Sequence[Result]) -> Section:
     compared = [(item.label, item) for item in results[:MOST_COMPARED]]
     parts = (
         confirmed_table(results, metrics, task, name="runs", title="The runs"),
+        *run_drawings(compared),
         training_figure(_curves(results), name="training", title="Training"),
         *calibration_figures(compared),
         _depth(results),

@@ -60,6 +60,8 @@ def load_checkpoint(record: RunRecord, trainer: Trainer) -> Progress:
         raise RecordError(f"{path} is not a checkpoint of sae: delete it or train again with --force")
     header = json.loads(metadata["progress"])
     _load_state(trainer.method, _below(arrays, "method."), str(path))
+    last_step = header["epoch"] * trainer.steps_per_epoch - 1
+    trainer.method.progress = trainer.progress_at(last_step)  # predictions depend on it
     state: dict[int, dict[str, Tensor]] = {}
     for name, array in _below(arrays, "optimizer.").items():
         index, key = name.split(".")

@@ -6,12 +6,13 @@ from dataclasses import asdict
 import torch
 from torch import Tensor
 
+from sae.backbones import MemberNetwork
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
 from sae.core.task import DataSpec
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
 from sae.measure.calibration import calibrated, fit_temperature
-from sae.measure.cost import measure_cost, measure_shipped_cost
+from sae.measure.cost import Cost, PartCost, measure_cost, measure_shipped_cost
 from sae.measure.metrics import measure_all, reliability
 from sae.measure.uncertainty import (
     disagreement,
@@ -22,7 +23,15 @@ from sae.measure.uncertainty import (
     selection_loss,
 )
 from sae.methods import Method
-from sae.records.evaluation import CurveReading, Evaluation, Reading, Reliability, RiskCoverage, SplitCurves
+from sae.records.evaluation import (
+    CurveReading,
+    Evaluation,
+    PartCosts,
+    Reading,
+    Reliability,
+    RiskCoverage,
+    SplitCurves,
+)
 from sae.records.evaluation import Split as SplitName
 
 CURVE_POINTS = 100
@@ -30,10 +39,17 @@ CURVE_POINTS = 100
 
 
 def member_outputs(method: Method, batches: Iterable[Tensor]) -> Tensor:
-    """Return the raw outputs of all possible members for prepared batches, (sample, member, out), on the CPU."""
+    """Return the raw outputs of all possible members for prepared batches, (sample, member, out), on the CPU.
+
+    The batches are those of a whole split in order; their sizes change no number that is drawn.
+    """
     method.eval()
+    outputs, first = [], 0
     with torch.inference_mode():
-        return torch.cat([method.member_outputs(x).float().cpu() for x in batches])
+        for x in batches:
+            outputs.append(method.outputs_from(first, x).float().cpu())
+            first += len(x)
+        return torch.cat(outputs)
 
 
 def evaluate_split(
@@ -139,17 +155,40 @@ def measure_costs(method: Method, spec: DataSpec, known: Iterable[Reading] = ())
 
 def describe_exits(method: Method, eval_exits: int, spec: DataSpec) -> Reading:
     """Return which exits a network uses at K′ and what it then costs, pruned and as shipped; without metrics."""
-    pruned = method.pruned(eval_exits)
+    return describe_pruned(method.pruned(eval_exits), eval_exits, method.active_counts(eval_exits), spec)
+
+
+def describe_pruned(pruned: MemberNetwork, eval_exits: int, active: tuple[int, ...], spec: DataSpec) -> Reading:
+    """Return what a pruned network costs; without metrics."""
     cost, shipped = measure_cost(pruned, spec.shape), measure_shipped_cost(pruned, spec.shape)
     return Reading(
         eval_exits=eval_exits,
-        active=method.active_counts(eval_exits),
+        active=active,
         params=cost.params,
         flops=cost.flops,
         shipped_params=shipped.params,
         shipped_flops=shipped.flops,
         metrics={},
+        parts=_part_costs(cost, shipped),
     )
+
+
+def _part_costs(cost: Cost, shipped: Cost) -> tuple[PartCosts, ...]:
+    """Join the parts of a pruned network with those of the exported one, which sum to the costs of either."""
+    nothing = PartCost(params=0, flops=0)
+    joined = []
+    for name in dict.fromkeys([*cost.by_part, *shipped.by_part]):
+        own, exported = cost.by_part.get(name, nothing), shipped.by_part.get(name, nothing)
+        joined.append(
+            PartCosts(
+                name=name,
+                params=own.params,
+                flops=own.flops,
+                shipped_params=exported.params,
+                shipped_flops=exported.flops,
+            )
+        )
+    return tuple(joined)
 
 
 def draw_curves(method: Method, split: Split, prepare: Preparation) -> SplitCurves:

@@ -21,6 +21,7 @@ from sae.data.corruptions import ALL_SETS, CorruptedSet
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
 from sae.records.evaluation import SPLITS, Detection, Interim, Json, Reading, ShiftEvaluation, Split, SplitEvaluation
+from sae.records.network import Network
 from sae.records.run import RunRecord
 from sae.training.checkpoint import (
     load_checkpoint,
@@ -41,6 +42,7 @@ from sae.training.evaluator import (
     scale_temperature,
     validation_metrics,
 )
+from sae.training.network import describe_network
 from sae.training.parallel import training
 from sae.training.shift import (
     check_images,
@@ -155,20 +157,34 @@ def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
         )
     share = config.method.num_members / giver.num_members
     with torch_threads(config.train.threads):
-        binding = _binding_of(larger)
-        dataset = load_bound(config.data, config.seed, binding)
+        dataset = load_bound(config.data, config.seed, _binding_of(larger))
         method = build_method(config.method, config.backbone, dataset.spec, config.seed)
         record = RunRecord.create(out, config)
-        with record.lock():
-            if not _has_ended(record):
-                if binding is not None:
-                    binding.write(record)
-                load_first_streams(larger, method.to(pick_device(config.train.device)))
-                _record_results(method, dataset, _preparation(dataset, config.train.device), record)
-                status = larger.read_status()
-                seconds = ((status and status.seconds) or 0.0) * share
-                record.end("finished", seconds=seconds, derived_from=source.name, versions=_versions())
+        load_first_streams(larger, method.to(pick_device(config.train.device)))
+        record_derived(record, larger, method, dataset, share)
     return record
+
+
+def record_derived(record: RunRecord, source: RunRecord, method: Method, dataset: Dataset, share: float = 1.0) -> None:
+    """Evaluate and record a network whose weights come from another run, unless that is done.
+
+    Args:
+        record: Where to.
+        source: The other run.
+        method: The method with its weights.
+        dataset: The data of both.
+        share: Share of the other run's training time that this network took.
+    """
+    with record.lock():
+        if _has_ended(record):
+            return
+        binding = Binding.read(source)
+        if binding is not None:
+            binding.write(record)
+        _record_results(method, dataset, preparation(dataset, record.read_config().train.device), record)
+        status = source.read_status()
+        seconds = ((status and status.seconds) or 0.0) * share
+        record.end("finished", seconds=seconds, derived_from=source.path.name, versions=_versions())
 
 
 def evaluate(
@@ -206,7 +222,7 @@ def evaluate(
         if others is not None:
             check_same_shape(dataset, others)
         chosen = method.resolve_exits(eval_exits)
-        prepare = _preparation(dataset, device or settings.device)
+        prepare = preparation(dataset, device or settings.device)
         evaluation = evaluate_split(method, dataset, split, prepare)
         if calibrate:
             evaluation = scale_temperature(method, dataset, split, prepare, evaluation)
@@ -233,8 +249,29 @@ def measure_shift(
     settings = record.read_config().train
     with torch_threads(settings.threads):
         method, dataset = restore(record)
-        prepare = _preparation(dataset, settings.device)
+        prepare = preparation(dataset, settings.device)
         return evaluate_shift(method, dataset, split, prepare, method.exits, display, sets)
+
+
+def network_of(record: RunRecord, where: Whereabouts = AS_BEFORE) -> Network:
+    """Return what the network of a finished run consists of.
+
+    A run of an older version has not recorded it. Then it is counted on the weights, which needs the
+    data, and recorded, so that reports can draw the network, too.
+
+    Args:
+        record: The run.
+        where: Where the data are today, and whether others will do.
+    """
+    known = record.read_network()
+    if known is not None:
+        return known
+    method, dataset = restore(record, "cpu", where)
+    settings = record.read_config().method
+    network = describe_network(method, settings, dataset.spec, measure_costs(method, dataset.spec))
+    with record.lock():
+        record.write_json(record.NETWORK, network.to_json())
+    return network
 
 
 def restore(record: RunRecord, device: str | None = None, where: Whereabouts = AS_BEFORE) -> tuple[Method, Dataset]:
@@ -356,11 +393,14 @@ def _record_results(
     costs = measure_costs(method, dataset.spec, known_costs)
     metrics: Json = {name: evaluate_split(method, dataset, name, prepare, costs).to_json() for name in SPLITS}
     record.write_json(record.METRICS, metrics)
+    network = describe_network(method, record.read_config().method, dataset.spec, costs)
+    record.write_json(record.NETWORK, network.to_json())
     curves: Json = {name: draw_curves(method, dataset.split(name), prepare).to_json(method.exits) for name in SPLITS}
     record.write_json(record.CURVES, curves)
 
 
-def _preparation(dataset: Dataset, device: str) -> Preparation:
+def preparation(dataset: Dataset, device: str) -> Preparation:
+    """Return the preparation of samples on a device."""
     return Preparation(dataset.normalisation, len(dataset.spec.shape), pick_device(device))
 
 

@@ -204,7 +204,11 @@ class Trainer:
             PRECISIONS[self.config.train.precision],
             self.config.train.precision != "float32",
         ):
-            return self.method.training_loss(batch, step / max(1, self.num_steps - 1), generator)
+            return self.method.training_loss(batch, self.progress_at(step), generator)
+
+    def progress_at(self, step: int) -> float:
+        """Return the progress of training at a step: 0 at the first, 1 at the last."""
+        return step / max(1, self.num_steps - 1)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step: cosine annealing from the configured rate to 0 after the last step."""

@@ -17,7 +17,7 @@ PIXELS_AT_ONCE = 1 << 17
 """Pixels corrupted at once: enough to hide the overhead of Python, few enough to fit the processor's cache."""
 SHIFT_SEED = 0
 """Seed of every corrupted set, so that all methods and runs see the same pixels."""
-VERSION = 1
+VERSION = 2
 """Version of the kept sets; raise it whenever a corruption produces other pixels."""
 CHUNK = 1024
 """Images corrupted at once, to bound memory."""

@@ -20,44 +20,44 @@ def defocus_blur(images: Floats, radius: float, alias_std: float) -> Floats:
 
 
 def glass_blur(images: Floats, generators: ImageGenerators, std: float, reach: float, passes: float) -> Floats:
-    """Blur, swap every pixel with a random neighbour at most `reach` away, `passes` times, and blur again.
+    """Blur, overwrite every pixel by a random neighbour, `passes` times, and blur again.
 
-    Each swap depends on those before it, so there is a loop over pixels; each step swaps in all
-    images at once. The loop moves pixel numbers, and the colours are looked up once at the end.
+    A neighbour is from `reach` before a pixel to `reach` − 1 behind it, on each axis. The published code
+    means to swap the two, but swaps views, so that it copies: that is the benchmark.
+
+    Each copy depends on those before it, so there is a loop over pixels; each step copies in all
+    images at once. The loop copies pixel numbers, and the colours are looked up once at the end.
     """
     sample, channel, height, width = images.shape
-    moves = generators.integers(-int(reach), int(reach), int(passes), 2, height, width)
-    order = swap_neighbours(moves, int(reach))
+    moves = generators.integers(-int(reach), int(reach) - 1, int(passes), 2, height, width)
+    origins = copy_neighbours(moves, int(reach))
     flat = gaussian_filter(images, std).reshape(sample, channel, height * width)
-    return gaussian_filter(np.take_along_axis(flat, order[:, None], axis=2).reshape(images.shape), std)
+    return gaussian_filter(np.take_along_axis(flat, origins[:, None], axis=2).reshape(images.shape), std)
 
 
-def swap_neighbours(moves: Indices, reach: int) -> Indices:
-    """Return which pixel is where after all swaps, made from the last pixel to the first in every pass.
+def copy_neighbours(moves: Indices, reach: int) -> Indices:
+    """Return which pixel is where after all copies, made from the last pixel to the first in every pass.
 
-    Pixels less than `reach` from the border start no swap, so that every neighbour exists.
+    Pixels less than `reach` from the border stay, so that every neighbour exists.
 
     Args:
         moves: Rows down and columns right from a pixel to its neighbour, (sample, pass, 2, height, width).
         reach: The largest move.
 
     Returns:
-        The original number of the pixel now at each place, row by row, (sample, height · width).
+        The number of the original pixel now at each place, row by row, (sample, height · width).
     """
     sample, passes, _, height, width = moves.shape
     neighbours = np.arange(height * width).reshape(height, width) + moves[:, :, 0] * width + moves[:, :, 1]
     # Pixels first, samples last: each step then reads and writes contiguous rows.
     neighbours = np.ascontiguousarray(neighbours.transpose(1, 2, 3, 0)) * sample + np.arange(sample)
-    order = np.repeat(np.arange(height * width), sample).reshape(height * width, sample)
-    flat = order.reshape(-1)
+    origins = np.repeat(np.arange(height * width), sample).reshape(height * width, sample)
+    flat = origins.reshape(-1)
     for turn in range(passes):
         for row in range(height - 1 - reach, reach - 1, -1):
             for column in range(width - 1 - reach, reach - 1, -1):
-                here, there = order[row * width + column], neighbours[turn, row, column]
-                fetched = flat[there]
-                flat[there] = here
-                here[:] = fetched
-    return np.ascontiguousarray(order.T)
+                origins[row * width + column] = flat[neighbours[turn, row, column]]
+    return np.ascontiguousarray(origins.T)
 
 
 def motion_blur(images: Floats, generators: ImageGenerators, radius: float, std: float) -> Floats:
@@ -67,12 +67,15 @@ def motion_blur(images: Floats, generators: ImageGenerators, radius: float, std:
 
 
 def zoom_blur(images: Floats, limit: float) -> Floats:
-    """Average the image and its zooms by 1, 1.01, … below the limit, like a camera moving closer."""
-    num_zooms = round((limit - 1) / ZOOM_STEP)
+    """Average the image and its zooms by 1, 1.01, … up to the limit, like a camera moving closer.
+
+    The benchmark's zooms are those that `np.arange` gives for floats: with some limits, the limit itself is one.
+    """
+    factors = np.arange(1, limit, ZOOM_STEP)
     total = images.copy()
-    for step in range(num_zooms):
-        total += zoom(images, 1 + step * ZOOM_STEP)
-    return total / np.float32(num_zooms + 1)
+    for factor in factors:
+        total += zoom(images, factor)
+    return total / np.float32(len(factors) + 1)
 
 
 def disk_kernel(radius: float, alias_std: float) -> NDArray[np.float64]:

@@ -137,15 +137,16 @@ def _replace_colours(key: str, value: SpecValue, parent: Spec, kept: tuple[str, 
     if isinstance(value, Mapping):
         colours = value.get("range")
         if key == "scale" and parent.get("type") in ("nominal", "ordinal") and isinstance(colours, list):
-            return {**value, "range": [_as_variable(colour) for colour in colours]}
+            return {**value, "range": [as_variable(colour) for colour in colours]}
         return {inner: _replace_colours(inner, item, value, kept) for inner, item in value.items()}
     if isinstance(value, list):
         return [_replace_colours(key, item, parent, kept) for item in value]
     is_colour = key.lower().endswith(COLOUR_KEYS) or (key == "value" and "condition" not in parent)
-    return _as_variable(value) if is_colour else value
+    return as_variable(value) if is_colour else value
 
 
-def _as_variable(value: SpecValue) -> SpecValue:
+def as_variable(value: SpecValue) -> SpecValue:
+    """Return the variable of the page for a colour that has a dark version; anything else as it is."""
     if not isinstance(value, str):
         return value
     colour = NAMED_COLOURS.get(value, value.upper())

@@ -1,0 +1,192 @@
+"""Plan of a trained network: its parts in the order in which they run, what each costs, and what was pruned away."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from sae.config.run import RunConfig
+from sae.core.parts import REST, exit_name, number_in, shown_name
+from sae.records.evaluation import PartCosts
+from sae.records.network import Network, PrunedReading, total_of
+
+
+@dataclass(frozen=True)
+class PlanPart:
+    """A part of a network.
+
+    Attributes:
+        label: Its name for people, `stage 2`.
+        cost: Its costs in the pruned network or, if it was pruned away, as trained. None if they are not counted apart.
+        is_used: Whether the pruned network holds it.
+    """
+
+    label: str
+    cost: PartCosts | None
+    is_used: bool
+
+
+@dataclass(frozen=True)
+class PlanExit:
+    """An exit, with the weight of each column's prediction there.
+
+    Attributes:
+        part: Its connector and head; without costs of its own where these are counted with other parts.
+        weights: By column; 0 where its prediction is not used. For several inputs θ*, which sums to 1 over
+            the exits of an input; else the weight in the mean.
+    """
+
+    part: PlanPart
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """A part that runs after the one before it, with the exit behind it, if there is one."""
+
+    part: PlanPart
+    exit: PlanExit | None = None
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A trained network as it is drawn and listed.
+
+    Attributes:
+        name: What the run is called.
+        kind: The key of its class of methods.
+        settings: The settings that distinguish it, `N=2 K=3 W=4`.
+        eval_exits: K′; None for methods without early exits.
+        depth: D, the stages of the backbone.
+        num_inputs: N, how many copies of a sample it reads at once.
+        passes: How often its parts run for one sample.
+        columns: What predicts: `input 1` …, or `member 1` ….
+        rows: The network from its stem down; of networks that share nothing, none.
+        networks: Networks that share nothing, each as a whole; empty for one network.
+        shares: The weight of each column over all exits.
+        used: The costs of the pruned network, the sum over all its parts.
+        pruned: The costs of what was pruned away.
+    """
+
+    name: str
+    kind: str
+    settings: str
+    eval_exits: int | None
+    depth: int
+    num_inputs: int
+    passes: int
+    columns: tuple[str, ...]
+    rows: tuple[PlanRow, ...]
+    networks: tuple[PlanPart, ...]
+    shares: tuple[float, ...]
+    used: PartCosts
+    pruned: PartCosts
+
+    @property
+    def parts(self) -> Iterator[PlanPart]:
+        """All parts in the order in which they run."""
+        yield from self.networks
+        for row in self.rows:
+            yield row.part
+            if row.exit and row.exit.part.cost:
+                yield row.exit.part
+
+    @property
+    def num_predictions(self) -> int:
+        """How many predictions are averaged."""
+        return sum(weight > 0 for row in self.rows if row.exit for weight in row.exit.weights) or len(self.networks)
+
+
+def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int) -> NetworkPlan:
+    """Return the plan of a network at K′ exits.
+
+    Args:
+        network: What was recorded of it.
+        config: The settings of its run.
+        name: What the run is called.
+        eval_exits: K′.
+    """
+    reading = network.at(eval_exits)
+    inputs = [member.input for member in reading.members if member.input is not None]
+    num_inputs = max([config.method.num_inputs, *inputs])
+    word, num_columns = ("input", num_inputs) if inputs else (config.method.member_word, len(reading.members))
+    names = [part.name for part in reading.parts]
+    networks = tuple(
+        replace(_part(reading, network, name), label=f"{word} {number}")
+        for name in names
+        if (number := number_in(name, "member"))
+    )
+    weights = _weights(reading, num_columns)
+    used, whole = reading.total, total_of(network.whole)
+    return NetworkPlan(
+        name=name,
+        kind=config.called.key,
+        settings=config.summary,
+        eval_exits=eval_exits if config.method.has_exits else None,
+        depth=network.depth,
+        num_inputs=num_inputs,
+        passes=network.passes,
+        columns=tuple(f"{word} {number + 1}" for number in range(num_columns)),
+        rows=() if networks else tuple(_rows(reading, network, weights)),
+        networks=networks,
+        shares=tuple(sum(row[column] for row in weights.values()) for column in range(num_columns)),
+        used=used,
+        pruned=PartCosts(
+            name="pruned",
+            params=whole.params - used.params,
+            flops=whole.flops - used.flops,
+            shipped_params=whole.shipped_params - used.shipped_params,
+            shipped_flops=whole.shipped_flops - used.shipped_flops,
+        ),
+    )
+
+
+def _weights(reading: PrunedReading, num_columns: int) -> Mapping[int, tuple[float, ...]]:
+    """Return the weight of each column by exit; those of an input sum to 1 over exits."""
+    weights = {member.exit: [0.0] * num_columns for member in reading.members}
+    totals = [0.0] * num_columns
+    places = [
+        (number if member.input is None else member.input - 1, member) for number, member in enumerate(reading.members)
+    ]
+    for column, member in places:
+        weights[member.exit][column] += member.weight
+        totals[column] += member.weight
+    has_inputs = any(member.input is not None for member in reading.members)
+    return {
+        number: tuple(
+            weight / total if has_inputs and total else weight for weight, total in zip(row, totals, strict=True)
+        )
+        for number, row in weights.items()
+    }
+
+
+def _rows(reading: PrunedReading, network: Network, weights: Mapping[int, tuple[float, ...]]) -> Iterator[PlanRow]:
+    """Yield the parts that are not exits, each with the exit behind it, also those that were pruned away.
+
+    A network may name its parts as it likes: an exit without a stage of its number comes last, and predictions
+    behind a part that is not named as an exit leave at the last part.
+    """
+    names = list(dict.fromkeys(part.name for parts in (network.whole, reading.parts) for part in parts))
+    named_exits = {number for name in names if (number := number_in(name, "exit")) is not None}
+    trunk = {name: number_in(name, "stage") for name in names if number_in(name, "exit") is None}
+    alone = sorted((named_exits | set(weights)) - set(trunk.values()))
+    unnamed = [number for number in alone if number not in named_exits]
+    last = [name for name in trunk if name != REST]
+    if unnamed and last:
+        trunk[last[-1]] = unnamed[-1]
+    unused = (0.0,) * len(next(iter(weights.values())))
+    for name, number in trunk.items():
+        behind = None
+        if number is not None and (number in named_exits or number in weights):
+            behind = PlanExit(_part(reading, network, exit_name(number)), weights.get(number, unused))
+        yield PlanRow(_part(reading, network, name), behind)
+    for number in alone:
+        if number in named_exits:
+            part = _part(reading, network, exit_name(number))
+            yield PlanRow(part, PlanExit(replace(part, cost=None), weights.get(number, unused)))
+
+
+def _part(reading: PrunedReading, network: Network, name: str) -> PlanPart:
+    """Return a part with its costs: as it is in the pruned network, or else as trained."""
+    kept = {part.name: part for part in reading.parts}
+    trained = {part.name: part for part in network.whole}
+    is_used = name in kept or name not in trained  # predictions may leave at a part that is not named
+    return PlanPart(shown_name(name), kept.get(name) or trained.get(name), is_used)

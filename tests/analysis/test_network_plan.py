@@ -1,0 +1,70 @@
+import pytest
+
+from sae.analysis.network_plan import NetworkPlan, network_plan
+from sae.records.evaluation import PartCosts
+from sae.records.network import Member, Network, PrunedReading
+from tests.builders import run_config
+from tests.networks import plan_of, sae_plan
+
+
+def part(name: str, cost: int = 1) -> PartCosts:
+    return PartCosts(name=name, params=cost, flops=cost, shipped_params=cost, shipped_flops=cost)
+
+
+def plan(kept: list[str], whole: list[str], members: list[Member]) -> NetworkPlan:
+    """A network that names its parts as it likes."""
+    reading = PrunedReading(eval_exits=1, members=tuple(members), parts=tuple(map(part, kept)))
+    network = Network(exits=1, depth=2, passes=1, whole=tuple(map(part, whole)), readings=(reading,))
+    return network_plan(network, run_config(method={"name": "standard"}), "run", 1)
+
+
+def test_the_weights_of_an_input_sum_to_one_over_its_exits() -> None:
+    found = sae_plan(3, 2, eval_exits=2)
+    exits = [row.exit for row in found.rows if row.exit]
+    assert found.columns == ("input 1", "input 2", "input 3")
+    for column in range(3):
+        weights = [one.weights[column] for one in exits]
+        assert sum(weights) == pytest.approx(1.0)
+        assert sum(weight > 0 for weight in weights) == 2
+    assert found.num_predictions == 6
+
+
+def test_what_no_input_uses_is_pruned_and_what_is_left_sums_to_the_whole() -> None:
+    found, whole = sae_plan(2, 1, eval_exits=1), sae_plan(2, 1, eval_exits=3)
+    assert whole.pruned == part("pruned", 0)
+    assert found.used.params + found.pruned.params == whole.used.params
+    assert found.used.flops + found.pruned.flops == whole.used.flops
+    for row in found.rows:
+        assert row.exit is None or row.exit.part.is_used == any(row.exit.weights)
+    assert [row.part.label for row in found.rows] == [row.part.label for row in whole.rows]
+
+
+def test_networks_that_share_nothing_stand_side_by_side() -> None:
+    found = plan_of("ensemble")
+    assert [one.label for one in found.networks] == ["network 1", "network 2"]
+    assert (found.rows, found.shares, found.num_predictions) == ((), (0.5, 0.5), 2)
+
+
+def test_passes_through_one_network_are_columns_at_its_exit() -> None:
+    found = plan_of("mc_dropout")
+    assert (found.passes, found.columns) == (3, ("pass 1", "pass 2", "pass 3"))
+    assert [row.part.label for row in found.rows if row.exit] == [found.rows[-1].part.label]
+
+
+def test_members_leave_at_the_last_part_if_no_part_is_named_as_an_exit() -> None:
+    found = plan(["body", "heads"], ["body", "heads"], [Member(input=None, exit=2, weight=0.5)] * 2)
+    assert [(row.part.label, row.exit.weights if row.exit else None) for row in found.rows] == [
+        ("body", None),
+        ("heads", (0.5, 0.5)),
+    ]
+    assert [one.label for one in found.parts] == ["body", "heads"]
+
+
+def test_an_exit_without_a_stage_of_its_number_is_not_lost() -> None:
+    found = plan(["body", "exit_2"], ["body", "exit_1", "exit_2"], [Member(input=None, exit=2, weight=1.0)])
+    assert [one.label for one in found.parts if one.is_used] == ["body", "exit 2"]
+    assert [(row.part.label, row.part.is_used, row.exit.weights if row.exit else None) for row in found.rows] == [
+        ("body", True, None),
+        ("exit 1", False, (0.0,)),
+        ("exit 2", True, (1.0,)),
+    ]

@@ -1,0 +1,221 @@
+"""Trimmed runs: what is chosen, what it costs, and what every command then does with it."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from sae.cli import app
+from sae.core.errors import ConfigError, RecordError
+from sae.core.predictive import Categorical, aggregate
+from sae.deploy.export import export
+from sae.measure.cost import measure_cost, measure_shipped_cost
+from sae.records.run import RunRecord
+from sae.records.trimming import Trimming
+from sae.training.evaluator import member_outputs, predictive_at
+from sae.training.run import evaluate, preparation, restore, train
+from sae.training.trimming import trim
+from tests.builders import run_config
+
+METHOD = {"name": "sae", "inputs": 3, "exits": 2}
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = run_config(method=METHOD, backbone={"name": "fc", "depth": 3}, train={"epochs": 3})
+    return train(config, tmp_path_factory.mktemp("runs") / "digits").path
+
+
+@pytest.fixture(scope="module")
+def diabetes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = run_config(data={"name": "diabetes"}, method=METHOD, backbone={"name": "fc", "depth": 3})
+    return train(config, tmp_path_factory.mktemp("runs") / "diabetes").path
+
+
+@pytest.fixture(scope="module")
+def limit(digits: Path) -> float:
+    """The FLOPs of the learnt exits at K′ = 1."""
+    return float(RunRecord(digits).read_evaluation().val.at(1).flops)
+
+
+@pytest.fixture(scope="module")
+def trimmed(digits: Path, limit: float, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trimming]:
+    out = tmp_path_factory.mktemp("runs") / "trimmed"
+    return out, trim(digits, out, {"flops": limit})
+
+
+def test_the_chosen_members_replace_the_learnt_ones(trimmed: tuple[Path, Trimming]) -> None:
+    out, found = trimmed
+    method, _ = restore(RunRecord.open(out))
+    weights = method.member_weights().view(3, 3)
+    expected = torch.zeros(3, 3)
+    for member in found.members:
+        expected[member.input - 1, member.exit - 1] = member.weight
+    torch.testing.assert_close(weights, expected)
+    assert weights.sum().item() == pytest.approx(1)
+    assert RunRecord(out).read_config().method.model_dump()["trim"] == found.limits
+
+
+def test_the_record_holds_what_the_pruned_network_costs_and_predicts(trimmed: tuple[Path, Trimming]) -> None:
+    out, found = trimmed
+    method, dataset = restore(RunRecord.open(out))
+    pruned, reading = method.pruned().eval(), RunRecord(out).read_evaluation().test.chosen
+    cost, shipped = measure_cost(pruned, dataset.spec.shape), measure_shipped_cost(pruned, dataset.spec.shape)
+    assert (reading.flops, reading.shipped_flops) == (cost.flops, shipped.flops)
+    assert reading == found.chosen.test
+    assert reading.flops <= found.limits["flops"]
+    x = preparation(dataset, "cpu")(dataset.test.inputs[:20])
+    with torch.inference_mode():
+        direct = aggregate(method.task, pruned(x), pruned.weights)
+    masked = predictive_at(method, member_outputs(method, [x]), method.exits)
+    assert isinstance(direct, Categorical)
+    assert isinstance(masked, Categorical)
+    torch.testing.assert_close(direct.probs, masked.probs, rtol=1e-4, atol=1e-6)
+
+
+def test_every_step_names_the_exact_cost_of_all_members_so_far(digits: Path, trimmed: tuple[Path, Trimming]) -> None:
+    out, found = trimmed
+    method, dataset = restore(RunRecord.open(out))
+    weights = torch.zeros(3, 3)
+    for step in found.steps:
+        weights[step.input - 1, step.exit - 1] += 1
+        method.choose(weights / weights.sum())
+        assert step.costs["flops"] == measure_cost(method.pruned(), dataset.spec.shape).flops
+        assert step.costs["shipped_flops"] == measure_shipped_cost(method.pruned(), dataset.spec.shape).flops
+    assert found.steps[-1].nll == pytest.approx(found.chosen.val.metrics["nll"], rel=1e-5)
+
+
+def test_the_choice_is_no_worse_on_validation_than_the_learnt_exits_of_this_cost(
+    digits: Path, trimmed: tuple[Path, Trimming]
+) -> None:
+    learnt = RunRecord(digits).read_evaluation().val.at(1)
+    assert trimmed[1].chosen.val.metrics["nll"] <= learnt.metrics["nll"]
+    assert trimmed[1].val_samples == 359
+
+
+def test_the_curve_has_the_learnt_exits_and_choices_at_other_limits(trimmed: tuple[Path, Trimming]) -> None:
+    out, found = trimmed
+    assert [point.eval_exits for point in found.points if point.kind == "theta"] == [1, 2, 3]
+    greedy = found.of_kind("greedy")
+    assert len(greedy) >= 3
+    assert all(point.limit is not None and point.val.flops <= point.limit for point in greedy)
+    nll = [point.val.metrics["nll"] for point in sorted(greedy, key=lambda point: point.limit or 0)]
+    assert nll == sorted(nll, reverse=True)
+    with (out / RunRecord.TRIM_ROWS).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["kind"] for row in rows].count("chosen") == 1
+    assert {"val_nll", "test_nll", "val_cc_ece", "test_cc_ece", "flops", "members", "inputs"} <= set(rows[0])
+
+
+def test_inputs_without_a_member_are_dropped(digits: Path, tmp_path: Path) -> None:
+    learnt = RunRecord(digits).read_evaluation().val.at(1).flops
+    found = trim(digits, tmp_path / "one", {"flops": learnt / 2})
+    assert found.chosen.inputs == 1
+    method, _ = restore(RunRecord.open(tmp_path / "one"))
+    assert method.pruned().num_inputs == 1
+
+
+def test_the_same_call_again_returns_what_is_there(digits: Path, limit: float, trimmed: tuple[Path, Trimming]) -> None:
+    out, found = trimmed
+    before = (out / RunRecord.MODEL).stat().st_mtime_ns
+    assert trim(digits, out, {"flops": limit}) == found
+    assert (out / RunRecord.MODEL).stat().st_mtime_ns == before
+
+
+def test_a_trimmed_run_is_evaluated_again_to_the_same_numbers(trimmed: tuple[Path, Trimming]) -> None:
+    out, found = trimmed
+    assert evaluate(out).metrics["nll"] == pytest.approx(found.chosen.test.metrics["nll"], rel=1e-6)
+    with pytest.raises(ConfigError, match="chosen members only, got K′ = 1: leave --eval-exits out"):
+        evaluate(out, eval_exits=1)
+
+
+def test_a_trimmed_run_is_exported_with_its_members_and_their_weights(
+    trimmed: tuple[Path, Trimming], tmp_path: Path
+) -> None:
+    out, found = trimmed
+    manifest = export(out, tmp_path / "model.onnx")
+    assert manifest.parity.largest_difference < 1e-4
+    weights = {(member.input, member.exit): member.weight for member in manifest.network.members}
+    assert weights == pytest.approx({(item.input, item.exit): item.weight for item in found.members})
+    assert manifest.cost.shipped_flops == found.chosen.val.shipped_flops
+    assert manifest.metrics["test"]["nll"] == pytest.approx(found.chosen.test.metrics["nll"], rel=1e-4)
+
+
+def test_every_command_takes_a_trimmed_run(digits: Path, tmp_path: Path) -> None:
+    out = tmp_path / "trimmed"
+    runner = CliRunner()
+    commands = [
+        ["trim", str(digits), "--max", "flops=90000", "--out", str(out)],
+        ["evaluate", str(out), "--split", "val", "--calibrate"],
+        ["bench", str(out), "--batch", "2", "--repeats", "1", "--sessions", "1"],
+        ["runs", str(tmp_path)],
+        ["report", str(out), str(digits), "--out", str(tmp_path / "page.html")],
+    ]
+    for command in commands:
+        result = runner.invoke(app, command)
+        assert result.exit_code == 0, (command, result.output)
+    assert "validation samples decided" in runner.invoke(app, commands[0]).output
+    assert (out / RunRecord.TRIM_FIGURE).exists()
+    assert json.loads(runner.invoke(app, [*commands[0], "--json"]).stdout)["limits"] == {"flops": 90000}
+
+
+def test_members_of_a_regression_can_be_chosen(diabetes: Path, tmp_path: Path) -> None:
+    found = trim(diabetes, tmp_path / "trimmed", {})
+    assert found.metrics == ("nll", "mse")
+    assert found.steps[-1].nll == pytest.approx(found.chosen.val.metrics["nll"], rel=1e-5)
+    best = min(reading.metrics["nll"] for reading in RunRecord(diabetes).read_evaluation().val.readings)
+    assert found.chosen.val.metrics["nll"] <= best
+    assert np.isfinite(evaluate(tmp_path / "trimmed").metrics["mse"])
+
+
+def test_a_limit_below_the_cheapest_member_is_refused_and_leaves_no_folder(digits: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"one member at least, got flops=10: the least possible is flops [\d,]+$"):
+        trim(digits, tmp_path / "new", {"flops": 10})
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"nll": 0.5}, "must be on one of flops, params, shipped_flops, shipped_params, got nll"),
+        ({"flop": 1e6}, "got flop, did you mean flops"),
+        ({"params": 0}, "must be above 0, got 0"),
+    ],
+)
+def test_other_limits_are_refused(digits: Path, tmp_path: Path, limits: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        trim(digits, tmp_path / "new", limits)
+
+
+def test_a_run_of_another_method_is_refused(tmp_path: Path) -> None:
+    run = train(run_config(method="standard", train={"epochs": 1}), tmp_path / "run").path
+    with pytest.raises(ConfigError, match="is a run of standard, which has only one exit: give a run of method sae"):
+        trim(run, tmp_path / "new", {"flops": 1e6})
+
+
+def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
+    run = train(run_config(), tmp_path / "run", until=1).path
+    with pytest.raises(RecordError, match="is unfinished"):
+        trim(run, tmp_path / "new", {"flops": 1e6})
+
+
+def test_a_trimmed_run_and_the_folder_of_the_run_are_refused(
+    digits: Path, trimmed: tuple[Path, Trimming], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="is trimmed already: trim the run that it came from"):
+        trim(trimmed[0], tmp_path / "new", {"flops": 1e6})
+    with pytest.raises(ConfigError, match="needs a folder of its own"):
+        trim(digits, digits, {"flops": 1e6}, force=True)
+
+
+def test_a_config_of_a_trimmed_run_is_not_trained(trimmed: tuple[Path, Trimming], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"method\.trim must not be set for training"):
+        train(RunRecord(trimmed[0]).read_config(), tmp_path / "new")
+
+
+def test_without_it_the_setting_is_not_written(digits: Path) -> None:
+    assert "trim" not in (digits / RunRecord.CONFIG).read_text()
