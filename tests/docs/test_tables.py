@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from benchmarks import ablations, cost_term, own_data
+from benchmarks import ablations, cost_term, independence, own_data, trim
 from benchmarks.signals import STORED, table
 
 from tests.docs.pages import ROOT
@@ -31,3 +31,17 @@ def test_the_table_of_own_data_shows_the_stored_results() -> None:
     results = json.loads(own_data.STORED.read_text(encoding="utf-8"))
     assert list(results) == list(own_data.OWN)
     assert own_data.table(results) in (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_chosen_members_shows_the_stored_results() -> None:
+    results = json.loads(trim.STORED.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert set(results) == set(trim.TITLES)
+    assert trim.table(results) in page
+    for cost in trim.COSTS:
+        assert trim.wins(results, cost) in page
+
+
+def test_the_table_of_error_correlations_shows_the_stored_results() -> None:
+    results = json.loads(independence.STORED.read_text(encoding="utf-8"))
+    assert independence.table(results) in (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")

@@ -89,7 +89,7 @@ ENTRIES = (
     Entry("trial", "One training run of the search, with settings that the search chose.", "[Tt]rials?"),
     Entry(
         "candidate",
-        "A finished trial that can be picked. An SAE is one candidate for each number of exits it can predict from.",
+        "A finished trial that can be picked. An SAE is one candidate for each choice of exits it can predict from.",
         "[Cc]andidates?",
     ),
     Entry(
@@ -123,7 +123,7 @@ ENTRIES = (
     ),
     Entry(
         "shift",
-        "Test images damaged by noise, blur, weather and the like, which training has not seen.",
+        "Images damaged by noise, blur, weather and the like, which training has not seen.",
         "[Ss]hift|[Cc]orrupt(?:ion|ed)",
     ),
     Entry(
