@@ -22,7 +22,7 @@ def test_the_tables_of_ablations_show_the_stored_results(data: str) -> None:
 
 
 def test_the_table_of_priced_exits_shows_the_stored_results() -> None:
-    results = cost_term.read_results(cost_term.STORED)
+    results = ablations.read_results(cost_term.STORED)
     assert list(results) == [cost_term.name_of(*each) for each in cost_term.CONFIGURATIONS]
     assert cost_term.table(results) in (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
 
