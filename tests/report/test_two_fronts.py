@@ -12,11 +12,12 @@ from sae.core.table import Table
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
 from sae.report.content import Figure, Note, Report
+from sae.report.findings import find
 from sae.report.page import render_page
 from sae.report.tables import rank_table
 from tests.report.drawing import rows_of
 from tests.results import result
-from tests.study_stages import confirmed_study, two_front_study
+from tests.study_stages import confirm, confirmed_study, two_front_study
 
 SE = {"name": "sae", "inputs": 1, "exits": 1}
 
@@ -161,3 +162,13 @@ def test_ranks_across_data_sets_are_by_the_headline_of_each(tmp_path: Path) -> N
     for where in ("test", "shift"):
         titles = [item.title for item in table(report, f"ranks-classification-{where}").columns]
         assert titles[1:4] == ["rank in accuracy or F1", "rank in ECE or CC-ECE", "rank in NLL"]
+
+
+def test_a_rival_that_only_the_front_under_shift_chose_is_compared_over_its_seeds(tmp_path: Path) -> None:
+    study = two_front_study(tmp_path / "s")
+    clean, shifted = select(study.record).front, select(study.record, shift=True).front
+    rival = next(item for item in select(study.record).everything if item.method == "ensemble")
+    confirm(study, [item for item in clean if item.method != "ensemble"], shifted=[*shifted, rival])
+    found = find(study.record)
+    assert len(found.shown["ensemble"].runs) == 4
+    assert "one seed is too few" not in report_of([study.record]).lead.sentence
