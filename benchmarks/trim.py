@@ -24,7 +24,7 @@ from sae.records.trimming import Trimming
 from sae.training.trimming import trim
 
 STORED = Path(__file__).parents[1] / "docs" / "reproduction" / "trim.json"
-TITLES = {"pneumonia": "PneumoniaMNIST, FC", "blood-cells": "blood cells (rebuilt, own split), VGG"}
+TITLES = {"pneumonia": "PneumoniaMNIST", "blood-cells": "blood cells, rebuilt, own split"}
 COSTS = ("flops", "shipped_flops")
 METRICS = {"nll": "NLL", "cc_ece": "CC-ECE"}
 
@@ -115,7 +115,7 @@ def wins(results: dict[str, Row], cost: str) -> str:
             f"{sum(row['chosen'][key] < row['learnt'][key] for row in pairs)} in {label}"
             for key, label in METRICS.items()
         ]
-        texts.append(f"{TITLES[name].split(',')[0]}: {' and '.join(better)} of {len(pairs)}")
+        texts.append(f"{TITLES[name]}: {' and '.join(better)} of {len(pairs)}")
     return "; ".join(texts)
 
 

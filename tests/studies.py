@@ -6,7 +6,17 @@ from typing import Any
 
 from sae.config.study import StudyConfig
 from sae.core.objectives import COSTS
-from sae.records.evaluation import Evaluation, Metrics, Reading, ShiftedSet, ShiftEvaluation, ShiftReading, Split
+from sae.records.evaluation import (
+    Evaluation,
+    Metrics,
+    PartCosts,
+    Reading,
+    ShiftedSet,
+    ShiftEvaluation,
+    ShiftReading,
+    Split,
+)
+from sae.records.network import Member, Network, PrunedReading
 from sae.records.run import Ending, Run, RunRecord, Status
 from sae.records.study import StudyRecord
 from tests.builders import run_config
@@ -93,11 +103,32 @@ def reading(exits: int, values: Mapping[str, float]) -> Reading:
 
 
 def write_metrics(run: RunRecord, val: Sequence[Reading], test: Sequence[Reading]) -> None:
-    """The metrics of both splits; those at the trained K come first."""
+    """The metrics of both splits, those at the trained K first, and what the network consists of."""
     exits = run.read_config().method.trained_exits
     splits = {"val": val, "test": test}
     evaluations = {name: Evaluation(exits=exits, readings=tuple(items)) for name, items in splits.items()}
     run.write_json(run.METRICS, {name: evaluation.to_json() for name, evaluation in evaluations.items()})
+    run.write_json(run.NETWORK, network(run, val).to_json())
+
+
+def network(run: RunRecord, readings: Sequence[Reading]) -> Network:
+    """A network of one part, in which every input uses the last K′ exits."""
+    config = run.read_config()
+    pruned = [
+        PrunedReading(
+            eval_exits=item.eval_exits,
+            members=tuple(
+                Member(input=one + 1, exit=DEPTH - k, weight=1 / config.method.num_inputs / item.eval_exits)
+                for one in range(config.method.num_inputs)
+                for k in range(item.eval_exits)
+            ),
+            parts=(PartCosts.model_validate({"name": "stem", **item.costs}),),
+        )
+        for item in readings
+    ]
+    return Network(
+        exits=config.method.trained_exits, depth=DEPTH, passes=1, whole=pruned[-1].parts, readings=tuple(pruned)
+    )
 
 
 def alike_sets(exits: int, metrics: Metrics) -> ShiftReading:

@@ -33,6 +33,25 @@ def test_vit_has_the_published_parameters() -> None:
     assert num_params(VitConfig(depth=1), IMAGE, 2) == 245_858
 
 
+@torch.no_grad()
+def test_a_vit_that_reads_class_tokens_reads_nothing_else_behind_its_last_layer() -> None:
+    backbone = build_backbone(VitConfig(depth=2, pooling="class_token"), (3, 16, 16), num_inputs=2)
+    features, readout = torch.randn(3, 2 + 16, 192), backbone.readout()
+    others = torch.cat([features[:, :2], torch.randn(3, 16, 192)], dim=1)
+    expected = torch.nn.functional.layer_norm(features[:, :2], (192,)).mean(dim=1)
+    torch.testing.assert_close(readout(features), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(readout(features), readout(others))
+
+
+def test_reading_class_tokens_needs_no_other_parameters_and_fewer_flops() -> None:
+    mean, token = (
+        measure_cost(PlainNetwork(build_backbone(VitConfig(depth=1, pooling=pooling), IMAGE), 2), IMAGE)
+        for pooling in ("mean", "class_token")
+    )
+    assert token.params == mean.params
+    assert mean.flops - token.flops == 64 * 192 * (2 + 1)  # LayerNorm and mean of the 64 other tokens
+
+
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("depth", [1, 3, 5])
 def test_fc_parameters_follow_their_closed_form(width: int, depth: int) -> None:

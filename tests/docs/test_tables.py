@@ -2,7 +2,8 @@
 
 import json
 
-from benchmarks import own_data
+import pytest
+from benchmarks import ablations, cost_term, independence, own_data, trim
 from benchmarks.signals import STORED, table
 
 from tests.docs.pages import ROOT
@@ -13,7 +14,34 @@ def test_the_table_of_signals_shows_the_stored_results() -> None:
     assert table(json.loads(STORED.read_text(encoding="utf-8"))) in page
 
 
+@pytest.mark.parametrize("data", ablations.ROWS)
+def test_the_tables_of_ablations_show_the_stored_results(data: str) -> None:
+    results = ablations.read_results(ablations.STORED)
+    assert all(len(results[f"{data}/{name}"]) == len(ablations.SEEDS) for name in ablations.ROWS[data])
+    assert ablations.table(data, results) in (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_priced_exits_shows_the_stored_results() -> None:
+    results = cost_term.read_results(cost_term.STORED)
+    assert list(results) == [cost_term.name_of(*each) for each in cost_term.CONFIGURATIONS]
+    assert cost_term.table(results) in (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+
+
 def test_the_table_of_own_data_shows_the_stored_results() -> None:
     results = json.loads(own_data.STORED.read_text(encoding="utf-8"))
     assert list(results) == list(own_data.OWN)
     assert own_data.table(results) in (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_chosen_members_shows_the_stored_results() -> None:
+    results = json.loads(trim.STORED.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert set(results) == set(trim.TITLES)
+    assert trim.table(results) in page
+    for cost in trim.COSTS:
+        assert trim.wins(results, cost) in page
+
+
+def test_the_table_of_error_correlations_shows_the_stored_results() -> None:
+    results = json.loads(independence.STORED.read_text(encoding="utf-8"))
+    assert independence.table(results) in (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")

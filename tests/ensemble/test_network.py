@@ -30,6 +30,15 @@ def test_batched_heads_are_separate_linears() -> None:
             torch.testing.assert_close(outputs[:, i, j], heads.linear(j, [i])(features[j]))
 
 
+def test_a_shared_head_is_the_same_linear_at_every_exit() -> None:
+    heads = ExitHeads(depth=3, num_features=4, num_inputs=2, num_outputs=5, is_shared=True)
+    features = torch.randn(3, 6, 4)
+    outputs, linear = heads(features), heads.linear(0, [0, 1])
+    assert sum(parameter.numel() for parameter in heads.parameters()) == 2 * 5 * (4 + 1)
+    for j in range(3):
+        torch.testing.assert_close(outputs[:, :, j].flatten(1), linear(features[j]))
+
+
 def test_inputs_are_joined_on_channels_in_their_order() -> None:
     x = torch.randn(2, 3, 4, 5, 5)
     torch.testing.assert_close(join_inputs(x), torch.cat([x[:, 0], x[:, 1], x[:, 2]], dim=1))

@@ -6,10 +6,13 @@ from torch import nn
 
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import without_batch_norm
+from sae.config.methods import SaeConfig
 from sae.core.errors import ConfigError
 from sae.core.predictive import Categorical, Gaussian, aggregate
 from sae.ensemble.pruning import PrunedNetwork, active_counts, folded_stem
 from sae.measure.cost import measure_cost, measure_shipped_cost
+from sae.methods import build_method
+from sae.methods.sae import Sae
 from tests.builders import (
     REGRESSION_SPEC,
     SHAPE,
@@ -37,6 +40,31 @@ def test_pruned_predicts_what_the_masked_network_does_at_every_k(backbone: str, 
             assert isinstance(masked, Categorical)
             assert isinstance(direct, Categorical)
             torch.testing.assert_close(direct.probs, masked.probs, rtol=1e-4, atol=1e-6)
+
+
+@every_backbone
+@pytest.mark.parametrize("num_inputs", [1, 3])
+@torch.no_grad()
+def test_a_shared_head_is_pruned_folded_and_counted_once(backbone: str, num_inputs: int) -> None:
+    settings = SaeConfig(inputs=num_inputs, exits=1, shared_head=True)
+    method = build_method(settings, SMALL_BACKBONES[backbone], spec_of(backbone)).eval()
+    assert isinstance(method, Sae)
+    method.exit_distribution.logits.normal_(std=0.1, generator=torch.Generator().manual_seed(0))
+    x, shape = torch.randn(4, *SHAPES[backbone]), SHAPES[backbone]
+    for k in method.exit_choices:
+        pruned = method.pruned(k)
+        masked = (method.member_outputs(x).softmax(-1) * method.member_weights(k)[:, None]).sum(dim=1)
+        for network in (pruned, pruned.folded(shape)):
+            mixed = (network(x).softmax(-1) * network.weights[:, None]).sum(dim=1)
+            torch.testing.assert_close(mixed, masked, rtol=1e-4, atol=1e-6)
+        cost = measure_cost(pruned, shape)
+        assert cost == measure_cost(method.pruned_to(method.active_counts(k)), shape)
+        heads = (method.network.heads.weight.shape[-1] + 1) * 3 * num_inputs
+        connectors = sum(p.numel() for exit_ in pruned.exits.values() for p in exit_.connector.parameters())
+        exits = sum(part.params for name, part in cost.by_part.items() if name.startswith("exit"))
+        assert exits == connectors + heads
+        assert cost.params == sum(parameter.numel() for parameter in pruned.parameters())
+        assert sum(part.params for part in cost.by_part.values()) == cost.params
 
 
 def test_pruned_regression_predicts_what_the_masked_network_does() -> None:

@@ -17,6 +17,8 @@ from sae.measure.uncertainty import (
     disagreement,
     diversity,
     entropy,
+    error_correlation,
+    error_correlations,
     fpr95,
     interval_metrics,
     risk_coverage,
@@ -192,3 +194,35 @@ def test_keeping_a_sample_costs_its_error() -> None:
     assert selection_loss(categorical, torch.tensor([0, 0])).tolist() == [0.0, 1.0]
     gaussian = Gaussian(torch.tensor([1.0, 3.0]), torch.ones(2))
     assert selection_loss(gaussian, torch.tensor([1.0, 1.0])).tolist() == [0.0, 4.0]
+
+
+@pytest.mark.parametrize("task", [CLASSES, Regression(mean=5.0, std=2.0)], ids=["classes", "values"])
+def test_the_error_correlation_is_the_mean_of_numpys_over_pairs_of_used_members(task: Task) -> None:
+    raw = outputs(3, task.num_outputs)
+    if isinstance(task, Classification):
+        targets = torch.randint(4, (30,), generator=torch.Generator().manual_seed(4))
+        errors = (raw.argmax(dim=-1) != targets[:, None]).double().numpy()
+    else:
+        targets = torch.randn(30, generator=torch.Generator().manual_seed(4)) * 2 + 5
+        errors = (raw[..., 0] * 2 + 5 - targets[:, None]).double().numpy()
+    expected = np.corrcoef(errors.T)
+    np.testing.assert_allclose(error_correlations(task, raw, targets).numpy(), expected, atol=1e-6)
+    pairs = [expected[0, 1], expected[0, 2], expected[1, 2]]
+    assert error_correlation(task, raw, WEIGHT, targets) == pytest.approx(np.mean(pairs), abs=1e-6)
+    two = torch.tensor([0.5, 0.0, 0.5])
+    assert error_correlation(task, raw, two, targets) == pytest.approx(expected[0, 2], abs=1e-6)
+
+
+def test_members_that_err_together_have_correlation_1() -> None:
+    same = outputs(0)[:, :1].expand(-1, 3, -1)
+    targets = torch.randint(4, (30,), generator=torch.Generator().manual_seed(1))
+    assert error_correlation(CLASSES, same, WEIGHT, targets) == pytest.approx(1)
+
+
+def test_one_member_and_members_that_are_always_right_have_no_error_correlation() -> None:
+    raw = outputs(0)
+    targets = raw[:, 0].argmax(dim=-1)  # the first member is always right
+    assert error_correlation(CLASSES, raw, torch.tensor([1.0, 0.0, 0.0]), targets) is None
+    assert error_correlation(CLASSES, raw, torch.tensor([0.5, 0.5, 0.0]), targets) is None
+    later = error_correlations(CLASSES, raw, targets)[1, 2].item()
+    assert error_correlation(CLASSES, raw, WEIGHT, targets) == pytest.approx(later)

@@ -32,7 +32,17 @@ def notes(report: Report) -> list[str]:
 def test_a_run_that_did_not_record_its_network_says_how_to_draw_it(run: RunRecord) -> None:
     report = report_of([], [run])
     assert list(report.drawings()) == []
-    assert f"No drawing: run was trained by an older version. `sae show {run.path}` adds it." in notes(report)
+    assert f"No drawing of run, trained by an older version: `sae show {run.path}` adds it to this page." in notes(
+        report
+    )
+
+
+def test_several_older_runs_are_named_in_one_note(run: RunRecord, tmp_path: Path) -> None:
+    other = RunRecord(Path(shutil.copytree(run.path, tmp_path / "other")))
+    settings = other.path / RunRecord.CONFIG
+    settings.write_text(settings.read_text().replace("epochs: 3", "epochs: 4"))
+    said = [note for note in notes(report_of([], [run, other])) if "drawing" in note]
+    assert said == ["No drawing of run and other, trained by an older version: `sae show RUN` adds it to this page."]
 
 
 def test_once_it_is_recorded_it_is_drawn(run: RunRecord, tmp_path: Path) -> None:

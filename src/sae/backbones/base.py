@@ -25,10 +25,17 @@ class FeatureKind(StrEnum):
 
 @dataclass(frozen=True)
 class StageInfo:
-    """The features that a stage returns for one sample."""
+    """The features that a stage returns for one sample.
+
+    Attributes:
+        kind: Their layout.
+        shape: Their shape.
+        class_tokens: The first tokens, if exits read these alone; 0 if they read all.
+    """
 
     kind: FeatureKind
     shape: Shape
+    class_tokens: int = 0
 
     @property
     def num_features(self) -> int:
@@ -76,7 +83,7 @@ class Backbone(nn.Module):
             return GlobalAveragePool()
         if last.kind is FeatureKind.SIGNAL:
             return TimeMean()
-        return nn.Sequential(nn.LayerNorm(last.num_features), TokenMean())
+        return nn.Sequential(*tokens_read(last), nn.LayerNorm(last.num_features), TokenMean())
 
 
 class ChannelsLast(nn.Module):
@@ -112,6 +119,26 @@ class TokenMean(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Average over all tokens, including class tokens."""
         return x.mean(dim=1)
+
+
+class ClassTokens(nn.Module):
+    """(batch, token, feature) → (batch, class token, feature)."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Keep the first tokens, which are the class tokens."""
+        return x[:, : self.count]
+
+
+def tokens_read(info: StageInfo) -> list[nn.Module]:
+    """Return what chooses the tokens that an exit reads: nothing, if it reads all of them.
+
+    It comes first in an exit, because what follows treats each token alone and need not treat the others.
+    """
+    return [ClassTokens(info.class_tokens)] if info.class_tokens else []
 
 
 class PlainNetwork(nn.Module):
@@ -155,7 +182,7 @@ class MemberNetwork(nn.Module, ABC):
 
     @abstractmethod
     def parts(self) -> dict[str, nn.Module]:
-        """Return the modules whose cost is listed separately, by name; no two share parameters."""
+        """Return the modules whose cost is listed separately, by name; what two share is counted with the first."""
 
     @property
     def num_passes(self) -> int:

@@ -1,4 +1,4 @@
-"""Vision transformer with 4×4 patches, pre-norm encoder layers and a mean over all tokens."""
+"""Vision transformer with 4×4 patches, pre-norm encoder layers and a mean over all tokens, or over class tokens."""
 
 import torch
 import torch.nn.functional as F
@@ -133,5 +133,6 @@ def build_vit(settings: VitConfig, shape: Shape, num_inputs: int = 1) -> Backbon
     num_tokens = num_inputs + (height // PATCH) * (width // PATCH)
     stem = PatchStem((num_inputs * channels, height, width), num_class_tokens=num_inputs)
     layers = [EncoderLayer(NUM_FEATURES * settings.width) for _ in range(settings.depth)]
-    info = StageInfo(FeatureKind.TOKENS, (num_tokens, NUM_FEATURES))
+    class_tokens = num_inputs if settings.pooling == "class_token" else 0
+    info = StageInfo(FeatureKind.TOKENS, (num_tokens, NUM_FEATURES), class_tokens)
     return Backbone(stem, layers, [info] * settings.depth)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.text import Text
 
+from sae.core.objectives import ERROR_CORRELATION
 from sae.core.table import MISSING, Table, four_digits, show, text_table
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 METRIC_ROWS = (
     *("temperature", "accuracy", "f1", "nll", "ece", "cc_ece", "brier"),
     *("mse", "rmse", "mae", "r2", "pinball", "coverage_90", "width_90"),
-    *("aurc", "disagreement", "diversity_disagreement", "auroc_entropy"),
+    *("aurc", "disagreement", "diversity_disagreement", ERROR_CORRELATION, "auroc_entropy"),
 )
 """Metrics that tables show; JSON has all."""
 MOST_COLUMNS = 10_000
 """Wider than any table."""
 NLL_OF_REGRESSION = "nll is that of a normal distribution without the constant ½·log 2π = 0.919."
-SHORT_NAMES = {"diversity_disagreement": "diversity"}
+SHORT_NAMES = {ERROR_CORRELATION: "error correlation", "diversity_disagreement": "diversity"}
 COST_ROWS = {"FLOPs": "flops", "parameters": "params"}
 SHIPPED_COST_ROWS = {"shipped FLOPs": "shipped_flops", "shipped params": "shipped_params"}
 """Costs of the exported network; COST_ROWS are those of the pruned network, counted as in the paper."""

@@ -36,7 +36,9 @@ def train(
     blocks: options.Blocks = None,
     epochs: options.Epochs = None,
     seed: Annotated[int | None, typer.Option(help="seed of weights, batches and sampling")] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file of settings; flags override it")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file of settings, or an ablation's name; flags override it")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="any setting, e.g. train.lr=1e-3; overrides flags")
     ] = None,
@@ -87,10 +89,18 @@ def compare_with_baselines(record: "RunRecord", dataset: "Dataset") -> None:
 
 def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) -> "RunConfig":
     """Return the settings of a run, from layers, lowest first: YAML, flags, --set."""
-    from sae.config.settings import from_assignments, read_yaml
+    from sae.config.settings import from_assignments
     from sae.data.catalogue import resolve
 
-    return resolve(read_yaml(config) if config else {}, flags, from_assignments(assignments))
+    return resolve(_read_config(config) if config else {}, flags, from_assignments(assignments))
+
+
+def _read_config(config: Path) -> "Values":
+    """Read a file of settings, or those of an ablation that is given by its name."""
+    from sae.config.settings import read_yaml
+    from sae.presets import ablations, read_ablation
+
+    return read_ablation(str(config)) if str(config) in ablations() and not config.exists() else read_yaml(config)
 
 
 @options.spread_groups

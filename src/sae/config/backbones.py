@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from sae.config.settings import LARGEST, Layer, Settings
+from sae.config.settings import LARGEST, Layer, Settings, later
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
 from sae.core.task import Shape
@@ -151,6 +151,14 @@ class VitConfig(BackboneSettings):
     name: Literal["vit"] = "vit"
     width: int = Field(1, ge=1, le=LARGEST, description="times 192 hidden features of the MLPs")
     depth: int = Field(5, ge=1, le=5, description="encoder layers")
+    pooling: Literal["mean", "class_token"] = later(
+        "mean", description="what exits read: the mean of all tokens, or the class tokens alone"
+    )
+
+    def summary(self, *, with_depth: bool) -> list[str]:
+        """Return the sizes in short, with the pooling where it is not the mean of all tokens."""
+        pooling = ["class token"] if self.pooling == "class_token" else []
+        return [*super().summary(with_depth=with_depth), *pooling]
 
 
 @register_backbone(

@@ -4,7 +4,6 @@ To add a method: a class of settings with `@register_method`, here or in another
 builder. The rest of the system asks the settings or the entry, and compares no names.
 """
 
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
@@ -12,6 +11,7 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from sae.config.backbones import BackboneSettings
+from sae.config.kinds import Kind, default_kind
 from sae.config.schedules import TemperatureSchedule, UnitSchedule
 from sae.config.settings import LARGEST, Layer, Settings, later
 from sae.core.errors import ConfigError
@@ -90,25 +90,6 @@ class MethodSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A class of methods as people meet it.
-
-    Attributes:
-        key: In files and on the command line, such as `EE`.
-        label: In tables and figures, such as `SAE: EE`.
-        phrase: In a sentence, such as `one network with early exits`.
-        colour: Of its marks on white paper.
-        marker: A shape of Vega, a name in `report.labels.MARKERS`, or an SVG path in [-1, 1]².
-    """
-
-    key: str
-    label: str
-    phrase: str
-    colour: str
-    marker: str
-
-
-@dataclass(frozen=True)
 class MethodEntry:
     """All that the system needs to know of a method.
 
@@ -161,29 +142,13 @@ def register_method(
     """
 
     def register(settings: type[Method]) -> type[Method]:
-        own = kinds or (_default_kind(settings.model_fields["name"].default),)
+        own = kinds or (default_kind(settings.model_fields["name"].default),)
         METHODS.register(
             MethodEntry(settings, build, own, space or {}, small or {}, rival, batch_sizes or {}, influences or {})
         )
         return settings
 
     return register
-
-
-DEFAULT_COLOURS = ("#3A7D34", "#B3261E", "#6A4FB3", "#8A6A00", "#00695C")
-DEFAULT_MARKERS = ("diamond", "triangle-down", "triangle-right", "star")
-"""For methods that bring no kinds of their own."""
-
-
-def _default_kind(name: str) -> Kind:
-    label, number = name.replace("_", " "), zlib.crc32(name.encode())
-    return Kind(
-        name,
-        label,
-        label,
-        DEFAULT_COLOURS[number % len(DEFAULT_COLOURS)],
-        DEFAULT_MARKERS[number % len(DEFAULT_MARKERS)],
-    )
 
 
 def all_kinds() -> dict[str, Kind]:
@@ -270,6 +235,16 @@ class SaeConfig(MethodSettings):
     batch_repetition: int = Field(
         2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
     )
+    shared_head: bool = later(False, description="one common head for all exits instead of a head for each")
+    learn_exits: bool = later(
+        True, description="learn which exits to use; false: all count the same, and each input keeps the K deepest"
+    )
+    scale_data_fit: bool = later(
+        False, description="the data term is that of the whole training split, |D|/B times the sum over a batch"
+    )
+    cost_weight: float = later(
+        0.0, ge=0, description="λ, price of the FLOPs that the exits are expected to cost, as a share of all exits'"
+    )
     trim: Mapping[str, float] | None = later(
         None, description="limits on costs within which `sae trim` chose the members after training; it sets them"
     )
@@ -298,16 +273,28 @@ class SaeConfig(MethodSettings):
         return "MIMMO" if self.exits == depth else "I/B"
 
     def summary(self) -> list[str]:
-        """Return N and K as trained, and the limits on members that were chosen afterwards."""
-        limits = [" ".join(["trim", *(f"{name}≤{bound:g}" for name, bound in (self.trim or {}).items())])]
-        return [f"N={self.inputs}", f"K={self.exits}", *(limits if self.trim is not None else [])]
+        """Return N and K as trained, what differs from the paper, and the limits on members chosen afterwards."""
+        changed = {
+            f"λ={self.cost_weight:.2g}": self.cost_weight > 0,
+            "shared head": self.shared_head,
+            "fixed exits": not self.learn_exits,
+            "scaled data fit": self.scale_data_fit,
+            " ".join(["trim", *(f"{name}≤{bound:g}" for name, bound in (self.trim or {}).items())]): self.trim
+            is not None,
+        }
+        return [f"N={self.inputs}", f"K={self.exits}", *(word for word, is_so in changed.items() if is_so)]
 
     def grid_cell(self) -> tuple[int, int] | None:
         """Return N and K."""
         return self.inputs, self.exits
 
     def check(self, backbone: BackboneSettings) -> None:
-        """Refuse more exits per input than the backbone has stages."""
+        """Refuse more exits per input than the backbone has stages, and a price of exits that are not learnt."""
+        if self.cost_weight and not self.learn_exits:
+            raise ConfigError(
+                f"method.cost_weight must be 0 where method.learn_exits is false, got {self.cost_weight}: "
+                "there are no learnt exits that it could make cheaper"
+            )
         if self.exits > backbone.depth:
             raise ConfigError(
                 f"method.exits must be in [1, {backbone.depth}], got {self.exits}: "
@@ -315,8 +302,8 @@ class SaeConfig(MethodSettings):
             )
 
     def cheapest(self) -> MethodSettings:
-        """Return one exit; the schedules have no effect on the cost."""
-        return SaeConfig(inputs=self.inputs, exits=1)
+        """Return one exit; what concerns training alone has no effect on the cost."""
+        return SaeConfig(inputs=self.inputs, exits=1, shared_head=self.shared_head)
 
 
 STANDARD = Kind("standard", "Standard", "a standard network", "#595959", "circle")

@@ -10,7 +10,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sae.config.backbones import BackboneSettings
-from sae.config.methods import DEFAULT_METHOD, METHODS, Kind, MethodSettings, SaeConfig, all_kinds
+from sae.config.kinds import Kind
+from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig, all_kinds
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse
 from sae.core.task import SampleKind
 

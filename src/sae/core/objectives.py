@@ -174,6 +174,8 @@ MEASURED_COSTS: dict[str, CostEntry] = {"latency": CostEntry(label="ms for a bat
 ALL_COSTS = {**COSTS, **MEASURED_COSTS}
 
 DEFAULT_OBJECTIVES = {"classification": ("nll", "cc_ece", "flops"), "regression": ("nll", "mse", "flops")}
+ERROR_CORRELATION = "error_correlation"
+"""The key of the mean correlation of the errors of two members, which networks with several members have."""
 SHIFTED = "@shift"
 """The suffix of a metric that is measured on corrupted validation images."""
 

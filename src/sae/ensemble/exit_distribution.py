@@ -18,13 +18,18 @@ class ExitDistribution(nn.Module):
     Everything is computed in float32, also under mixed precision, and is finite down to a
     temperature of 1e-3.
 
+    Args:
+        num_inputs: N.
+        depth: D.
+        is_learnt: Whether the logits are trained; otherwise all exits keep the same weight.
+
     Attributes:
         logits: (input, exit).
     """
 
-    def __init__(self, num_inputs: int, depth: int) -> None:
+    def __init__(self, num_inputs: int, depth: int, *, is_learnt: bool = True) -> None:
         super().__init__()
-        self.logits = nn.Parameter(torch.zeros(num_inputs, depth))
+        self.logits = nn.Parameter(torch.zeros(num_inputs, depth), requires_grad=is_learnt)
 
     def probs(self, temperature: float) -> Tensor:
         """Return θ = softmax(l / T), (input, exit)."""
@@ -41,7 +46,10 @@ class ExitDistribution(nn.Module):
 
         The sample is the sum of K softmaxes over Gumbel-perturbed logits. Each softmax lowers the
         logits of the exits already taken by log(1 − p), so the sum tends to a K-hot vector as T → 0.
+        Nothing is drawn if the distribution is not learnt: all exits then weigh K/D.
         """
+        if not self.logits.requires_grad:
+            return torch.full_like(self.logits, exits / self.logits.shape[1], dtype=torch.float32)
         uniform = torch.rand(self.logits.shape, generator=generator).to(self.logits.device)
         return relaxed_top_k(self.logits.float() + gumbel(uniform), exits, temperature)
 

@@ -3,7 +3,15 @@
 import torch
 from torch import Tensor, nn
 
-from sae.backbones.base import Backbone, FeatureKind, GlobalAveragePool, StageInfo, TimeMean, TokenMean
+from sae.backbones.base import (
+    Backbone,
+    FeatureKind,
+    GlobalAveragePool,
+    StageInfo,
+    TimeMean,
+    TokenMean,
+    tokens_read,
+)
 
 
 class MultiExitNetwork(nn.Module):
@@ -15,15 +23,16 @@ class MultiExitNetwork(nn.Module):
         backbone: Built for `num_inputs` joined samples.
         num_inputs: N.
         num_outputs: How many numbers the task needs for one prediction.
+        shared_head: Whether one head serves all exits.
     """
 
-    def __init__(self, backbone: Backbone, num_inputs: int, num_outputs: int) -> None:
+    def __init__(self, backbone: Backbone, num_inputs: int, num_outputs: int, *, shared_head: bool = False) -> None:
         super().__init__()
         num_features = backbone.stage_info[-1].num_features
         self.backbone = backbone
         early = [build_connector(info, num_features) for info in backbone.stage_info[:-1]]
         self.connectors = nn.ModuleList([*early, backbone.readout()])
-        self.heads = ExitHeads(backbone.depth, num_features, num_inputs, num_outputs)
+        self.heads = ExitHeads(backbone.depth, num_features, num_inputs, num_outputs, is_shared=shared_head)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the raw outputs of every (input, exit) pair."""
@@ -49,36 +58,42 @@ def build_connector(info: StageInfo, num_features: int) -> nn.Sequential:
         pointwise = nn.Conv1d(info.num_features, num_features, kernel_size=1)
         return nn.Sequential(pointwise, nn.BatchNorm1d(num_features), nn.ReLU(), TimeMean())
     linear = nn.Linear(info.num_features, num_features)
-    return nn.Sequential(linear, nn.GELU(), nn.LayerNorm(num_features), TokenMean())
+    return nn.Sequential(*tokens_read(info), linear, nn.GELU(), nn.LayerNorm(num_features), TokenMean())
 
 
 class ExitHeads(nn.Module):
-    """A separate Linear head for each exit, all computed in one batched product.
+    """A Linear head for each exit, or one for all of them, computed in one batched product.
 
     Attributes:
-        weight: (exit, input·out, feature), each exit initialised like torch's Linear.
-        bias: (exit, input·out).
+        weight: (head, input·out, feature), each head initialised like torch's Linear.
+        bias: (head, input·out).
+        is_shared: Whether there is one head for all exits.
     """
 
-    def __init__(self, depth: int, num_features: int, num_inputs: int, num_outputs: int) -> None:
+    def __init__(
+        self, depth: int, num_features: int, num_inputs: int, num_outputs: int, *, is_shared: bool = False
+    ) -> None:
         super().__init__()
+        self.is_shared = is_shared
         self.num_inputs, self.num_outputs = num_inputs, num_outputs
-        heads = [nn.Linear(num_features, num_inputs * num_outputs) for _ in range(depth)]
+        heads = [nn.Linear(num_features, num_inputs * num_outputs) for _ in range(1 if is_shared else depth)]
         self.weight = nn.Parameter(torch.stack([head.weight.detach() for head in heads]))
         self.bias = nn.Parameter(torch.stack([head.bias.detach() for head in heads]))
 
     def forward(self, features: Tensor) -> Tensor:
         """Map (exit, batch, feature) → (batch, input, exit, out)."""
-        outputs: Tensor = torch.baddbmm(self.bias[:, None], features, self.weight.transpose(1, 2))
+        weight = self.weight.expand(len(features), -1, -1)
+        outputs: Tensor = torch.baddbmm(self.bias[:, None], features, weight.transpose(1, 2))
         return outputs.view(*outputs.shape[:2], self.num_inputs, self.num_outputs).permute(1, 2, 0, 3)
 
     def linear(self, exit_index: int, inputs: list[int]) -> nn.Linear:
         """Return a new Linear with the rows of one exit that belong to the given inputs."""
         rows = torch.tensor([row for i in inputs for row in range(i * self.num_outputs, (i + 1) * self.num_outputs)])
         head = nn.Linear(self.weight.shape[-1], len(rows), device=self.weight.device)
+        index = 0 if self.is_shared else exit_index
         with torch.no_grad():
-            head.weight.copy_(self.weight[exit_index, rows])
-            head.bias.copy_(self.bias[exit_index, rows])
+            head.weight.copy_(self.weight[index, rows])
+            head.bias.copy_(self.bias[index, rows])
         return head
 
 

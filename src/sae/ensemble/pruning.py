@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import Self, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, named_parts
 from sae.backbones.surgery import replaced, weight_layers
 from sae.core.errors import ConfigError
 from sae.core.task import Shape
-from sae.ensemble.network import MultiExitNetwork, join_inputs, repeat_sample
+from sae.ensemble.network import ExitHeads, MultiExitNetwork, join_inputs, repeat_sample
 
 Layer = TypeVar("Layer", bound=nn.Linear | nn.Conv1d | nn.Conv2d)
 
@@ -19,7 +20,7 @@ Layer = TypeVar("Layer", bound=nn.Linear | nn.Conv1d | nn.Conv2d)
 class Exit(nn.Module):
     """A connector and the head rows of the inputs that use this exit."""
 
-    def __init__(self, connector: nn.Module, head: nn.Linear, num_outputs: int) -> None:
+    def __init__(self, connector: nn.Module, head: "nn.Linear | HeadRows", num_outputs: int) -> None:
         super().__init__()
         self.connector, self.head, self.num_outputs = connector, head, num_outputs
 
@@ -28,6 +29,34 @@ class Exit(nn.Module):
         outputs: Tensor = self.head(self.connector(features))
         members: Tensor = outputs.unflatten(1, (-1, self.num_outputs))
         return members
+
+
+class HeadRows(nn.Module):
+    """Some inputs' rows of a head that several exits share.
+
+    Args:
+        head: The common head, whose parameters are held, so that they are counted once.
+        places: The inputs whose rows are used, by their places among those of the head.
+        num_outputs: The rows of one input.
+    """
+
+    def __init__(self, head: nn.Linear, places: list[int], num_outputs: int) -> None:
+        super().__init__()
+        self.weight, self.bias = head.weight, head.bias
+        self.places, self.num_outputs = places, num_outputs
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map (batch, feature) → (batch, input·out)."""
+        return F.linear(features, self._rows(self.weight), self._rows(self.bias))
+
+    def alone(self) -> nn.Linear:
+        """Return a head with these rows that is shared with no other exit."""
+        own = nn.Linear(self.weight.shape[1], len(self.places) * self.num_outputs, device=self.weight.device)
+        own.weight, own.bias = (nn.Parameter(self._rows(values.detach())) for values in (self.weight, self.bias))
+        return own
+
+    def _rows(self, values: Tensor) -> Tensor:
+        return torch.cat([values[place * self.num_outputs :][: self.num_outputs] for place in self.places])
 
 
 class PrunedNetwork(MemberNetwork):
@@ -56,10 +85,11 @@ class PrunedNetwork(MemberNetwork):
         used_exits = sorted({exit_index for _, exit_index in self.members})
         self.stages = nn.ModuleList(copy.deepcopy(stage) for stage in network.backbone.stages[: used_exits[-1] + 1])
         self.exits = nn.ModuleDict()
+        inputs_of = {j: [i for i, exit_index in self.members if exit_index == j] for j in used_exits}
+        heads = used_heads(network.heads, inputs_of, kept)
         for j in used_exits:
-            head = network.heads.linear(j, [i for i, exit_index in self.members if exit_index == j])
             connector = copy.deepcopy(network.connectors[j])
-            self.exits[str(j)] = Exit(connector, head, network.heads.num_outputs)
+            self.exits[str(j)] = Exit(connector, heads[j], network.heads.num_outputs)
         self.train(network.training)
 
     def member_places(self, depth: int) -> list[tuple[int | None, int]]:
@@ -82,11 +112,30 @@ class PrunedNetwork(MemberNetwork):
         return named_parts(self.stem, self.stages, {int(key) + 1: module for key, module in self.exits.items()})
 
     def folded(self, shape: Shape) -> Self:
-        """Return a copy whose stem takes the sample once instead of N times."""
+        """Return a copy whose stem takes the sample once instead of N times, with a head of its own at each exit."""
         del shape
         network = copy.deepcopy(self)
         network.stem, network.num_inputs = folded_stem(self.stem, self.num_inputs), 1
+        for exit_ in network.exits.values():
+            if isinstance(exit_.head, HeadRows):
+                exit_.head = exit_.head.alone()
         return network
+
+
+def used_heads(
+    heads: ExitHeads, inputs_of: dict[int, list[int]], kept: Sequence[int]
+) -> dict[int, nn.Linear | HeadRows]:
+    """Return a head with only the rows in use for each used exit; exits that share a head share its rows.
+
+    Args:
+        heads: Those of the network in training.
+        inputs_of: The inputs that use each used exit.
+        kept: All inputs that use any exit.
+    """
+    if not heads.is_shared:
+        return {j: heads.linear(j, inputs) for j, inputs in inputs_of.items()}
+    head, places = heads.linear(0, list(kept)), {i: place for place, i in enumerate(kept)}
+    return {j: HeadRows(head, [places[i] for i in inputs], heads.num_outputs) for j, inputs in inputs_of.items()}
 
 
 def active_counts(exit_weights: Tensor) -> tuple[int, ...]:

@@ -49,7 +49,7 @@ class Elbo:
     """The negative ELBO and its parts, scalars.
 
     Attributes:
-        loss: data_fit + kl_weight · kl.
+        loss: scale · data_fit + kl_weight · kl.
         data_fit: Σ over inputs and exits of sampled weight · mean negative log-likelihood.
         kl: Σ over inputs of KL(θ ‖ uniform).
     """
@@ -57,6 +57,20 @@ class Elbo:
     loss: Tensor
     data_fit: Tensor
     kl: Tensor
+
+
+def expected_cost(theta: Tensor, exit_costs: Tensor) -> Tensor:
+    """Return the cost of the exit that an input uses, in expectation and as the mean over inputs, a scalar.
+
+    Example:
+        >>> expected_cost(torch.tensor([[0.5, 0.5], [0.0, 1.0]]), torch.tensor([0.2, 1.0]))
+        tensor(0.8000)
+
+    Args:
+        theta: θ, (input, exit).
+        exit_costs: The cost of each exit, (exit,).
+    """
+    return (theta @ exit_costs).mean()
 
 
 def exit_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -75,9 +89,14 @@ def exit_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def negative_elbo(
-    nll: Tensor, exit_weights: Tensor, exit_distribution: ExitDistribution, temperature: float, kl_weight: float
+    nll: Tensor,
+    exit_weights: Tensor,
+    exit_distribution: ExitDistribution,
+    temperature: float,
+    kl_weight: float,
+    scale: int = 1,
 ) -> Elbo:
-    """Return the negative ELBO of one batch: the paper's equation with |D|/B replaced by 1.
+    """Return the negative ELBO of one batch: the paper's equation with |D|/B replaced by 1, unless `scale` is |D|.
 
     Args:
         nll: Mean negative log-likelihoods, (input, exit).
@@ -85,7 +104,8 @@ def negative_elbo(
         exit_distribution: The distribution that the sample came from.
         temperature: T at this step.
         kl_weight: α at this step.
+        scale: A factor of the data term; |D| gives |D|/B times the sum over the batch, as `nll` holds means.
     """
     data_fit = (exit_weights * nll).sum()
     kl = exit_distribution.kl_from_uniform(temperature)
-    return Elbo(data_fit + kl_weight * kl, data_fit, kl)
+    return Elbo(scale * data_fit + kl_weight * kl, data_fit, kl)

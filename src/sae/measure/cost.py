@@ -6,7 +6,7 @@ silently too small.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -56,8 +56,9 @@ def measure_cost(network: nn.Module, shape: Shape) -> Cost:
     counter = _Counter()
     with counter.knowing(network, parts):
         dry_run(network, shape, counter)
-    by_part = {name: PartCost(_num_params(part), counter.flops.get(name, 0)) for name, part in parts.items()}
-    params = _num_params(network)
+    own = _own_params(parts)
+    by_part = {name: PartCost(own[name], counter.flops.get(name, 0)) for name in parts}
+    params = _num_params(network.parameters())
     rest = PartCost(params - sum(cost.params for cost in by_part.values()), counter.flops.get(REST, 0))
     if rest.params or rest.flops:
         by_part[REST] = rest
@@ -75,8 +76,19 @@ def measure_shipped_cost(network: MemberNetwork, shape: Shape) -> Cost:
     return measure_cost(shipped, shape)
 
 
-def _num_params(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+def _num_params(parameters: Iterable[nn.Parameter]) -> int:
+    return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+
+
+def _own_params(parts: dict[str, nn.Module]) -> dict[str, int]:
+    """Count the parameters of each part; one that several parts share counts with the first."""
+    counted: set[int] = set()
+    found = {}
+    for name, part in parts.items():
+        new = [parameter for parameter in part.parameters() if id(parameter) not in counted]
+        counted |= {id(parameter) for parameter in new}
+        found[name] = _num_params(new)
+    return found
 
 
 class _Counter(DryRun):

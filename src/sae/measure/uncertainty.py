@@ -141,6 +141,46 @@ def _gaussian_differences(outputs: Tensor) -> tuple[float, float]:
     return squared.sum().item(), 0.5 * (ratio - 1 - ratio.log() + squared / variance[:, None]).sum().item()
 
 
+def error_correlations(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the correlation of the errors of every two members, (member, member); NaN where one never varies.
+
+    An error is whether the most probable class is wrong; for regression it is the difference of mean and target.
+
+    Args:
+        task: The task, which defines what the outputs mean.
+        outputs: Raw member outputs, (batch, member, out).
+        targets: Labels, or values in the units of the data, (batch,).
+    """
+    if isinstance(task, Classification):
+        errors = (outputs.argmax(dim=-1) != targets[:, None]).double()
+    else:
+        errors = as_gaussian(outputs).mean.double() - ((targets.double() - task.mean) / task.std)[:, None]
+    centred = errors - errors.mean(dim=0)
+    norms = centred.square().sum(dim=0).sqrt()
+    return (centred.T @ centred) / (norms[:, None] * norms)
+
+
+def error_correlation(task: Task, outputs: Tensor, weight: Tensor, targets: Tensor) -> float | None:
+    """Return the mean correlation of the errors of two used members; 0 for independent members, 1 for equal ones.
+
+    Pairs with a member that is always right, or always wrong, have none.
+
+    Args:
+        task: The task, which defines what the outputs mean.
+        outputs: Raw member outputs, (batch, member, out).
+        weight: Member weights, (member,); members of weight 0 are left out.
+        targets: Labels, or values in the units of the data, (batch,).
+
+    Returns:
+        None if there is no pair.
+    """
+    used = outputs[:, weight > 0]
+    first, second = torch.triu_indices(used.shape[1], used.shape[1], offset=1)
+    found = error_correlations(task, used, targets)[first, second]
+    known = found[~found.isnan()]
+    return known.mean().item() if len(known) else None
+
+
 def risk_coverage(uncertainty: Tensor, loss: Tensor) -> RiskCoverage:
     """Return the mean loss of the most certain samples, for every share of them.
 

@@ -25,11 +25,13 @@ class Batch:
         inputs: (batch, *sample).
         targets: (batch,), class indices or standardised values.
         stream: The number of the method's stream that they come from; 0 if it has only one.
+        population: |D|, the samples of the training split; None if these are all.
     """
 
     inputs: Tensor
     targets: Tensor
     stream: int = 0
+    population: int | None = None
 
 
 @dataclass(frozen=True)

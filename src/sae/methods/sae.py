@@ -1,6 +1,7 @@
 """Single architecture ensemble (SAE): N inputs, an exit at every depth, and K learnt exits per input."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -13,7 +14,8 @@ from sae.core.task import DataSpec
 from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.network import MultiExitNetwork, repeat_sample
 from sae.ensemble.pruning import PrunedNetwork, active_counts
-from sae.ensemble.training import exit_nll, mix_indices, negative_elbo
+from sae.ensemble.training import exit_nll, expected_cost, mix_indices, negative_elbo
+from sae.measure.cost import measure_cost
 from sae.methods.base import Batch, Loss, Method, ParameterGroup
 
 LOGITS, STORED_LOGITS = "exit_distribution.logits", "exits.logits"
@@ -31,10 +33,10 @@ class Sae(Method):
     def __init__(self, settings: SaeConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
         settings.check(backbone)
         super().__init__(spec.task, backbone.depth, settings.exits)
-        self.settings = settings
+        self.settings, self.sample_shape = settings, spec.shape
         built = build_backbone(backbone, spec.shape, settings.inputs)
-        self.network = MultiExitNetwork(built, settings.inputs, spec.task.num_outputs)
-        self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth)
+        self.network = MultiExitNetwork(built, settings.inputs, spec.task.num_outputs, shared_head=settings.shared_head)
+        self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth, is_learnt=settings.learn_exits)
         is_trimmed = settings.trim is not None
         self.register_buffer("chosen", torch.zeros(settings.inputs, backbone.depth) if is_trimmed else None)
         self.register_state_dict_post_hook(_to_stored_name)  # type: ignore[no-untyped-call]
@@ -87,9 +89,30 @@ class Sae(Method):
         nll = exit_nll(self.task, outputs, batch.targets[index])
         weights = self.exit_distribution.sample(self.exits, self.temperature, generator)
         elbo = negative_elbo(
-            nll, weights, self.exit_distribution, self.temperature, self.settings.kl_weight.at(progress)
+            nll,
+            weights,
+            self.exit_distribution,
+            self.temperature,
+            self.settings.kl_weight.at(progress),
+            scale=(batch.population or len(batch.targets)) if self.settings.scale_data_fit else 1,
         )
-        return Loss(elbo.loss, {"data_fit": elbo.data_fit, "kl": elbo.kl})
+        terms = {"data_fit": elbo.data_fit, "kl": elbo.kl}
+        if not self.settings.cost_weight:
+            return Loss(elbo.loss, terms)
+        theta = self.exit_distribution.probs(self.temperature)
+        cost = expected_cost(theta, self.exit_costs.to(theta.device))
+        return Loss(elbo.loss + self.settings.cost_weight * cost, {**terms, "cost": cost})
+
+    @cached_property
+    def exit_costs(self) -> Tensor:
+        """The FLOPs of a network with each exit alone, as shares of those of the network with all exits, (exit,)."""
+        every = [self.settings.inputs] * self.depth
+        alone = [[*[0] * j, self.settings.inputs, *[0] * (self.depth - 1 - j)] for j in range(self.depth)]
+        with torch.random.fork_rng(devices=[]):  # new heads draw weights, which are overwritten
+            whole, *single = (
+                measure_cost(self.pruned_to(active), self.sample_shape).flops for active in (every, *alone)
+            )
+        return torch.tensor(single) / whole
 
     def member_outputs(self, x: Tensor) -> Tensor:
         """Return the outputs of all N·D members."""

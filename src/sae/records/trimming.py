@@ -5,14 +5,7 @@ from typing import Literal
 
 from sae.core.objectives import DEFAULT_OBJECTIVES
 from sae.records.evaluation import Json, Part, Reading
-
-
-class ChosenMember(Part):
-    """A member of a trimmed network: its input and its exit, counted from 1, and its weight."""
-
-    input: int
-    exit: int
-    weight: float
+from sae.records.network import Member
 
 
 class TrimStep(Part):
@@ -84,7 +77,7 @@ class Trimming(Part):
     cost: str
     limits: Mapping[str, float]
     val_samples: int
-    members: tuple[ChosenMember, ...]
+    members: tuple[Member, ...]
     steps: tuple[TrimStep, ...]
     points: tuple[TrimPoint, ...]
 

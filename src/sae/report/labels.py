@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from sae.config.methods import Kind
+from sae.config.kinds import Kind
 from sae.config.run import RunConfig
 from sae.core.objectives import ALL_COSTS, Objective, objective
 from sae.core.table import Arrow, Column, digits_for, digits_for_costs

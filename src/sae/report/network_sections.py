@@ -7,8 +7,9 @@ from sae.analysis.network_plan import NetworkPlan, network_plan
 from sae.analysis.results import Result
 from sae.core.errors import RecordError
 from sae.core.table import Cell, Column, Table
+from sae.core.wording import listed
 from sae.records.evaluation import PartCosts
-from sae.records.run import Run, RunRecord
+from sae.records.run import Run
 from sae.report.content import Drawing, Note, Section, section
 from sae.report.findings import Findings
 
@@ -23,21 +24,24 @@ def network_section(found: Findings) -> Section:
     if found.pick is None:
         return section(name, title, intro, Note("There is no network to draw yet."))
     plan = _plan(found.pick.run, found.pick.eval_exits)
-    if isinstance(plan, Note):
-        return section(name, title, intro, plan)
+    if not isinstance(plan, NetworkPlan):
+        return section(name, title, intro, plan or _not_recorded([found.pick.run]))
     drawing = Drawing("network", f"The pick, {plan.name}", CAPTION, plan)
     return section(name, title, intro, drawing, parts_table(plan))
 
 
 def run_drawings(compared: Sequence[tuple[str, Result]]) -> list[Drawing | Note]:
-    """Draw the network of the first run of each configuration."""
-    parts: list[Drawing | Note] = []
-    for number, (label, item) in enumerate(compared, start=1):
-        plan = _plan(item.runs[0], item.eval_exits)
-        name = "network" if len(compared) == 1 else f"network-{number}"
-        title = f"The network of {label}"
-        parts.append(plan if isinstance(plan, Note) else Drawing(name, title, CAPTION, plan))
-    return parts
+    """Draw the network of the first run of each configuration; say once which did not record it."""
+    names = ["network"] if len(compared) == 1 else [f"network-{number + 1}" for number in range(len(compared))]
+    plans = [_plan(item.runs[0], item.eval_exits) for _, item in compared]
+    drawings = [
+        Drawing(name, f"The network of {label}", CAPTION, plan)
+        for name, (label, _), plan in zip(names, compared, plans, strict=True)
+        if isinstance(plan, NetworkPlan)
+    ]
+    older = [item.runs[0] for (_, item), plan in zip(compared, plans, strict=True) if plan is None]
+    notes = [plan for plan in plans if isinstance(plan, Note)]
+    return [*drawings, *notes, *([_not_recorded(older)] if older else [])]
 
 
 def parts_table(plan: NetworkPlan, name: str = "parts") -> Table:
@@ -59,17 +63,18 @@ def _row(label: str, cost: PartCosts, strong: bool = False) -> tuple[Cell, ...]:
     return (Cell(label, strong=strong), *(Cell(number, strong=strong) for number in numbers))
 
 
-def _plan(run: Run, eval_exits: int) -> NetworkPlan | Note:
-    """Return the plan of a run's network, or what to do where it was not recorded or cannot be read."""
+def _plan(run: Run, eval_exits: int) -> NetworkPlan | Note | None:
+    """Return the plan of a run's network, why it cannot be read, or None if it was not recorded."""
     assert run.config is not None, "a finished run has a config"
     try:
         network = run.record.read_network()
     except RecordError as error:
         return Note(f"The network cannot be drawn: {error}.")
-    if network is None:
-        return Note(f"No drawing: {run.label} was trained by an older version. `{_command(run.record)}` adds it.")
-    return network_plan(network, run.config, run.label, eval_exits)
+    return None if network is None else network_plan(network, run.config, run.label, eval_exits)
 
 
-def _command(record: RunRecord) -> str:
-    return f"sae show {shlex.quote(str(record.path))}"
+def _not_recorded(runs: Sequence[Run]) -> Note:
+    """Say which runs are of an older version, and how to draw them."""
+    folder = shlex.quote(str(runs[0].record.path)) if len(runs) == 1 else "RUN"
+    labels = listed([run.label for run in runs])
+    return Note(f"No drawing of {labels}, trained by an older version: `sae show {folder}` adds it to this page.")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from sae.analysis.candidates import Candidate, damages
 from sae.analysis.depth import depth_preference, input_preference, read_preferences
+from sae.analysis.independence import correlation_points
 from sae.analysis.progress import trial_counts
 from sae.analysis.results import Tested
 from sae.analysis.selection import failures
@@ -16,6 +17,7 @@ from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section
 from sae.report.figures.depth import depth_figure
 from sae.report.figures.heat import grid_figure
+from sae.report.figures.independence import independence_figure
 from sae.report.figures.scatter import FLOPS, Details, Point, nll_pairs, under_shift, usual_pairs
 from sae.report.figures.search import candidate_label, hypervolume_figure, search_scatter, tried_scatter
 from sae.report.findings import Findings
@@ -112,7 +114,9 @@ def structure_section(found: Findings) -> Section:
         )
         for where, title in GRID_TITLES.items()
     )
-    return section("structure", "Which N and K?", intro, *figures)
+    correlations = correlation_points(run for run in found.runs if run.state == "finished")
+    independence = independence_figure(correlations, name="independence", title="Do members err independently?")
+    return section("structure", "Which N and K?", intro, *figures, independence)
 
 
 def depth_section(found: Findings) -> Section:

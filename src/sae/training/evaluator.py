@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sae.backbones import MemberNetwork
+from sae.core.objectives import ERROR_CORRELATION
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
 from sae.core.task import DataSpec
 from sae.data.batches import Preparation, evaluation_batches
@@ -18,6 +19,7 @@ from sae.measure.uncertainty import (
     disagreement,
     diversity,
     entropy,
+    error_correlation,
     interval_metrics,
     risk_coverage,
     selection_loss,
@@ -87,14 +89,16 @@ def measure_members(method: Method, outputs: Tensor, split: Split, eval_exits: i
     """Return metrics and uncertainties at K′ exits.
 
     The uncertainties are the mean predictive `entropy` and member `disagreement`, the area under
-    the risk–coverage curve by entropy (`aurc`), the diversity of the members if there are
-    several, and for regression the coverage and width of intervals.
+    the risk–coverage curve by entropy (`aurc`), the diversity of the members and the correlation of
+    their errors (`error_correlation`) if there are several, and for regression the coverage and width of intervals.
     """
     weight, targets = method.member_weights(eval_exits).cpu(), torch.from_numpy(split.targets)
     measured = measure_predictive(aggregate(method.task, outputs, weight), targets)
     measured["disagreement"] = disagreement(method.task, outputs, weight).double().mean().item()
     among = diversity(method.task, outputs, weight)
-    return measured | ({f"diversity_{key}": value for key, value in asdict(among).items()} if among else {})
+    measured |= {f"diversity_{key}": value for key, value in asdict(among).items()} if among else {}
+    correlation = error_correlation(method.task, outputs, weight, targets)
+    return measured | ({} if correlation is None else {ERROR_CORRELATION: correlation})
 
 
 def measure_predictive(predictive: Predictive, targets: Tensor) -> dict[str, float]:

@@ -161,7 +161,7 @@ class Trainer:
         count = max(2, self.method.smallest_batch)
         targets = standardised(self.dataset.train.targets[:count], self.dataset.spec.task)
         inputs = self.prepare(self.dataset.train.inputs[:count])
-        batch = Batch(inputs, torch.from_numpy(targets).to(self.device), self.streams[0])
+        batch = Batch(inputs, torch.from_numpy(targets).to(self.device), self.streams[0], len(self.dataset.train))
         self.method.train()
         self._loss(batch, 0, torch.Generator().manual_seed(self.config.seed)).total.backward()
 
@@ -176,7 +176,7 @@ class Trainer:
             self.prepare,
             np.random.default_rng(derive_seed(self.config.seed, *purpose)),
         )
-        return (Batch(inputs, targets, stream) for inputs, targets in pairs)
+        return (Batch(inputs, targets, stream, len(self.dataset.train)) for inputs, targets in pairs)
 
     def _step(self, batches: Sequence[Batch], step: int, generator: torch.Generator) -> tuple[list[str], Tensor]:
         """Do one update; return the names and values of the logged terms, loss first, as means over streams."""

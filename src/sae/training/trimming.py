@@ -15,8 +15,9 @@ from sae.data.dataset import Dataset
 from sae.ensemble.selection import Members, Mixtures, Selection, select_by_depth
 from sae.methods import Method, build_method
 from sae.records.evaluation import SPLITS, Reading, RunEvaluation, Split
+from sae.records.network import Member
 from sae.records.run import RunRecord
-from sae.records.trimming import ChosenMember, Trimming, TrimPoint, TrimStep
+from sae.records.trimming import Trimming, TrimPoint, TrimStep
 from sae.training.evaluator import describe_exits, measure_members, member_outputs
 from sae.training.run import preparation, record_derived, restore, torch_threads
 
@@ -186,7 +187,7 @@ def describe(choice: MemberChoice, selection: Selection, source: RunRecord, maxi
         cost=cost,
         limits=dict(maximum),
         val_samples=len(choice.dataset.val),
-        members=tuple(ChosenMember(input=i + 1, exit=j + 1, weight=weight) for i, j, weight in places),
+        members=tuple(Member(input=i + 1, exit=j + 1, weight=weight) for i, j, weight in places),
         steps=tuple(steps),
         points=(*learnt, *greedy_points(choice, cost, maximum, learnt), chosen),
     )
