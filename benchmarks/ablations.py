@@ -113,13 +113,12 @@ def table(data: str, results: Results) -> str:
     base = results[f"{data}/base"]
     for name in ROWS[data]:
         seeds, cells, found = results[f"{data}/{name}"], [], []
-        for title, key in {**columns, "MFLOPs": "flops"}.items():
-            values, known = [each[key] for each in seeds], [each[key] for each in base]
-            text = cell(values, 1e6 if key == "flops" else 1.0)
-            if name != "base" and is_different(values, known):
-                found.append(title)
-                text = f"**{text}**"
-            cells.append(text)
+        for title, key in columns.items():
+            values = [each[key] for each in seeds]
+            is_beyond = name != "base" and is_different(values, [each[key] for each in base])
+            found += [title] if is_beyond else []
+            cells.append(f"**{cell(values)}**" if is_beyond else cell(values))
+        cells.append(cell([each["flops"] for each in seeds], 1e6))
         verdict = "" if name == "base" else (", ".join(found) or "nothing")
         lines.append(f"| {TITLES[name]} | {' | '.join(cells)} | {verdict} |")
     return "\n".join(lines)

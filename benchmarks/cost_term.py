@@ -4,7 +4,7 @@
     python -m benchmarks.cost_term --table                    # the table of docs/reproduction.md
 
 Both start from the base of `benchmarks.ablations`, at width 1 and with fewer epochs. With the price λ
-(`method.cost_weight`) all exits are trained for; without it, K is each number of exits. The results are in
+(`method.cost_weight`) all exits, or one, are trained for; without it, K is each number of exits. The results are in
 docs/reproduction/cost_term.json.
 """
 
@@ -19,11 +19,12 @@ from sae.data.catalogue import resolve
 
 STORED = REPRODUCTION / "cost_term.json"
 DATA = "pneumoniamnist"
-DEPTH, EPOCHS = 5, 10
+DEPTH, EPOCHS = 5, 8
 BASE = merge(BASES[DATA], {"backbone": {"width": 1}, "train": {"epochs": EPOCHS}})
 CONFIGURATIONS = [
     *((DEPTH, price) for price in (0.01, 0.1, 1.0)),
     *((exits, 0.0) for exits in range(1, DEPTH + 1)),
+    *((1, price) for price in (0.1, 1.0)),
 ]
 """K and λ, in the order in which they are trained."""
 
