@@ -7,6 +7,8 @@ Run: python -m benchmarks.training_step
     on prepared tensors. FC width 1 and VGG width 2, N=2, batch 64, R=2.
 (b) time ratio / FLOPs ratio: a step of SAE with N=4 and all exits against a step of the
     standard network, over the ratio of their FLOPs. R=1 for both.
+(c) time over N and K: a step of SAE against a step of the standard network, R=1. The standard
+    network is timed twice: its ratio to itself is the noise.
 
 One thread; medians over interleaved rounds.
 """
@@ -27,6 +29,7 @@ from sae.methods.sae import Sae
 from sae.training.trainer import Trainer, keep_freed_memory
 
 REPEATS = 15
+INPUTS = (1, 2, 3, 4)
 CASES = (
     Case("fc, width 1, 1×32×32", {"name": "fc", "width": 1}, (1, 32, 32), 2),
     Case("vgg, width 2, 3×32×32", {"name": "vgg", "width": 2}, (3, 32, 32), 8),
@@ -61,8 +64,27 @@ def milliseconds(case: Case, *epochs: Callable[[], object]) -> list[float]:
     return [seconds / case.steps * 1e3 for seconds in median_seconds(*epochs, repeats=REPEATS)]
 
 
+def time_over_inputs_and_exits(case: Case) -> Table:
+    """Return the time of a step for every N, at one exit, half of them and all, as ratios to the standard network."""
+    standard = [trainer_of(case, {"name": "standard"}) for _ in range(2)]
+    depth = standard[0].method.depth
+    exits = sorted({1, (depth + 1) // 2, depth})
+    grid = [(inputs, k) for inputs in INPUTS for k in exits]
+    trainers = [
+        trainer_of(case, {"name": "sae", "inputs": inputs, "exits": k, "batch_repetition": 1}) for inputs, k in grid
+    ]
+    epochs = [lambda trainer=trainer: trainer.train_epoch(0) for trainer in (*standard, *trainers)]
+    one, again, *others = milliseconds(case, *epochs)
+    ratio = dict(zip(grid, (each / one for each in others), strict=True))
+    title = f"(c) {case.name}: SAE / standard ({one:.2f} ms, A/A {again / one:.2f})"
+    table = Table("N", *(f"K={k}" for k in exits), title=title)
+    for inputs in INPUTS:
+        table.add_row(str(inputs), *(f"{ratio[inputs, k]:.2f}" for k in exits))
+    return table
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
     torch.set_num_threads(1)
     keep_freed_memory()
     overhead = Table("backbone", "bare ms", "pipeline ms", "ratio", "target", title="(a) pipeline / bare step")
@@ -98,6 +120,8 @@ def main() -> None:
     console = Console()
     console.print(overhead)
     console.print(scaling)
+    for case in CASES:
+        console.print(time_over_inputs_and_exits(case))
 
 
 if __name__ == "__main__":

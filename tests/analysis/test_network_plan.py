@@ -68,3 +68,11 @@ def test_an_exit_without_a_stage_of_its_number_is_not_lost() -> None:
         ("exit 1", False, (0.0,)),
         ("exit 2", True, (1.0,)),
     ]
+
+
+def test_inputs_that_do_not_count_the_same_have_their_weights_in_the_mean() -> None:
+    members = [Member(input=2, exit=1, weight=0.7), Member(input=3, exit=2, weight=0.3)]
+    found = plan(["stem", "stage_1", "exit_1", "stage_2", "exit_2"], ["stem"], members)
+    assert [row.exit.weights for row in found.rows if row.exit] == [(0.0, 0.7, 0.0), (0.0, 0.0, 0.3)]
+    assert (found.has_theta, found.num_inputs, len(found.columns)) == (False, 2, 3)
+    assert sae_plan(3, 2).has_theta

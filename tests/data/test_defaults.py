@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sae.config.methods import SaeConfig
 from sae.config.run import TrainConfig
 from sae.data.catalogue import load, resolve, suggestions
 from sae.data.defaults import (
@@ -33,6 +34,12 @@ def updates(num_samples: int) -> int:
 @pytest.mark.parametrize("num_samples", [90, 206, 900, 4999])
 def test_a_training_has_enough_updates(num_samples: int) -> None:
     assert updates(num_samples) >= UPDATES
+
+
+@pytest.mark.parametrize(("num_samples", "epochs"), [(90, 334), (206, 143), (900, 35), (4999, 20)])
+def test_two_inputs_have_the_updates_of_two_networks(num_samples: int, epochs: int) -> None:
+    for_one = math.ceil(500 / math.ceil(num_samples / 32))  # enough for a standard network, see docs/data.md
+    assert suggest_training(num_samples)["train"]["epochs"] == epochs >= SaeConfig().inputs * for_one - 1
 
 
 @pytest.mark.parametrize("num_samples", [1, 30, 206, 900, 4999])

@@ -1,8 +1,7 @@
 """The tables of docs/data.md are those of the stored results."""
 
-import json
-
-from benchmarks.defaults import SEEDS, TUNING, contestants_for, read_results, tables, tuning_tables
+from benchmarks.defaults import SEEDS, contestants_for, read_results, tables
+from benchmarks.defaults_tuning import ROUND, input_tables, planned, read_rows, training_tables
 from benchmarks.small_sets import SETS, half
 
 from tests.docs.pages import ROOT
@@ -11,7 +10,9 @@ from tests.docs.pages import ROOT
 def test_the_tables_are_made_from_the_stored_results() -> None:
     page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     assert tables(read_results()) in page
-    assert tuning_tables(json.loads(TUNING.read_text(encoding="utf-8"))) in page
+    assert training_tables(read_rows()) in page
+    for table in input_tables(read_rows()):
+        assert table in page
 
 
 def test_every_reported_set_has_all_seeds_of_all_contestants() -> None:
@@ -24,7 +25,12 @@ def test_every_reported_set_has_all_seeds_of_all_contestants() -> None:
 
 
 def test_nothing_was_tuned_on_a_reported_set() -> None:
-    tuned = {row["set"] for row in json.loads(TUNING.read_text(encoding="utf-8"))}
+    tuned = {row["set"] for row in read_rows()}
     assert tuned == {item.name for item in half("tuned")}
     assert not tuned & set(read_results())
     assert len(half("tuned")) + len(half("reported")) == len(SETS)
+
+
+def test_the_last_round_of_tuning_is_complete() -> None:
+    stored = {(row["candidate"], row["set"], row["seed"]) for row in read_rows() if row["round"] == ROUND}
+    assert stored == set(planned())

@@ -94,6 +94,13 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(whole: tuple[Pa
     assert trained(folder) == before
 
 
+def test_the_same_command_again_tells_people_the_results(whole: tuple[Path, dict[str, Any]]) -> None:
+    folder, report = whole
+    command = [*SAE, "experiment", "tiny.yaml", "--workers", "1"]
+    told = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+    assert all(text in told for text in (report["pick"]["trial"], report["model"], report["report"]))
+
+
 def kill_when(folder: Path, is_time: Callable[[], Any]) -> None:
     """Start the command, and kill it with all its workers as soon as a condition holds."""
     process = start(folder)

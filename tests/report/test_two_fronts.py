@@ -12,11 +12,12 @@ from sae.core.table import Table
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
 from sae.report.content import Figure, Note, Report
+from sae.report.findings import find
 from sae.report.page import render_page
 from sae.report.tables import rank_table
 from tests.report.drawing import rows_of
 from tests.results import result
-from tests.study_stages import confirmed_study, two_front_study
+from tests.study_stages import confirm, confirmed_study, two_front_study
 
 SE = {"name": "sae", "inputs": 1, "exits": 1}
 
@@ -57,7 +58,9 @@ def test_each_front_has_its_own_configurations_counts_and_tables(record: StudyRe
         counts = column(table(report, f"class-fronts{suffix}"), "On its own front")
         assert sorted(filter(None, map(int, map(str, counts)))) == sorted(map(len, own.values()))
     assert column(table(report, "front"), "Trial") != column(table(report, "front-shifted"), "Trial")
-    assert "The pick under shift is" in said(report)
+    pick = select(record, shift=True).pick()
+    section = next(one for one in report.sections if one.name == "under-shift")
+    assert f"The pick under shift is {pick.candidate.label}, {pick.why}." in section.intro
 
 
 def test_under_shift_are_the_configurations_that_corrupted_validation_images_chose(
@@ -159,3 +162,13 @@ def test_ranks_across_data_sets_are_by_the_headline_of_each(tmp_path: Path) -> N
     for where in ("test", "shift"):
         titles = [item.title for item in table(report, f"ranks-classification-{where}").columns]
         assert titles[1:4] == ["rank in accuracy or F1", "rank in ECE or CC-ECE", "rank in NLL"]
+
+
+def test_a_rival_that_only_the_front_under_shift_chose_is_compared_over_its_seeds(tmp_path: Path) -> None:
+    study = two_front_study(tmp_path / "s")
+    clean, shifted = select(study.record).front, select(study.record, shift=True).front
+    rival = next(item for item in select(study.record).everything if item.method == "ensemble")
+    confirm(study, [item for item in clean if item.method != "ensemble"], shifted=[*shifted, rival])
+    found = find(study.record)
+    assert len(found.shown["ensemble"].runs) == 4
+    assert "one seed is too few" not in report_of([study.record]).lead.sentence

@@ -9,7 +9,7 @@ from sae.config.study import ConfirmConfig
 from sae.core.errors import ConfigError
 from sae.records.study import StudyRecord
 from sae.search.confirm import choose
-from tests.studies import small_study
+from tests.studies import StudyBuilder, point, small_study
 from tests.study_stages import searched_study
 
 
@@ -31,6 +31,13 @@ def test_the_whole_front_is_chosen_each_once(record: StudyRecord) -> None:
 def test_a_few_of_the_front_begin_with_the_nearest_to_the_ideal(record: StudyRecord) -> None:
     assert names(choose(record, 1)) == names([select(record).pick().candidate])
     assert names(choose(record, 3)) == names(choose(record, None))[:3]
+
+
+def test_the_pick_comes_first_also_if_an_outlier_hides_the_differences_of_the_rest(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    for nll, flops in ((0.10, 9000), (0.12, 4000), (0.30, 2000), (0.35, 1500), (9.0, 1400)):
+        study.finish({"name": "standard"}, [point(nll, 0.1, flops)])
+    assert names(choose(study.record, 1)) == names([select(study.record).pick().candidate])
 
 
 def test_each_class_adds_its_best_in_the_first_objective_first(record: StudyRecord) -> None:

@@ -1,5 +1,6 @@
 """Plan of a trained network: its parts in the order in which they run, what each costs, and what was pruned away."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -30,8 +31,7 @@ class PlanExit:
 
     Attributes:
         part: Its connector and head; without costs of its own where these are counted with other parts.
-        weights: By column; 0 where its prediction is not used. For several inputs θ*, which sums to 1 over
-            the exits of an input; else the weight in the mean.
+        weights: By column; 0 where its prediction is not used.
     """
 
     part: PlanPart
@@ -56,12 +56,13 @@ class NetworkPlan:
         settings: The settings that distinguish it, `N=2 K=3 W=4`.
         eval_exits: K′; None for methods without early exits.
         depth: D, the stages of the backbone.
-        num_inputs: N, how many copies of a sample it reads at once.
+        num_inputs: How many copies of a sample it reads at once.
         passes: How often its parts run for one sample.
         columns: What predicts: `input 1` …, or `member 1` ….
         rows: The network from its stem down; of networks that share nothing, none.
         networks: Networks that share nothing, each as a whole; empty for one network.
         shares: The weight of each column over all exits.
+        has_theta: Whether weights are θ*, which sums to 1 over the exits of an input; else they are those in the mean.
         used: The costs of the pruned network, the sum over all its parts.
         pruned: The costs of what was pruned away.
     """
@@ -77,6 +78,7 @@ class NetworkPlan:
     rows: tuple[PlanRow, ...]
     networks: tuple[PlanPart, ...]
     shares: tuple[float, ...]
+    has_theta: bool
     used: PartCosts
     pruned: PartCosts
 
@@ -106,8 +108,8 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
     """
     reading = network.at(eval_exits)
     inputs = [member.input for member in reading.members if member.input is not None]
-    num_inputs = max([config.method.num_inputs, *inputs])
-    word, num_columns = ("input", num_inputs) if inputs else (config.method.member_word, len(reading.members))
+    most = max([config.method.num_inputs, *inputs])
+    word, num_columns = ("input", most) if inputs else (config.method.member_word, len(reading.members))
     names = [part.name for part in reading.parts]
     networks = tuple(
         replace(_part(reading, network, name), label=f"{word} {number}")
@@ -115,6 +117,10 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
         if (number := number_in(name, "member"))
     )
     weights = _weights(reading, num_columns)
+    shares = tuple(sum(row[column] for row in weights.values()) for column in range(num_columns))
+    has_theta = bool(inputs) and all(math.isclose(share, 1 / most, rel_tol=1e-5) for share in shares)
+    if has_theta:
+        weights = {number: tuple(most * weight for weight in row) for number, row in weights.items()}
     used, whole = reading.total, total_of(network.whole)
     return NetworkPlan(
         name=name,
@@ -122,12 +128,13 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
         settings=config.summary,
         eval_exits=eval_exits if config.method.has_exits else None,
         depth=network.depth,
-        num_inputs=num_inputs,
+        num_inputs=len(set(inputs)) or 1,
         passes=network.passes,
         columns=tuple(f"{word} {number + 1}" for number in range(num_columns)),
         rows=() if networks else tuple(_rows(reading, network, weights)),
         networks=networks,
-        shares=tuple(sum(row[column] for row in weights.values()) for column in range(num_columns)),
+        shares=shares,
+        has_theta=has_theta,
         used=used,
         pruned=PartCosts(
             name="pruned",
@@ -139,23 +146,12 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
     )
 
 
-def _weights(reading: PrunedReading, num_columns: int) -> Mapping[int, tuple[float, ...]]:
-    """Return the weight of each column by exit; those of an input sum to 1 over exits."""
+def _weights(reading: PrunedReading, num_columns: int) -> dict[int, tuple[float, ...]]:
+    """Return the weights in the mean, by exit and column."""
     weights = {member.exit: [0.0] * num_columns for member in reading.members}
-    totals = [0.0] * num_columns
-    places = [
-        (number if member.input is None else member.input - 1, member) for number, member in enumerate(reading.members)
-    ]
-    for column, member in places:
-        weights[member.exit][column] += member.weight
-        totals[column] += member.weight
-    has_inputs = any(member.input is not None for member in reading.members)
-    return {
-        number: tuple(
-            weight / total if has_inputs and total else weight for weight, total in zip(row, totals, strict=True)
-        )
-        for number, row in weights.items()
-    }
+    for number, member in enumerate(reading.members):
+        weights[member.exit][number if member.input is None else member.input - 1] += member.weight
+    return {number: tuple(row) for number, row in weights.items()}
 
 
 def _rows(reading: PrunedReading, network: Network, weights: Mapping[int, tuple[float, ...]]) -> Iterator[PlanRow]:

@@ -214,6 +214,6 @@ def carry_out(place: "Place", plan: "SearchPlan", *, json: bool) -> None:
     report = str(place.out / StudyRecord.REPORT)
     print_results(place.out, json=json, more={"receipt": receipt.to_json(), "model": model, "report": report})
     if not json:
-        print_receipt(model, receipt, StudyRecord(place.out).target)
+        print_receipt(model, receipt, StudyRecord.open(place.out).target)
         print_line(f"model:          {model}")
         print_line(f"report:         {report}")

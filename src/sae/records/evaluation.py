@@ -76,7 +76,7 @@ class Reading(AtExits):
         shipped_params: Parameters of the exported network.
         shipped_flops: FLOPs per sample of the exported network.
         metrics: Quality and uncertainty, by name.
-        parts: What the costs are the sums of; empty in what was read from a file, where `Network` has them.
+        parts: What the costs are the sums of, where they were counted; evaluations have none, `Network` has them.
         temperature: Fitted on validation data, if temperature scaling was asked for.
         temperature_remark: What is special about the temperature, if anything: it stayed 1, or stopped at a bound.
         calibrated: The metrics after temperature scaling.

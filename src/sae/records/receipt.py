@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer
 
 from sae.core.errors import RecordError
 
@@ -69,7 +69,7 @@ class ReceiptRow(_Part):
     trial: str
     run: str
     kind: str
-    called: str | None = None
+    called: str | None = Field(None, exclude_if=lambda called: called is None)
     settings: str
     eval_exits: int
     metrics: dict[str, float]

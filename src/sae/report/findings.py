@@ -69,6 +69,11 @@ class Findings:
         """The headline metrics of the data set, quality first."""
         return headline(self.task, self.data_name)
 
+    @property
+    def confirmed(self) -> list[Result]:
+        """All configurations that were confirmed on new seeds, whichever front chose them."""
+        return [*self.results, *(self.shifted_results or ())]
+
     def tested(self, where: Tested) -> list[Result]:
         """Return the confirmed configurations for results on clean or on corrupted test images.
 
@@ -119,7 +124,8 @@ def find(record: StudyRecord) -> Findings:
     picked = selection.pick()
     pick = picked.candidate
     others = {method: selection.best_of(method, pick) for method in rivals()}
-    shown = {role: _result(item, results) for role, item in {PICK: pick, **others}.items() if item}
+    confirmed = [*results, *(shifted_results or ())]
+    shown = {role: _result(item, confirmed) for role, item in {PICK: pick, **others}.items() if item}
     receipt = _read(lambda: _read_receipt(record, shown), record.RECEIPT, lost)
     return Findings(
         record,

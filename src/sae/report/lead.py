@@ -151,7 +151,7 @@ def caveats(found: Findings) -> tuple[str, ...]:
     """Return what a reader should know before trusting the numbers."""
     own = [role_label(role, item) for role, item in found.shown.items() if not _is_confirmed(item, found)]
     told = []
-    if not found.results:
+    if not found.confirmed:
         told.append("Nothing was confirmed on new seeds: all numbers are from the one seed that the search chose by.")
     else:
         told.append(
@@ -248,7 +248,7 @@ def _multiple(value: float | str | None, first: float | str | None) -> str:
 
 
 def _is_confirmed(item: Result, found: Findings) -> bool:
-    return any(item is other for other in found.results)
+    return any(item is other for other in found.confirmed)
 
 
 def _runs_text(item: Result, found: Findings) -> str:

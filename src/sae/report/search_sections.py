@@ -174,7 +174,7 @@ def _tried(found: Findings) -> list[Figure | None]:
     """Draw all candidates on validation, on test and on corrupted test images, with those that were trained again."""
     quality, calibration = (objective(name, found.task) for name in found.metrics[:2])
     pairs = [(calibration, quality), *nll_pairs(found.metrics, found.task), (FLOPS, quality)]
-    again = {(item.label, item.eval_exits) for item in (*found.results, *(found.shifted_results or ()))}
+    again = {(item.label, item.eval_exits) for item in found.confirmed}
     figures = []
     for where, place in TRIED_PLACES.items():
         points = [

@@ -1,7 +1,5 @@
 """Section about shift: the front that corrupted validation images choose, measured on corrupted test images."""
 
-import shlex
-
 from sae.analysis.results import Result, means_by_set
 from sae.analysis.selection import Selection
 from sae.core.objectives import SHIFTED
@@ -31,7 +29,16 @@ def shift_section(found: Findings) -> Section:
     missing = Note("Not measured. For image data: `sae search … --shift`.")
     without = [label for label, item in found.labelled() if not means_by_set(item)]
     note = Note(f"Without results for single corrupted sets: {'; '.join(without)}.") if without else None
-    return section("under-shift", "Under shift", INTRO, *([*parts, note] if any(parts) else [missing]))
+    intro = f"{INTRO}{_pick_text(found.shifted)}"
+    return section("under-shift", "Under shift", intro, *([*parts, note] if any(parts) else [missing]))
+
+
+def _pick_text(selection: Selection | None) -> str:
+    """Return which network would be picked under shift, and why; nothing if that was not measured."""
+    if selection is None:
+        return ""
+    pick = selection.pick()
+    return f" The pick under shift is {pick.candidate.label}, {pick.why}."
 
 
 def _front(found: Findings) -> Parts:
@@ -39,18 +46,15 @@ def _front(found: Findings) -> Parts:
     selection = found.shifted
     if selection is None:
         return []
-    pick = selection.pick()
     pairs = [*under_shift(usual_pairs(found.metrics, found.task)), (FLOPS, PARAMS)]
-    command = f"sae pick {shlex.quote(str(found.record.path))} --shift"
     return [
         search_scatter(
-            candidate_points(selection.everything, selection.front, pick.candidate),
+            candidate_points(selection.everything, selection.front, selection.pick().candidate),
             pairs,
             name="search-shifted",
             title="All candidates under shift",
             place="corrupted validation images",
         ),
-        Note(f"The pick under shift is {pick.candidate.label}, {pick.why} (`{command}`)."),
         front_table(selection, found.task, name="front-shifted"),
         class_fronts_table(selection, found.task, name="class-fronts-shifted"),
     ]

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind, losses_of
-from sae.analysis.pareto import spread_order
+from sae.analysis.pareto import knee, spread_order
 from sae.analysis.results import summarise
 from sae.config.methods import rivals
 from sae.config.study import ConfirmConfig
@@ -102,19 +102,20 @@ def choose(
 
     Args:
         record: The study.
-        most: At most this many of the front: the one nearest to the ideal, then those farthest from the chosen ones.
+        most: At most this many of the front: the pick, then those that cover the front evenly.
         each: This many of each class's own front: its best in the first objective, then spread in the same way.
-        total: At most this many in all: first the one nearest to the ideal, then `each` of every class, then more of
-            the front, then more of the classes, which take turns.
+        total: At most this many in all: first the pick, then `each` of every class, then more of the front, then
+            more of the classes, which take turns.
         shift: Whether corrupted validation images choose.
         runs: The study's trials, if they were read already.
     """
     found, limits = candidates(record.read_runs() if runs is None else runs), record.limits
     objectives = all_under_shift(record.objectives) if shift else record.objectives
-    best = _spread(front(found, objectives, limits), objectives)
-    chosen = best[:most]
+    best = front(found, objectives, limits)
     if not best:
         return []
+    picked = best[knee(losses_of(best, objectives))]
+    chosen = [picked, *(item for item in _spread(best, objectives) if item is not picked)][:most]
     compared = [item for item in found if item.method in rivals()]
     fronts = fronts_by_kind(found, objectives, limits) | fronts_by_kind(compared, objectives)
     classes = [_best_first(own, objectives) for own in fronts.values()]

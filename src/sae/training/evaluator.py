@@ -69,7 +69,7 @@ def evaluate_split(
     split = dataset.split(name)
     outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
     readings = [
-        reading.model_copy(update={"metrics": measure_members(method, outputs, split, reading.eval_exits)})
+        reading.model_copy(update={"metrics": measure_members(method, outputs, split, reading.eval_exits), "parts": ()})
         for reading in costs or measure_costs(method, dataset.spec)
     ]
     return Evaluation(exits=method.exits, readings=tuple(readings))

@@ -175,9 +175,10 @@ def _draw_rows(pen: Pen, plan: NetworkPlan, top: float) -> float:
     last = ys[-1] + BOX + 40  # the box of the mean
     exits = [(y, row) for y, row in zip(ys, plan.rows, strict=True) if row.exit]
     _draw_column_heads(pen, plan, xs, exits[0][0] + BOX / 2 - 34 if exits else first)
-    begins = [min((y for y, row in exits if row.exit and row.exit.weights[c] > 0), default=last) for c in columns]
-    for x, begin in zip(xs, begins, strict=True):
-        pen.line((x, begin + BOX / 2), (x, last), is_quiet=True)
+    for column, x in zip(columns, xs, strict=True):
+        used = [y for y, row in exits if row.exit and row.exit.weights[column] > 0]
+        if used:  # an input may have been dropped
+            pen.line((x, used[0] + BOX / 2), (x, last), is_quiet=True)
     for number, (y, row) in enumerate(zip(ys, plan.rows, strict=True)):
         if number + 1 < len(plan.rows):
             pen.line((middle, y + BOX), (middle, ys[number + 1]), is_used=plan.rows[number + 1].part.is_used)
@@ -310,7 +311,7 @@ def _key(plan: NetworkPlan) -> Iterator[str]:
     if plan.passes > 1:
         yield f"Everything runs {plan.passes} times for one sample; FLOPs are those of all passes."
     weights = [weight for row in plan.rows if row.exit for weight in row.exit.weights]
-    what = "how strongly its input prefers the exit (θ)" if plan.eval_exits else "its weight in the mean"
+    what = "how strongly its input prefers the exit (θ)" if plan.has_theta else "its weight in the mean"
     yield f"Dots: predictions; the area is {what}."
     if 0 in weights:
         yield "Rings and dashed boxes: trained, but pruned away."
