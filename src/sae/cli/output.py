@@ -27,7 +27,7 @@ METRIC_ROWS = (
 MOST_COLUMNS = 10_000
 """Wider than any table."""
 NLL_OF_REGRESSION = "nll is that of a normal distribution without the constant ½·log 2π = 0.919."
-SHORT_NAMES = {ERROR_CORRELATION: "error correlation", "diversity_disagreement": "diversity"}
+SHORT_NAMES = {ERROR_CORRELATION: "correlation", "diversity_disagreement": "diversity"}
 COST_ROWS = {"FLOPs": "flops", "parameters": "params"}
 SHIPPED_COST_ROWS = {"shipped FLOPs": "shipped_flops", "shipped params": "shipped_params"}
 """Costs of the exported network; COST_ROWS are those of the pruned network, counted as in the paper."""
