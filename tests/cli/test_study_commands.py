@@ -238,6 +238,10 @@ def test_shifted_objectives_are_read_where_they_were_recorded(tmp_path: Path) ->
     assert read("pick", tmp_path / "s")["values"]["nll@shift"] == pytest.approx(1.1)
 
 
+def line_of(table: str, name: str) -> str:
+    return next(line for line in table.splitlines() if line.startswith(f"│ {name} "))
+
+
 def test_both_commands_choose_under_shift_where_it_was_measured(tmp_path: Path, study: Path) -> None:
     both = two_front_study(tmp_path / "s").record.path
     clean, shifted = read("pareto", both), read("pareto", both, "--shift")
@@ -247,6 +251,8 @@ def test_both_commands_choose_under_shift_where_it_was_measured(tmp_path: Path, 
     lowest = min(shifted["front"], key=lambda item: item["values"]["nll@shift"])
     assert read("pick", both, "--shift", "--prefer", "nll")["trial"] == lowest["trial"]
     assert "corrupted validation images" in sae("pareto", both, "--shift")[1]
+    assert f"{lowest['values']['nll@shift']:.4g}" in line_of(sae("pick", both, "--shift", "--prefer", "nll")[1], "nll")
+    assert "corrupted validation" not in sae("pick", study)[1]
     for command in ("pareto", "pick"):
         code, _, error = sae(command, study, "--shift")
         assert (code, error.count("\n")) == (2, 1)

@@ -127,7 +127,7 @@ def test_a_validation_fraction_leaves_some_samples(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_set_without_an_official_validation_split_refuses_a_fraction() -> None:
-    with pytest.raises(ConfigError, match=r"got 0\.1: remove it, because digits has none"):
+    with pytest.raises(ConfigError, match=r"data\.val_fraction has no effect on digits, got 0\.1: remove it"):
         load(data_config("digits", val_fraction=0.1))
 
 

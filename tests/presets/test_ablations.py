@@ -1,10 +1,12 @@
 """Every ablation of the paper works from training to the exported file."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from sae.cli.training import resolve_run
+from sae.config.methods import SaeConfig
 from sae.config.run import RunConfig, parse_run
 from sae.config.settings import from_assignments
 from sae.core.errors import ConfigError
@@ -52,6 +54,16 @@ def test_the_command_line_takes_an_ablation_by_its_name(tmp_path: Path, monkeypa
     assert resolve_run(Path("shared_head"), flags, []).method.summary() == ["N=3", "K=2"]
 
 
+def test_a_wrong_name_is_answered_with_the_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = "class_token, constant_schedules, fixed_exits, scaled_data_fit, shared_head"
+    message = f"--config must be a file or one of {names}, got shared_heads, did you mean shared_head?"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        resolve_run(Path("shared_heads"), {}, [])
+    with pytest.raises(ConfigError, match=r"config file must be readable, got shared_head\.yaml"):
+        resolve_run(Path("shared_head.yaml"), {}, [])
+
+
 @pytest.mark.parametrize("backbone", ["fc", "vgg", "resnet", "conv1d"])
 def test_only_a_vit_has_class_tokens_to_read(backbone: str) -> None:
     given = {**BASE.model_dump(mode="json"), "backbone": {"name": backbone, "pooling": "class_token"}}
@@ -66,6 +78,13 @@ def test_an_ablation_differs_from_the_default_in_what_it_says(name: str) -> None
     assert changed != plain
     assert changed.data == plain.data
     assert changed.train == plain.train
+
+
+def test_constant_schedules_stay_where_the_default_ones_end() -> None:
+    constant = parse_run(BASE.model_dump(mode="json"), read_ablation("constant_schedules")).method.model_dump()
+    for name in ("temperature", "kl_weight", "repeat_fraction"):
+        end = getattr(SaeConfig(), name).end
+        assert constant[name] == {"start": end, "end": end}
 
 
 def test_settings_of_ablations_are_not_written_at_their_defaults() -> None:

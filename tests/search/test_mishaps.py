@@ -115,7 +115,7 @@ def test_what_is_not_on_the_front_any_more_is_not_shown_as_confirmed(study: Path
     ("flags", "message"),
     [
         (("--address", "auto"), "--address needs --executor ray"),
-        (("--confirm-most", "2"), "error: confirm.most and confirm.each need seeds: give --confirm SEEDS"),
+        (("--confirm-most", "2"), "error: confirm.most, each, total and shifted need seeds: give --confirm SEEDS"),
         (("--storage", "nothing://x"), "--storage must be the URL of a database"),
         (("--storage", "sqlite:////nowhere/at/all.db"), "--storage must be the URL of a database"),
         (("--max", "flops=1"), "limits must leave sae something to try: flops ≤ 1, but the cheapest has"),

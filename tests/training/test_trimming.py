@@ -9,6 +9,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from sae.analysis.network_plan import network_plan
 from sae.cli import app
 from sae.core.errors import ConfigError, RecordError
 from sae.core.predictive import Categorical, aggregate
@@ -163,6 +164,24 @@ def test_every_command_takes_a_trimmed_run(digits: Path, tmp_path: Path) -> None
     assert "validation samples decided" in runner.invoke(app, commands[0]).output
     assert (out / RunRecord.TRIM_FIGURE).exists()
     assert json.loads(runner.invoke(app, [*commands[0], "--json"]).stdout)["limits"] == {"flops": 90000}
+
+
+def test_a_trimmed_run_is_shown_with_its_members_and_not_with_a_number_of_exits(trimmed: tuple[Path, Trimming]) -> None:
+    out, found = trimmed
+    runner = CliRunner()
+    shown = runner.invoke(app, ["show", str(out)]).output
+    assert "trim flops≤" in shown
+    assert "per input" not in shown
+    refused = runner.invoke(app, ["show", str(out), "--eval-exits", "4"])
+    assert refused.exit_code == 2
+    assert "this network can be read in one way only, got --eval-exits 4: leave it out" in refused.output
+    record = RunRecord(out)
+    network = record.read_network()
+    assert network is not None
+    plan = network_plan(network, record.read_config(), "trimmed", network.exits)
+    assert not plan.has_theta
+    assert sum(plan.shares) == pytest.approx(1)
+    assert plan.num_predictions == len(found.members)
 
 
 def test_members_of_a_regression_can_be_chosen(diabetes: Path, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class NetworkPlan:
         name: What the run is called.
         kind: The key of its class of methods.
         settings: The settings that distinguish it, `N=2 K=3 W=4`.
-        eval_exits: K′; None for methods without early exits.
+        eval_exits: K′; None for methods without early exits, and for members that were chosen after training.
         depth: D, the stages of the backbone.
         num_inputs: How many copies of a sample it reads at once.
         passes: How often its parts run for one sample.
@@ -118,7 +118,8 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
     )
     weights = _weights(reading, num_columns)
     shares = tuple(sum(row[column] for row in weights.values()) for column in range(num_columns))
-    has_theta = bool(inputs) and all(math.isclose(share, 1 / most, rel_tol=1e-5) for share in shares)
+    is_learnt = bool(inputs) and config.method.can_choose_exits
+    has_theta = is_learnt and all(math.isclose(share, 1 / most, rel_tol=1e-5) for share in shares)
     if has_theta:
         weights = {number: tuple(most * weight for weight in row) for number, row in weights.items()}
     used, whole = reading.total, total_of(network.whole)
@@ -126,7 +127,7 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
         name=name,
         kind=config.called.key,
         settings=config.summary,
-        eval_exits=eval_exits if config.method.has_exits else None,
+        eval_exits=eval_exits if config.method.can_choose_exits else None,
         depth=network.depth,
         num_inputs=len(set(inputs)) or 1,
         passes=network.passes,

@@ -53,11 +53,6 @@ class Result(Configured):
         """The settings that distinguish it, `N=2 K=3 W=4`."""
         return self.config.summary
 
-    @property
-    def has_exits(self) -> bool:
-        """Whether it can be read at several numbers of exits."""
-        return self.config.method.has_exits
-
     def get(self, name: str, where: Tested = "test") -> Spread | None:
         """Return a metric on the clean or corrupted test split, or a cost; None if it was not measured."""
         if name in self.costs:

@@ -86,6 +86,8 @@ def check_exits(network: "Network", eval_exits: int) -> int:
     from sae.core.errors import ConfigError
 
     choices = [reading.eval_exits for reading in network.readings]
+    if len(choices) == 1 and eval_exits not in choices:
+        raise ConfigError(f"this network can be read in one way only, got --eval-exits {eval_exits}: leave it out")
     if eval_exits not in choices:
         raise ConfigError(f"--eval-exits must be one of {', '.join(map(str, choices))}, got {eval_exits}")
     return eval_exits

@@ -234,21 +234,30 @@ def commands(chosen: "Candidate") -> dict[str, str]:
 def print_pick(picked: "Pick") -> None:
     """Print the pick, the reason, its metrics and costs, its run folder and what to do next."""
     from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
-    from sae.core.table import four_digits, text_table
+    from sae.core.objectives import SHIFTED
+    from sae.core.table import MISSING, four_digits, text_table
 
     chosen = picked.candidate
     print_line(f"{chosen.label}: {chosen.config.called.key}, {chosen.config.summary}{exits_used(chosen)}")
     print_line(f"why: {picked.why}")
-    test = metrics_on_test(chosen)
+    test, target = metrics_on_test(chosen), chosen.config.data.target
+    shifted = {key: chosen.values.get(f"{key}{SHIFTED}") for key in test} if chosen.has_shift else {}
     rows = [
-        [metric_name(key, chosen.config.data.target), four_digits(chosen.values[key]), four_digits(test[key])]
+        [
+            metric_name(key, target),
+            four_digits(chosen.values[key]),
+            *([four_digits(value) if (value := shifted[key]) is not None else MISSING] if shifted else []),
+            four_digits(test[key]),
+        ]
         for key in listed_metrics()
         if key in chosen.values and key in test
     ]
-    rows += [[name, *[f"{chosen.values[key]:,}"] * 2] for name, key in (COST_ROWS | SHIPPED_COST_ROWS).items()]
+    heads = ["validation", *(["corrupted validation"] if shifted else []), "test (not used for choosing)"]
+    costs = {name: f"{chosen.values[key]:,}" for name, key in (COST_ROWS | SHIPPED_COST_ROWS).items()}
     if "latency" in chosen.values:
-        rows.append(["ms for a batch of 64", *[f"{chosen.values['latency']:.4g}"] * 2])
-    print_table(text_table("metrics and costs", ["", "validation", "test (not used for choosing)"], rows))
+        costs["ms for a batch of 64"] = f"{chosen.values['latency']:.4g}"
+    rows += [[name, *[value] * len(heads)] for name, value in costs.items()]
+    print_table(text_table("metrics and costs", ["", *heads], rows))
     print_line(f"run folder:     {chosen.run.record.path}")
     print_line(f"train it again: {commands(chosen)['train']}")
     print_line(f"look closer:    {commands(chosen)['evaluate']}")

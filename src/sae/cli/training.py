@@ -98,9 +98,17 @@ def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) ->
 def _read_config(config: Path) -> "Values":
     """Read a file of settings, or those of an ablation that is given by its name."""
     from sae.config.settings import read_yaml
+    from sae.core.errors import ConfigError, did_you_mean
     from sae.presets import ablations, read_ablation
 
-    return read_ablation(str(config)) if str(config) in ablations() and not config.exists() else read_yaml(config)
+    name, names = str(config), ablations()
+    if config.exists() or config.suffix or config.parent.name:
+        return read_yaml(config)
+    if name not in names:
+        raise ConfigError(
+            f"--config must be a file or one of {', '.join(names)}, got {name}{did_you_mean(name, names)}"
+        )
+    return read_ablation(name)
 
 
 @options.spread_groups

@@ -27,7 +27,7 @@ class MethodSettings(Settings):
     A subclass fixes `name` to a literal. The answers here are those of a method without early exits.
 
     Attributes:
-        has_exits: Whether a trained network can be read at any number of exits K′ up to its depth.
+        has_exits: Whether a network has early exits, of which each of its inputs uses some.
         member_word: What people call one of the predictions that are averaged, where they are not of several inputs.
         members_from: The method whose larger ensembles hold this method's networks as their first members.
     """
@@ -53,6 +53,11 @@ class MethodSettings(Settings):
     def trained_exits(self) -> int:
         """K, the exits per input that the network is trained for."""
         return 1
+
+    @property
+    def can_choose_exits(self) -> bool:
+        """Whether the trained network can be read at another number of exits K′ than the K it was trained for."""
+        return self.has_exits
 
     @property
     def num_inputs(self) -> int:
@@ -258,6 +263,11 @@ class SaeConfig(MethodSettings):
     def trained_exits(self) -> int:
         """K."""
         return self.exits
+
+    @property
+    def can_choose_exits(self) -> bool:
+        """Whether no members were chosen after training, which no K′ describes."""
+        return self.trim is None
 
     @property
     def num_inputs(self) -> int:

@@ -105,7 +105,7 @@ class ConfirmConfig(ChoiceConfig):
     @model_validator(mode="after")
     def _has_seeds(self) -> Self:
         if "seeds" not in self.model_fields_set and self.model_fields_set:
-            raise ValueError("confirm.most and confirm.each need seeds: give --confirm SEEDS, or confirm.seeds")
+            raise ValueError("confirm.most, each, total and shifted need seeds: give --confirm SEEDS, or confirm.seeds")
         return self
 
     @property

@@ -103,14 +103,9 @@ class Entry:
 
     def check_settings(self, config: DataConfig) -> None:
         """Refuse settings that would have no effect, and ask for those that are needed."""
-        for key in (*TABLE_SETTINGS, "size", "resize"):
+        for key in (*TABLE_SETTINGS, "size", "resize", "val_fraction"):
             if getattr(config, key) not in (None, ()) and key not in self.takes:
                 raise ConfigError(f"data.{key} has no effect on {config.name}, got {getattr(config, key)}: remove it")
-        if config.val_fraction is not None and "val_fraction" not in self.takes:
-            raise ConfigError(
-                f"data.val_fraction replaces an official validation split, got {config.val_fraction}: remove it, "
-                f"because {config.name} has none"
-            )
         if config.fit != "stretch" and config.resize is None:
             raise ConfigError(
                 f"data.fit has no effect without data.resize, got {config.fit}: add --resize, or remove it"

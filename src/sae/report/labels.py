@@ -29,8 +29,8 @@ def headline(task: str, name: str) -> tuple[str, ...]:
 
 
 def shown_exits(config: RunConfig, eval_exits: int) -> int | None:
-    """Return K′ of a method that can be read at several numbers of exits, None for other methods."""
-    return eval_exits if config.method.has_exits else None
+    """Return K′ of a network that can be read at several numbers of exits, None for any other."""
+    return eval_exits if config.method.can_choose_exits else None
 
 
 def polygon(corners: int, turn: float = 0.0) -> str:
