@@ -156,11 +156,13 @@ def test_every_command_takes_a_trimmed_run(digits: Path, tmp_path: Path) -> None
         ["bench", str(out), "--batch", "2", "--repeats", "1", "--sessions", "1"],
         ["runs", str(tmp_path)],
         ["show", str(out)],
+        ["export", str(out), "--out", str(tmp_path / "shipped" / "model.onnx")],
         ["report", str(out), str(digits), "--out", str(tmp_path / "page.html")],
     ]
     for command in commands:
         result = runner.invoke(app, command)
         assert result.exit_code == 0, (command, result.output)
+        assert "per input" not in result.output
     assert "validation samples decided" in runner.invoke(app, commands[0]).output
     assert (out / RunRecord.TRIM_FIGURE).exists()
     assert json.loads(runner.invoke(app, [*commands[0], "--json"]).stdout)["limits"] == {"flops": 90000}

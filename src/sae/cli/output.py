@@ -161,6 +161,8 @@ def by_exits_table(
 ) -> Table:
     """Make a table with metrics as rows and numbers of exits as columns, which fits a narrow terminal.
 
+    A network that can be read in one way only has one column, which names no number of exits.
+
     Args:
         title: Heading.
         metrics: By number of exits.
@@ -173,6 +175,7 @@ def by_exits_table(
     keys = [key for key in listed_metrics() if all(key in values for values in metrics.values())]
     rows = [[metric_name(key, target), *(four_digits(values[key]) for values in metrics.values())] for key in keys]
     above, below = ([[name, *cells] for name, cells in (part or {}).items()] for part in (first, last))
-    return text_table(
-        title, ["exits per input", *(f"{exits}{mark}" for exits, mark in marks.items())], above + rows + below
+    heads = (
+        ["exits per input", *(f"{exits}{mark}" for exits, mark in marks.items())] if len(metrics) > 1 else ["", "value"]
     )
+    return text_table(title, heads, above + rows + below)

@@ -109,6 +109,7 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
     """Print the shipped model as a table."""
     from sae.cli.output import print_table
     from sae.core.table import text_table
+    from sae.core.wording import count
 
     network, cost, conformal = manifest.network, manifest.cost, manifest.conformal
     what = "classes in a set" if manifest.task == "classification" else "width of an interval"
@@ -144,7 +145,7 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
         ]
     if manifest.adaptive is not None:
         rows += adaptive_rows(manifest.adaptive)
-    title = f"{out}: {network.method} on {network.backbone}, {network.eval_exits} exits per input"
+    title = f"{out}: {network.method} on {network.backbone}, {count(len(network.members), 'member')}"
     print_table(text_table(title, ["", "value"], rows))
 
 
