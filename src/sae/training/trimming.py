@@ -213,9 +213,11 @@ def greedy_points(choice: MemberChoice, cost: str, maximum: Limits, learnt: list
     alone = [choice.costs(frozenset([exit_index]))[cost] for exit_index in range(choice.method.depth)]
     limits = sorted({*alone, *(point.val.costs[cost] for point in learnt)})
     others = {name: bound for name, bound in maximum.items() if name != cost}
-    points: dict[Selection, TrimPoint] = {}
+    points: list[TrimPoint] = []
+    last: Selection | None = None
     for limit in limits:
         selection = choice.find({**others, cost: limit})
-        if selection is not None and selection not in points:  # a higher limit may change nothing
-            points[selection] = choice.point(selection, limit, is_chosen=False)
-    return list(points.values())
+        if selection is not None and selection != last:  # a higher limit may change nothing
+            points.append(choice.point(selection, limit, is_chosen=False))
+        last = selection
+    return points
