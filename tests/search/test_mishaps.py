@@ -77,6 +77,21 @@ def test_time_alone_is_shared_evenly_with_what_is_enumerated(tmp_path: Path) -> 
     assert asked.count("sae") > 2
 
 
+def test_methods_get_the_same_time_and_not_the_same_number_of_trials(tmp_path: Path) -> None:
+    assert search(tmp_path / "x", "--hours", "1e-9", "--method", "sae,mc_dropout", "--sampler", "random")[0] == 3
+    record = StudyRecord.open(tmp_path / "x")
+    spaces = [build_space(method, DIGITS, {}, {}) for method in record.config.spaces]
+    studies = open_studies(f"sqlite:///{tmp_path}/o.db", record.config, spaces, record.objectives)
+    driver = Driver(record, studies, DataSpec((1, 16, 16), Classification(10)), LocalExecutor(1), Budget(None, 1.0))
+    takes, asked = {"sae": 1.0, "mc_dropout": 5.0}, []
+    for _ in range(18):
+        study = driver._next_study()
+        assert study is not None
+        asked.append(study.ask().method)
+        driver._worked[study.method] += takes[study.method]
+    assert asked.count("sae") == 5 * asked.count("mc_dropout")
+
+
 def test_a_grid_stays_inside_the_users_space() -> None:
     given = {"backbone": {"width": {"choice": [2, 3]}}}
     assert build_space("sae", DIGITS, given, {}).restricted_to_grid(k_free=False).template["backbone"]["width"] == 2
