@@ -63,12 +63,17 @@ def test_another_storage_is_refused(study: Path, tmp_path: Path, inline: InlineE
     assert "give the same --storage as before" in error
 
 
+def timed_driver(study: Path) -> Driver:
+    """A driver with one hour for a study, whose own storage is not used."""
+    record = StudyRecord.open(study)
+    spaces = [build_space(method, DIGITS, {}, {}) for method in record.config.spaces]
+    studies = open_studies(f"sqlite:///{study.parent}/o.db", record.config, spaces, record.objectives)
+    return Driver(record, studies, DataSpec((1, 16, 16), Classification(10)), LocalExecutor(1), Budget(None, 1.0))
+
+
 def test_time_alone_is_shared_evenly_with_what_is_enumerated(tmp_path: Path) -> None:
     assert search(tmp_path / "x", "--hours", "1e-9", "--method", "sae,standard", "--set", "spaces.standard={}")[0] == 3
-    record = StudyRecord.open(tmp_path / "x")
-    spaces = [build_space(method, DIGITS, {}, {}) for method in record.config.spaces]
-    studies = open_studies(f"sqlite:///{tmp_path}/o.db", record.config, spaces, record.objectives)
-    driver = Driver(record, studies, DataSpec((1, 16, 16), Classification(10)), LocalExecutor(1), Budget(None, 1.0))
+    driver = timed_driver(tmp_path / "x")
     asked = []
     for _ in range(12):
         study = driver._next_study()
@@ -79,10 +84,7 @@ def test_time_alone_is_shared_evenly_with_what_is_enumerated(tmp_path: Path) -> 
 
 def test_methods_get_the_same_time_and_not_the_same_number_of_trials(tmp_path: Path) -> None:
     assert search(tmp_path / "x", "--hours", "1e-9", "--method", "sae,mc_dropout", "--sampler", "random")[0] == 3
-    record = StudyRecord.open(tmp_path / "x")
-    spaces = [build_space(method, DIGITS, {}, {}) for method in record.config.spaces]
-    studies = open_studies(f"sqlite:///{tmp_path}/o.db", record.config, spaces, record.objectives)
-    driver = Driver(record, studies, DataSpec((1, 16, 16), Classification(10)), LocalExecutor(1), Budget(None, 1.0))
+    driver = timed_driver(tmp_path / "x")
     takes, asked = {"sae": 1.0, "mc_dropout": 5.0}, []
     for _ in range(18):
         study = driver._next_study()

@@ -1,4 +1,4 @@
-"""What `sae trim` found: the chosen members, how they were chosen, and the curve that they are a point of."""
+"""The result of `sae trim`: the chosen members, the steps of the choice, and the curve that they are a point of."""
 
 from collections.abc import Mapping
 from typing import Literal

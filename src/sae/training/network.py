@@ -1,4 +1,4 @@
-"""What a trained network consists of: its parts and its members at every K′."""
+"""The trained network described: its parts and its members at every K′."""
 
 from collections.abc import Sequence
 
