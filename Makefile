@@ -18,8 +18,8 @@ CI_SLOW := \
 	tests/cli/test_cli.py::test_a_killed_process_continues_to_the_same_numbers \
 	tests/cli/test_cli.py::test_digits_reach_the_accuracy_that_is_expected_of_them \
 	tests/deploy/test_graph.py::test_a_graph_predicts_what_the_run_predicts_and_holds_what_it_costs \
-	tests/deploy/test_predict.py::test_the_base_install_predicts \
 	tests/end_to_end/test_experiment.py \
+	tests/end_to_end/test_install.py \
 	tests/training/test_parallel.py::test_members_trained_in_two_processes_are_the_same_to_the_byte
 
 test-ci-slow: $(READY)  ## the slow tests that every change must pass: kills, export parity, a whole experiment

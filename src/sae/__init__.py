@@ -55,7 +55,16 @@ def __getattr__(name: str) -> object:
     """Import a public name from its home."""
     if name not in _HOMES:
         raise AttributeError(f"module 'sae' has no attribute {name!r}; public names: {', '.join(_HOMES)}")
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        home = import_module(_HOMES[name])
+    except ModuleNotFoundError as error:
+        from sae.core.errors import MissingExtraError
+
+        missing = MissingExtraError.of(error, f"sae.{name}")
+        if missing is None:
+            raise
+        raise missing from None
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

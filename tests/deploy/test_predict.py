@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 from typing import Any
 
@@ -183,26 +182,6 @@ def test_what_a_model_cannot_do_is_refused(digits_model: Path, table_model: Path
     assert "probability above 0" in refused(digits_model, picture, "--abstain", 7, out=out)
     assert "manifest.json beside it" in refused(picture, picture, out=out)
     assert "must not be an input file" in sae("predict", digits_model, picture, "--out", picture)[2]
-
-
-@pytest.mark.slow
-def test_the_base_install_predicts(digits_model: Path, tmp_path: Path, out: Path) -> None:
-    """A real environment without torch; skipped where packages cannot be had."""
-    venv.create(tmp_path / "venv", with_pip=True)
-    python, project = tmp_path / "venv" / "bin" / "python", Path(__file__).parents[2]
-    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(project)]
-    installed = subprocess.run(install, capture_output=True, text=True, check=False, env=clean)
-    if installed.returncode:
-        pytest.skip(f"the base install cannot be had here: {installed.stderr[-300:]}")
-    picture = save_image(tmp_path / "a.png", "RGBA")
-    words = [tmp_path / "venv" / "bin" / "sae", "predict", digits_model, picture, "--out", out, "--coverage", 0.9]
-    command = [str(word) for word in words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
-    assert done.returncode == 0, done.stderr
-    listed = subprocess.run([str(python), "-m", "pip", "list"], capture_output=True, text=True, check=True, env=clean)
-    assert "torch" not in listed.stdout
-    assert len(out.read_text().splitlines()) == 2
 
 
 def test_the_table_of_the_tests_is_the_one_that_was_trained_on() -> None:

@@ -4,23 +4,16 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Concatenate, NoReturn, ParamSpec, TypeGuard
+from typing import Annotated, Concatenate, NoReturn, ParamSpec, TypeGuard
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sae.core.errors import DataWarning, SaeError
+from sae.core.errors import DataWarning, MissingExtraError, SaeError
 from sae.core.progress import Bar, showing_reading
+from sae.core.version import __version__
 
 Rest = ParamSpec("Rest")
-
-EXTRA_OF = {
-    **dict.fromkeys(("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "altair"), "train"),
-    "pyarrow": "tables",
-    "ray": "ray",
-    "tensorboard": "tensorboard",
-}
-"""The extra that installs each optional package."""
 
 
 @contextmanager
@@ -38,11 +31,10 @@ def errors_in_one_sentence() -> Iterator[None]:
     except SaeError as error:
         _fail(str(error), error.exit_code)
     except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
-        if package not in EXTRA_OF:
+        missing = MissingExtraError.of(error, "this command")
+        if missing is None:
             raise
-        extra = EXTRA_OF[package]
-        _fail(f"this command needs {package}, which is not installed: pip install 'saensemble[{extra}]'", 2)
+        _fail(str(missing), missing.exit_code)
     except KeyboardInterrupt:
         _fail("interrupted; the same command continues from here", 130)
     except Exception as error:
@@ -117,8 +109,26 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Single Architecture Ensembles: an ensemble's accuracy and calibration at one network's cost.",
 )
+
+
+def print_version(wanted: bool) -> None:
+    """Print the version and end the command, if it is asked for."""
+    from sae.cli.output import print_line
+
+    if wanted:
+        print_line(f"sae {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def describe(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
+    """Single Architecture Ensembles: an ensemble's accuracy and calibration at one network's cost."""
+    del version
 
 
 def main() -> None:

@@ -37,7 +37,10 @@ def runs(
     """List all runs below a folder, including those of studies, with their state and main results."""
     from sae.analysis.run_list import describe, list_runs, select_runs, sort_runs
     from sae.cli.output import print_json
+    from sae.core.errors import require
 
+    if tensorboard:
+        require("tensorboard", "--tensorboard")
     folder = folder or (USUAL if USUAL.is_dir() else Path())
     found = list_runs(folder)
     listed = select_runs(found, options.names("--state", state), options.names("--method", method))

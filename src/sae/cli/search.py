@@ -8,6 +8,7 @@ import typer
 
 from sae.cli import options
 from sae.cli.study import print_results
+from sae.core.errors import require
 
 if TYPE_CHECKING:
     from sae.search.executors import Executor
@@ -166,6 +167,7 @@ def experiment(
     study: StudyOptions,
 ) -> None:
     """Search, confirm on other seeds, test clean and shifted, ship and report; the same command again continues."""
+    require("torch", "this command")
     from sae.experiment import experiment_layers
     from sae.search.plan import resolve_search
 
@@ -191,6 +193,7 @@ def demo(
     json: options.Json = False,
 ) -> None:
     """Run a small experiment on digits: search SAE and the baselines, confirm, pick, ship and report."""
+    require("torch", "this command")
     from sae.experiment import read_preset
     from sae.search.executors.local import LocalExecutor
     from sae.search.plan import resolve_search

@@ -72,13 +72,16 @@ def count_network(record: "RunRecord", where: "Whereabouts") -> "Network":
 
 
 def check_drawing(out: Path | None) -> None:
-    """Refuse a path that cannot become a drawing."""
-    from sae.core.errors import ConfigError
+    """Refuse a path that cannot become a drawing, and drawing without what draws."""
+    from sae.core.errors import ConfigError, require
 
-    if out is not None and (out.suffix not in FORMATS or out.is_dir()):
+    if out is None:
+        return
+    if out.suffix not in FORMATS or out.is_dir():
         raise ConfigError(f"--out must name a file that ends in {' or '.join(FORMATS)}, got {out}")
-    if out is not None and not out.resolve().parent.is_dir():
+    if not out.resolve().parent.is_dir():
         raise ConfigError(f"the folder of --out must exist, got {out}: create {out.parent} first")
+    require("altair", "--out")
 
 
 def check_exits(network: "Network", eval_exits: int) -> int:

@@ -88,11 +88,14 @@ def pick(
 
 
 def check_figure(path: Path | None) -> None:
-    """Refuse a file type that cannot be drawn without a browser."""
-    from sae.core.errors import ConfigError
+    """Refuse a file type that cannot be drawn without a browser, and drawing without what draws."""
+    from sae.core.errors import ConfigError, require
 
-    if path is not None and path.suffix not in (".png", ".svg"):
+    if path is None:
+        return
+    if path.suffix not in (".png", ".svg"):
         raise ConfigError(f"--figure must name a .png or .svg file, got {path}")
+    require("altair", "--figure")
 
 
 def print_front(study: Path, selection: "Selection", task: str) -> None:

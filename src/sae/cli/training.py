@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sae.cli import options
+from sae.core.errors import require
 
 if TYPE_CHECKING:
     from sae.config.run import RunConfig
@@ -172,6 +173,7 @@ def trim(
     json: options.Json = False,
 ) -> None:
     """Choose the members of a trained network on validation samples, within limits on its cost, without training."""
+    require("torch", "this command")
     from sae.cli.output import print_json, print_message
     from sae.core.wording import count
     from sae.records.run import RunRecord

@@ -6,7 +6,19 @@ without a traceback; an error that is not a `SaeError` is a bug, and shows one.
 
 import difflib
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Self
+
+EXTRA_OF = {
+    **dict.fromkeys(("altair", "vl_convert"), "report"),
+    **dict.fromkeys(("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "scipy"), "train"),
+    "pyarrow": "tables",
+    "ray": "ray",
+    "tensorboard": "tensorboard",
+}
+"""The extra to name where a package is missing. (The extra `report` installs scipy, too; what needs it without
+altair also trains or corrupts.)"""
 
 
 class SaeError(Exception):
@@ -91,10 +103,41 @@ class BusyError(RecordError):
     """Another process is working in a folder."""
 
 
-class MissingExtraError(SaeError):
-    """The command needs packages that are not installed."""
+class MissingExtraError(SaeError, ImportError):
+    """Something needs a package that is not installed; the message names the extra that installs it.
+
+    It is an `ImportError`, too, so that `try: from sae import train` can be used as for any package.
+    """
 
     exit_code = 2
+
+    @classmethod
+    def of(cls, missing: ModuleNotFoundError, what: str) -> Self | None:
+        """Return the error to raise instead of a failed import; None if the package is in none of our extras.
+
+        Args:
+            missing: The failed import.
+            what: What needs the package, such as `this command`.
+
+        Example:
+            >>> print(MissingExtraError.of(ModuleNotFoundError(name="altair"), "this command"))
+            this command needs altair, which is not installed: pip install 'saensemble[report]'
+        """
+        package = (missing.name or "").split(".")[0]
+        if package not in EXTRA_OF:
+            return None
+        return cls(f"{what} needs {package}, which is not installed: pip install 'saensemble[{EXTRA_OF[package]}]'")
+
+
+def require(package: str, what: str) -> None:
+    """Refuse, before any work, what needs a package that is not installed; import nothing.
+
+    Args:
+        package: One of `EXTRA_OF`.
+        what: What needs it, such as `--figure`.
+    """
+    if find_spec(package) is None:
+        raise MissingExtraError.of(ModuleNotFoundError(name=package), what) or AssertionError(package)
 
 
 class DivergedError(SaeError):

@@ -297,10 +297,8 @@ def _parquet_file(path: Path) -> "ParquetFile":
     try:
         import pyarrow
         from pyarrow import parquet
-    except ModuleNotFoundError:
-        raise MissingExtraError(
-            f"reading {path} needs pyarrow, which is not installed: pip install 'saensemble[tables]'"
-        ) from None
+    except ModuleNotFoundError as error:
+        raise (MissingExtraError.of(error, f"reading {path}") or error) from None
     try:
         return parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:

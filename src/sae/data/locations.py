@@ -47,9 +47,9 @@ def cache_root() -> Path:
     given = os.environ.get(CACHE_VARIABLE)
     if given:
         return Path(given)
-    import pooch
+    import platformdirs
 
-    return Path(pooch.os_cache("sae"))
+    return Path(platformdirs.user_cache_dir("sae"))
 
 
 def data_roots() -> list[Path]:
