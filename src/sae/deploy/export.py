@@ -5,33 +5,26 @@ exits, or its quantised version. Nothing is written until all checks have passed
 """
 
 import dataclasses
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.task import Classification
-from sae.core.version import __version__
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, class_titles
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
+from sae.deploy.description import cost_part, input_part, network_part, package_versions
 from sae.deploy.evaluation import Metrics, check_parity, graph_metrics, split_outputs
-from sae.deploy.graph import sample_dtype, shipped_content
+from sae.deploy.graph import shipped_content
 from sae.deploy.manifest import (
     NAME,
     AdaptivePart,
-    ColumnPart,
-    CostPart,
     ExitTarget,
     GraphPart,
-    InputPart,
     Manifest,
-    MemberPart,
-    NetworkPart,
     ParityPart,
     QuantisationPart,
     RunPart,
@@ -43,7 +36,6 @@ from sae.deploy.quantisation import check_finite, describe_quantisation, quantis
 from sae.deploy.segments import check_adaptive, cut
 from sae.deploy.session import Output, Session
 from sae.deploy.tradeoff import adaptive_part
-from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Method
 from sae.records.folder import write_whole
 from sae.records.run import RunRecord
@@ -187,63 +179,28 @@ def describe(shipment: Shipment, file: str, identity: RunPart) -> Manifest:
     return Manifest(
         task="classification" if isinstance(source.method.task, Classification) else "regression",
         graph=GraphPart(file=file, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
-        input=_input_part(session, source.dataset),
+        input=input_part(session, source.dataset, source.dataset.fit, source.dataset.columns),
         target=TargetPart(
             class_names=class_titles(source.dataset) or None,
             column=source.config.data.target,
             label_scale=source.dataset.label_scale,
         ),
-        network=_network_part(source),
-        cost=_cost_part(source),
+        network=network_part(
+            source.method, source.config.method, source.config.backbone.name, source.pruned, source.eval_exits
+        ),
+        cost=cost_part(source.pruned, source.dataset.spec.shape),
         metrics=shipment.measure(),
         conformal=_conformal_part(shipment),
         adaptive=shipment.adaptive,
         parity=shipment.parity,
         run=identity,
-        versions=_versions(),
+        versions=package_versions(),
         quantisation=shipment.quantisation,
     )
 
 
 def _outputs(session: Session, dataset: Dataset) -> dict[str, dict[str, Output]]:
     return {name: split_outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
-
-
-def _input_part(session: Session, dataset: Dataset) -> InputPart:
-    return InputPart(
-        name=session.input_name,
-        dtype=sample_dtype(dataset),
-        shape=session.shape,
-        frame=dataset.frame,
-        depth=dataset.depth,
-        fit=dataset.fit,
-        mean=dataset.normalisation.mean,
-        std=dataset.normalisation.std,
-        columns=None
-        if dataset.columns is None
-        else tuple(ColumnPart.model_validate(column, from_attributes=True) for column in dataset.columns),
-    )
-
-
-def _network_part(source: Source) -> NetworkPart:
-    config, method, pruned = source.config, source.method, source.pruned
-    members = zip(pruned.weights.tolist(), pruned.member_places(method.depth), strict=True)
-    return NetworkPart(
-        method=config.method.name,
-        backbone=config.backbone.name,
-        num_inputs=config.method.num_inputs,
-        depth=method.depth,
-        max_exits=method.exits,
-        eval_exits=source.eval_exits,
-        active=method.active_counts(source.eval_exits),
-        members=tuple(MemberPart(weight=weight, input=i, exit=j) for weight, (i, j) in members),
-    )
-
-
-def _cost_part(source: Source) -> CostPart:
-    shape = source.dataset.spec.shape
-    cost, shipped = measure_cost(source.pruned, shape), measure_shipped_cost(source.pruned, shape)
-    return CostPart(params=cost.params, flops=cost.flops, shipped_params=shipped.params, shipped_flops=shipped.flops)
 
 
 def _conformal_part(shipment: Shipment) -> ConformalPart:
@@ -260,11 +217,6 @@ def _run_part(record: RunRecord, config: RunConfig, dataset: Dataset) -> RunPart
         weights_sha256=sha256_of(weights),
         other_data=dataset.is_other,
     )
-
-
-def _versions() -> dict[str, str]:
-    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
-    return {"sae": __version__, **{name: version(name) for name in packages}, "python": platform.python_version()}
 
 
 def find_model(
