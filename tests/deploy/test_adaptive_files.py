@@ -103,6 +103,7 @@ def test_coverage_is_that_of_the_adaptive_predictions(adaptive_model: Path) -> N
     part = model.manifest.adaptive
     assert part is not None
     assert model.threshold(0.9) == part.calibration.threshold(0.9)
+    assert model.manifest.conformal is not None
     assert load(adaptive_model).threshold(0.9) == model.manifest.conformal.calibration.threshold(0.9)
 
 

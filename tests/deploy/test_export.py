@@ -109,6 +109,7 @@ def test_a_frame_is_inside_the_graph(framed_model: Path) -> None:
 def test_conformal_sets_are_tried_on_test_data(digits_model: Path, table_model: Path) -> None:
     for model, low, high in ((digits_model, 1, 10), (table_model, 1e-3, np.inf)):
         conformal = read_manifest(model.parent / NAME).conformal
+        assert conformal is not None
         assert conformal.tried == 0.9
         assert 0.7 <= conformal.test_coverage <= 1.0
         assert low <= conformal.test_size <= high

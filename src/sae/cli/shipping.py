@@ -112,6 +112,7 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
     from sae.core.wording import count
 
     network, cost, conformal = manifest.network, manifest.cost, manifest.conformal
+    assert conformal is not None, "the manifest of a run's network has conformal scores"
     what = "classes in a set" if manifest.task == "classification" else "width of an interval"
     keys = ("accuracy", "f1", "nll", "ece", "mse")
     rows = [

@@ -109,6 +109,26 @@ def aggregate(task: Task, outputs: Tensor, weight: Tensor) -> Predictive:
     return in_units(task, mix_gaussians(member.mean, member.variance, weight))
 
 
+def member_values(task: Task, outputs: Tensor) -> Tensor:
+    """Return the prediction of every member for people to read, (…, out).
+
+    Args:
+        task: Decides what the outputs mean.
+        outputs: Raw outputs, (…, out).
+
+    Returns:
+        Probabilities of the classes, or mean and variance in the units of the data.
+
+    Example:
+        >>> member_values(Regression(mean=5.0, std=2.0), torch.tensor([[[1.0, 0.0]]]))
+        tensor([[[7., 4.]]], dtype=torch.float64)
+    """
+    if isinstance(task, Classification):
+        return outputs.softmax(dim=-1)
+    member = in_units(task, as_gaussian(outputs))
+    return torch.stack([member.mean, member.variance], dim=-1)
+
+
 def in_units(task: Regression, gaussian: Gaussian) -> Gaussian:
     """Undo the standardisation of the targets, in float64: a large mean would round the spread away."""
     shift, scale = torch.tensor([task.mean, task.std], dtype=torch.float64, device=gaussian.mean.device)

@@ -12,7 +12,7 @@ from sae.core.predictive import Categorical, Gaussian
 from sae.core.task import Regression, Task
 from sae.data.batches import Preparation
 from sae.data.dataset import Dataset, Split
-from sae.deploy.graph import Aggregation, without_frame
+from sae.deploy.graph import Aggregation, SampleForm, without_frame
 from sae.deploy.manifest import ParityPart
 from sae.deploy.session import CHUNK, NEVER, Floats, Output, Samples, SegmentSessions, Session
 from sae.methods import Method
@@ -57,6 +57,11 @@ def class_metrics(probs: Output, labels: NDArray[np.generic]) -> Metrics:
 
 
 def check_parity(session: Session, method: Method, dataset: Dataset, eval_exits: int) -> ParityPart:
+    """Compare the graph of a run with the unpruned, unfolded network on samples of its data; see `compare_graph`."""
+    return compare_graph(session, method, dataset, eval_exits, _compared_samples(dataset))
+
+
+def compare_graph(session: Session, method: Method, form: SampleForm, eval_exits: int, samples: Samples) -> ParityPart:
     """Compare a graph with the unpruned, unfolded network on real samples.
 
     Differences are in standardised units, relative where a value is above 1.
@@ -64,12 +69,12 @@ def check_parity(session: Session, method: Method, dataset: Dataset, eval_exits:
     Args:
         session: The graph.
         method: The trained method, on the CPU.
-        dataset: Its data.
+        form: The form of its samples.
         eval_exits: K′ of the graph.
+        samples: Samples to compare on, with the frame that reading added.
     """
-    samples = _compared_samples(dataset)
-    expected = _expected(method, dataset, eval_exits, samples)
-    raw = without_frame(samples, dataset.frame)
+    expected = _expected(method, form, eval_exits, samples)
+    raw = without_frame(samples, form.frame)
     batches = {
         "all samples at once": (raw, expected),
         "one sample alone": (raw[:1], {name: values[:1] for name, values in expected.items()}),
@@ -82,7 +87,7 @@ def check_parity(session: Session, method: Method, dataset: Dataset, eval_exits:
             difference = float((np.abs(given - right) / np.maximum(1.0, np.abs(right))).max())
             if not difference <= TOLERANCE:  # NaN is no match
                 raise ParityError(
-                    f"the exported graph must predict what the run's network predicts to within {TOLERANCE:g}, but "
+                    f"the exported graph must predict what the trained network predicts to within {TOLERANCE:g}, but "
                     f"{name} differs by {difference:.2g} for {how}: nothing was written"
                 )
             largest = max(largest, difference)
@@ -111,8 +116,8 @@ def _compared_samples(dataset: Dataset) -> Samples:
     return np.concatenate([split.inputs[:PARITY_SAMPLES] for split in (dataset.val, dataset.test)])
 
 
-def _expected(method: Method, dataset: Dataset, eval_exits: int, samples: Samples) -> dict[str, NDArray[np.float64]]:
-    prepare = Preparation(dataset.normalisation, len(dataset.spec.shape), torch.device("cpu"))
+def _expected(method: Method, form: SampleForm, eval_exits: int, samples: Samples) -> dict[str, NDArray[np.float64]]:
+    prepare = Preparation(form.normalisation, len(form.spec.shape), torch.device("cpu"))
     aggregation = Aggregation(method.task, method.member_weights(eval_exits))
     with torch.inference_mode():
         outputs = aggregation(method.eval().shipped_outputs(prepare(samples)))

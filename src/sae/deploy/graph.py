@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sae.backbones import MemberNetwork
 from sae.core.predictive import Categorical, aggregate
 from sae.core.task import Classification, DataSpec, SampleKind, Shape, Task
-from sae.data.dataset import Dataset, Depth, Normalisation
+from sae.data.dataset import Depth, Normalisation
 from sae.measure.uncertainty import disagreement, entropy
 from sae.methods import Method
 
@@ -136,7 +136,7 @@ def without_frame(images: NDArray[np.number], frame: int) -> NDArray[np.number]:
     return images[:, :, frame:-frame, frame:-frame] if frame else images
 
 
-def shipped_content(method: Method, dataset: Dataset, eval_exits: int) -> bytes:
+def shipped_content(method: Method, dataset: SampleForm, eval_exits: int) -> bytes:
     """Export a method at K′ exits, pruned and folded, as an ONNX file."""
     return graph_content(ShippedGraph(method.pruned(eval_exits).folded(dataset.spec.shape), dataset), dataset)
 

@@ -222,12 +222,14 @@ class ParityPart(_Part):
 class RunPart(_Part):
     """The run that was exported: name of its data, and SHA-256 of its files.
 
+    A network that was trained outside a run has no data of a name, and the hashes are of its settings and weights.
+
     Attributes:
         other_data: Whether metrics, conformal scores and thresholds come from other samples than the run's,
             which the user allowed.
     """
 
-    data: str
+    data: str | None
     config_sha256: str
     weights_sha256: str
     other_data: bool = Field(False, exclude_if=lambda is_other: not is_other)
@@ -271,8 +273,10 @@ class Manifest(_Part):
     target: TargetPart
     network: NetworkPart
     cost: CostPart
-    metrics: dict[str, dict[str, float]] = Field(description="of the graph on the val and the test split")
-    conformal: ConformalPart
+    metrics: dict[str, dict[str, float]] = Field(
+        description="of the graph on the val and the test split; empty for a network that was trained outside a run"
+    )
+    conformal: ConformalPart | None = Field(None, exclude_if=lambda part: part is None)
     adaptive: AdaptivePart | None = None
     parity: ParityPart
     run: RunPart

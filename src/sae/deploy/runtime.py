@@ -153,6 +153,11 @@ class Model:
         part = self.manifest.adaptive
         if part is not None and isinstance(self.graph, SegmentSessions):
             return part.calibration
+        if self.manifest.conformal is None:
+            raise ConfigError(
+                "sets and intervals need a model that was exported from a run, whose validation samples calibrate "
+                "them: this one was exported from a training loop, without labels"
+            )
         return self.manifest.conformal.calibration
 
 
