@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sae.methods import Method as Method
     from sae.methods import build_method as build_method
     from sae.methods.costing import cost_of as cost_of
+    from sae.own_loop import SingleArchitectureEnsemble as SingleArchitectureEnsemble
     from sae.records.run import RunRecord as RunRecord
     from sae.training.run import evaluate as evaluate
     from sae.training.run import train as train
@@ -37,6 +38,7 @@ _HOMES = {
     "RunConfig": "sae.config.run",
     "RunRecord": "sae.records.run",
     "SaeError": "sae.core.errors",
+    "SingleArchitectureEnsemble": "sae.own_loop",
     "aggregate": "sae.core.predictive",
     "build_backbone": "sae.backbones",
     "build_method": "sae.methods",

@@ -1,0 +1,278 @@
+"""The ensemble in one network as an `nn.Module`, for people who write their own training loop."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from sae.backbones import MemberNetwork
+from sae.config.backbones import BackboneSettings
+from sae.config.methods import SaeConfig
+from sae.config.settings import parse
+from sae.core.errors import ConfigError, DataError
+from sae.core.predictive import member_values
+from sae.core.seeds import derive_seed
+from sae.core.task import DataSpec, Regression, Shape, Task
+from sae.deploy.graph import Aggregation
+from sae.deploy.manifest import Manifest
+from sae.deploy.method_export import TrainedMethod, export_method
+from sae.methods import Batch, build_method
+from sae.methods.sae import Sae
+
+
+@dataclass(frozen=True)
+class EnsemblePrediction:
+    """The prediction of an ensemble, and those of its members.
+
+    Attributes:
+        mean: Probabilities, (batch, class); or for regression the mean in the units of the data, (batch,).
+        variance: The variance of a regression, (batch,): what the members doubt, plus how far they disagree. None for
+            classes.
+        entropy: Uncertainty of the prediction in nats, (batch,).
+        disagreement: Disagreement between the members, (batch,).
+        members: Those in use, (batch, member, out), ordered by exit, then input. `out` are probabilities of the
+            classes, or mean and variance.
+        weights: Their weights, (member,), summing to 1.
+    """
+
+    mean: Tensor
+    variance: Tensor | None
+    entropy: Tensor
+    disagreement: Tensor
+    members: Tensor
+    weights: Tensor
+
+
+class SingleArchitectureEnsemble(nn.Module):
+    """An ensemble in one network: N inputs, and up to K learnt exits for each.
+
+    It holds the method `sae` and does nothing else than hand over to it, so it trains what `sae train` trains. Calling
+    the module returns the loss, which is what wrappers such as `DistributedDataParallel` and `torch.compile` see.
+
+    Shape of samples: (batch, *shape), prepared as the network is to see them, e.g. normalised float32 images.
+
+    Args:
+        backbone: The name of a backbone, `"vgg"`; its settings, `{"name": "vgg", "width": 2}`; or a backbone.
+        task: `Classification(10)`, or `Regression(mean, std)` with the mean and deviation of the training targets.
+        inputs: N, the samples that one pass reads in training.
+        exits: K, the exits per input.
+        shape: The shape of one sample: (channel, height, width), (channel, length) or (feature,).
+        seed: Seed of the weights, and of the module's own generator.
+        settings: Other settings of the method, such as `repeat_fraction={"start": 0.0, "end": 0.5}`.
+
+    Attributes:
+        method: The method.
+        spec: The shape of a sample, and the task.
+        generator: What `loss` draws from if it is given no generator.
+
+    Example:
+        >>> import sae
+        >>> model = sae.SingleArchitectureEnsemble("fc", sae.Classification(3), inputs=2, exits=2, shape=(4,))
+        >>> optimizer = torch.optim.AdamW(model.parameter_groups(), lr=1e-3, weight_decay=1e-5)
+        >>> x, y = torch.randn(8, 4), torch.arange(8) % 3
+        >>> model.loss(x, y, progress=0.0).backward()
+        >>> optimizer.step()
+        >>> prediction = model.predict(x)
+        >>> tuple(prediction.mean.shape), tuple(prediction.members.shape)
+        ((8, 3), (8, 4, 3))
+    """
+
+    def __init__(
+        self,
+        backbone: str | Mapping[str, object] | BackboneSettings,
+        task: Task,
+        inputs: int,
+        exits: int,
+        *,
+        shape: Shape,
+        seed: int = 0,
+        **settings: object,
+    ) -> None:
+        super().__init__()
+        self.settings = parse(SaeConfig, {"inputs": inputs, "exits": exits, **settings})
+        self.backbone = _backbone_settings(backbone)
+        self.spec = DataSpec(tuple(shape), task)
+        method = build_method(self.settings, self.backbone, self.spec, seed)
+        assert isinstance(method, Sae), f"the settings of sae must build it, got {type(method).__name__}"
+        self.method = method
+        self.generator = torch.Generator().manual_seed(derive_seed(seed, "own loop"))
+
+    def forward(self, x: Tensor, y: Tensor, progress: float, generator: torch.Generator | None = None) -> Tensor:
+        """Return `loss`, for wrappers that call the module."""
+        return self.loss(x, y, progress, generator)
+
+    def loss(
+        self,
+        x: Tensor,
+        y: Tensor,
+        progress: float,
+        generator: torch.Generator | None = None,
+        *,
+        population: int | None = None,
+    ) -> Tensor:
+        """Return the loss of one step, a scalar with a gradient.
+
+        Args:
+            x: Samples, (batch, *shape).
+            y: Targets, (batch,): class indices, or values in the units of the data.
+            progress: How far training is, from 0 at the first step to 1 at the last: schedules follow it.
+            generator: A generator on the CPU, which mixes the inputs and samples exits; by default the module's own.
+            population: The number of training samples, which only `scale_data_fit=True` needs.
+        """
+        if not 0 <= progress <= 1:
+            raise ConfigError(f"progress must be in [0, 1], got {progress}: give step / steps")
+        if self.settings.scale_data_fit and population is None:
+            raise ConfigError("scale_data_fit needs the number of training samples: give population to the loss")
+        batch = Batch(self._checked(x), self._learnt_targets(x, y), population=population)
+        loss = self.method.training_loss(batch, progress, generator or self.generator).total
+        self.method.progress = 1.0  # predictions do not depend on when they are asked for
+        return loss
+
+    def predict(self, x: Tensor, exits: int | None = None) -> EnsemblePrediction:
+        """Return the prediction of the ensemble at K′ exits, without a gradient and in evaluation mode.
+
+        The exits are weighed at the temperature that the schedule ends at, also before training has ended.
+
+        Args:
+            x: Samples, (batch, *shape).
+            exits: K′, the exits that each input keeps, from 1 to the depth of the backbone; by default the trained K.
+        """
+        weights = self.method.exit_weights(exits)  # (input, exit)
+        place = (weights.T > 0).nonzero()  # [exit, input], by exit
+        used = place[:, 1] * self.method.depth + place[:, 0]
+        with torch.no_grad(), _evaluating(self):
+            outputs = self.method.member_outputs(self._checked(x))
+        return _prediction(self.spec.task, outputs[:, used], self.method.member_weights(exits)[used])
+
+    def exit_weights(self, exits: int | None = None) -> Tensor:
+        """Return θ*, how much each input uses each of its exits at K′, (input, exit); rows sum to 1."""
+        return self.method.exit_weights(exits)
+
+    def parameter_groups(self) -> list[dict[str, object]]:
+        """Return all parameters in groups that optimisers of torch take as they are.
+
+        The exit logits do not decay. The other group has no weight decay of its own, so the optimiser's applies.
+        """
+        return [
+            {"params": group.parameters, **({} if group.decays else {"weight_decay": 0.0})}
+            for group in self.method.parameter_groups()
+        ]
+
+    def compile(self, *args: object, **options: object) -> None:
+        """Compile the network in place with `torch.compile`, which takes the arguments.
+
+        What is drawn around it stays as it is: compiled as well, it would be compiled again whenever a schedule moves.
+        """
+        self.method.network.compile(*args, **options)
+
+    def prune(self, exits: int | None = None) -> "PrunedEnsemble":
+        """Return a new network with only what this one needs to predict at K′ exits.
+
+        Args:
+            exits: K′, from 1 to the depth of the backbone; by default the trained K.
+        """
+        return PrunedEnsemble(self.method.pruned(exits), self.spec)
+
+    def export(
+        self,
+        path: Path | str,
+        sample: Tensor,
+        exits: int | None = None,
+        *,
+        class_names: Sequence[str] | None = None,
+        force: bool = False,
+    ) -> Manifest:
+        """Write the network as ONNX with a manifest beside it, if onnxruntime predicts what this network predicts.
+
+        `sae.load(path).predict(array)` then needs no torch. The graph takes samples as `predict` takes them.
+
+        Args:
+            path: The `.onnx` file. Its folder holds this one model.
+            sample: Real samples to compare on, (batch, *shape).
+            exits: K′ to ship; by default the trained K.
+            class_names: In the order of the classes; by default their numbers.
+            force: Replace another model in the folder.
+        """
+        trained = TrainedMethod(self.method, self.settings, self.backbone.name, self.spec, class_names)
+        return export_method(trained, Path(path), self._checked(sample).detach().cpu().numpy(), exits, force=force)
+
+    def _checked(self, x: Tensor) -> Tensor:
+        return _check_samples(x, self.spec.shape)
+
+    def _learnt_targets(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return class indices as they are, and values standardised."""
+        if y.shape != x.shape[:1]:
+            raise DataError(f"targets must be (batch,), one for each of {len(x)} samples, got {tuple(y.shape)}")
+        if isinstance(self.spec.task, Regression):
+            return ((y.double() - self.spec.task.mean) / self.spec.task.std).float()
+        if y.is_floating_point():
+            raise DataError(f"targets must be class indices, whole numbers, got {y.dtype}: convert them with .long()")
+        return y.long()
+
+
+class PrunedEnsemble(nn.Module):
+    """A pruned network that predicts as the ensemble it comes from, and holds nothing else.
+
+    Attributes:
+        network: From samples, (batch, *shape), to the raw outputs of its members, (batch, member, out); what
+            `sae.measure_cost` takes.
+        spec: The shape of a sample, and the task.
+    """
+
+    def __init__(self, network: MemberNetwork, spec: DataSpec) -> None:
+        super().__init__()
+        self.network, self.spec = network.eval(), spec
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the prediction of the ensemble: probabilities (batch, class), or means (batch,)."""
+        return self.predict(x).mean
+
+    def predict(self, x: Tensor) -> EnsemblePrediction:
+        """Return the prediction of the ensemble, without a gradient and in evaluation mode."""
+        with torch.no_grad(), _evaluating(self):
+            outputs = self.network(_check_samples(x, self.spec.shape))
+        return _prediction(self.spec.task, outputs, self.network.weights)
+
+
+def _prediction(task: Task, outputs: Tensor, weights: Tensor) -> EnsemblePrediction:
+    """Aggregate the raw outputs of the members in use as an exported graph does, in float32 at least."""
+    aggregation, outputs = Aggregation(task, weights), outputs.float()
+    found = dict(zip(aggregation.output_names, aggregation(outputs), strict=True))
+    return EnsemblePrediction(
+        mean=found["mean"] if isinstance(task, Regression) else found["probs"],
+        variance=found.get("variance"),
+        entropy=found["entropy"],
+        disagreement=found["disagreement"],
+        members=member_values(task, outputs),
+        weights=weights,
+    )
+
+
+def _backbone_settings(given: str | Mapping[str, object] | BackboneSettings) -> BackboneSettings:
+    """Return the settings of a backbone that is given by its name, or by some of its settings."""
+    if isinstance(given, str):
+        given = {"name": given}
+    if not isinstance(given, Mapping):
+        return given
+    return parse(BackboneSettings.class_of(given.get("name"), "backbone"), given)
+
+
+def _check_samples(x: Tensor, shape: Shape) -> Tensor:
+    if x.shape[1:] != shape:
+        raise DataError(f"samples must be (batch, {', '.join(map(str, shape))}), got {tuple(x.shape)}")
+    return x
+
+
+@contextlib.contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode, and afterwards each of its parts back into the mode it had."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, was_training in modes:
+            part.training = was_training
