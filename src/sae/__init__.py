@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from sae.records.run import RunRecord as RunRecord
     from sae.training.run import evaluate as evaluate
     from sae.training.run import train as train
+    from sae.training.tracking import RunCallback as RunCallback
 
 _HOMES = {
     "Classification": "sae.core.task",
     "DataSpec": "sae.core.task",
     "Method": "sae.methods",
     "Regression": "sae.core.task",
+    "RunCallback": "sae.training.tracking",
     "RunConfig": "sae.config.run",
     "RunRecord": "sae.records.run",
     "SaeError": "sae.core.errors",

@@ -11,7 +11,7 @@ from sae.config.run import RunConfig
 from sae.core.errors import RecordError
 from sae.records.run import RunRecord
 from sae.training.run import train
-from sae.training.tracking import UNTRACKED, TensorBoard, Tracker, tag_of
+from sae.training.tracking import RunCallback, TensorBoard, follow, tag_of
 from tests.builders import run_config
 
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 4})
@@ -41,7 +41,7 @@ def files(record: RunRecord, *left_out: str) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def tracked(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
-    return train(CONFIG, tmp_path_factory.mktemp("run") / "x", tracker=TensorBoard())
+    return train(CONFIG, tmp_path_factory.mktemp("run") / "x", callbacks=[TensorBoard()])
 
 
 def test_every_column_of_the_history_is_a_scalar(tracked: RunRecord) -> None:
@@ -57,28 +57,28 @@ def test_tracking_changes_no_byte_of_the_run(tracked: RunRecord, tmp_path: Path)
     assert files(plain, plain.STATUS) == files(tracked, plain.STATUS)
 
 
-@pytest.mark.parametrize("first", [TensorBoard(), UNTRACKED])
-def test_a_resumed_run_has_every_epoch_once(first: Tracker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [[TensorBoard()], []])
+def test_a_resumed_run_has_every_epoch_once(first: list[RunCallback], tmp_path: Path) -> None:
     """Whether or not its beginning was tracked."""
-    train(CONFIG, tmp_path / "x", until=2, tracker=first)
-    record = train(CONFIG, tmp_path / "x", tracker=TensorBoard())
+    train(CONFIG, tmp_path / "x", until=2, callbacks=first)
+    record = train(CONFIG, tmp_path / "x", callbacks=[TensorBoard()])
     assert scalars(record) == expected(record)
     assert len(list((record.path / record.TENSORBOARD).iterdir())) == 1
 
 
 def test_an_epoch_that_was_written_but_not_kept_is_not_there_twice(tmp_path: Path) -> None:
     """As after a kill between the two."""
-    tracker = TensorBoard()
-    record = train(CONFIG, tmp_path / "x", until=2, tracker=tracker)
-    with tracker.epochs(record, record.read_history()) as add:
+    events = TensorBoard()
+    record = train(CONFIG, tmp_path / "x", until=2, callbacks=[events])
+    with follow([events], record, record.read_history()) as add:
         add({"epoch": 3, "loss": 99.0})
-    train(CONFIG, record.path, tracker=tracker)
+    train(CONFIG, record.path, callbacks=[events])
     assert scalars(record) == expected(record)
 
 
 def test_rows_are_there_as_soon_as_their_epoch_is_over(tmp_path: Path) -> None:
     record = RunRecord.create(tmp_path / "x", CONFIG)
-    with TensorBoard().epochs(record, []) as add:
+    with follow([TensorBoard()], record, []) as add:
         for epoch in (1, 2):
             add({"epoch": epoch, "loss": 0.5})
             assert scalars(record)["train/loss"][-1] == (epoch, 0.5)
@@ -87,13 +87,13 @@ def test_rows_are_there_as_soon_as_their_epoch_is_over(tmp_path: Path) -> None:
 def test_a_tensorboard_that_looks_on_forgets_what_was_rewritten(tmp_path: Path) -> None:
     record = RunRecord.create(tmp_path / "x", CONFIG)
     rows = [{"epoch": epoch, "loss": 0.5} for epoch in (1, 2, 3)]
-    with TensorBoard().epochs(record, rows):
+    with follow([TensorBoard()], record, rows):
         pass
     looking = EventAccumulator(str(record.path / record.TENSORBOARD)).Reload()
     (old,) = (record.path / record.TENSORBOARD).iterdir()
     kept = old.read_bytes()
     time.sleep(1.0)  # names of files tell seconds; within one they have a counter, by which they do not sort
-    with TensorBoard().epochs(record, rows[:2]):
+    with follow([TensorBoard()], record, rows[:2]):
         old.write_bytes(kept)  # it has not been deleted for whoever has it open
         assert [item.step for item in looking.Reload().Scalars("train/loss")] == [1, 2]
 
@@ -101,7 +101,7 @@ def test_a_tensorboard_that_looks_on_forgets_what_was_rewritten(tmp_path: Path) 
 def test_a_finished_run_gets_its_event_files_afterwards(tmp_path: Path) -> None:
     record = train(CONFIG, tmp_path / "x")
     before = files(record)
-    train(CONFIG, record.path, tracker=TensorBoard())
+    train(CONFIG, record.path, callbacks=[TensorBoard()])
     assert scalars(record) == expected(record)
     assert files(record) == before
 
@@ -113,7 +113,7 @@ def test_a_run_without_a_history_gets_no_event_files(tmp_path: Path) -> None:
 
 
 def test_starting_over_deletes_the_event_files(tmp_path: Path) -> None:
-    train(CONFIG, tmp_path / "x", until=1, tracker=TensorBoard())
+    train(CONFIG, tmp_path / "x", until=1, callbacks=[TensorBoard()])
     record = train(CONFIG, tmp_path / "x", until=1, force=True)
     assert not (record.path / record.TENSORBOARD).exists()
 
@@ -121,14 +121,14 @@ def test_starting_over_deletes_the_event_files(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_members_that_are_trained_in_parallel_are_tracked(tmp_path: Path) -> None:
     config: RunConfig = run_config(method={"name": "ensemble", "members": 2}, train={"epochs": 2})
-    record = train(config, tmp_path / "x", processes=2, tracker=TensorBoard())
+    record = train(config, tmp_path / "x", processes=2, callbacks=[TensorBoard()])
     assert scalars(record) == expected(record)
 
 
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
     record = RunRecord.create(tmp_path / "x", CONFIG)
     (record.path / record.TENSORBOARD).write_text("")
-    with pytest.raises(RecordError, match="event files cannot be written to"), TensorBoard().epochs(record, []):
+    with pytest.raises(RecordError, match="event files cannot be written to"), follow([TensorBoard()], record, []):
         pass
 
 

@@ -29,7 +29,7 @@ def errors_in_one_sentence() -> Iterator[None]:
             with showing_reading(Bar):
                 yield
     except SaeError as error:
-        _fail(str(error), error.exit_code)
+        _fail("; ".join([str(error), *getattr(error, "__notes__", ())]), error.exit_code)
     except ModuleNotFoundError as error:
         missing = MissingExtraError.of(error, "this command")
         if missing is None:

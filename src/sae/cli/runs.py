@@ -147,14 +147,14 @@ def write_events(folder: Path, listed: Sequence["Run"]) -> None:
     from sae.core.errors import RecordError
     from sae.training.tracking import TensorBoard
 
-    tracker, written = TensorBoard(), 0
+    events, written = TensorBoard(), 0
     for run in listed:
         if run.record.is_busy():
             print_message(f"skipped: {run.record.path} is being trained")
             continue
         try:
             with run.record.lock():
-                written += tracker.write(run.record)
+                written += events.write(run.record)
         except RecordError as error:
             print_message(f"skipped: {error}")
     print_message(f"{written} of {len(listed)} runs have event files: tensorboard --logdir {shlex.quote(str(folder))}")

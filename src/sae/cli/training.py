@@ -63,12 +63,12 @@ def train(
     from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
     from sae.training.run import train as train_run
-    from sae.training.tracking import UNTRACKED, TensorBoard
+    from sae.training.tracking import TensorBoard
 
-    tracker = TensorBoard() if tensorboard else UNTRACKED
+    callbacks = [TensorBoard()] if tensorboard else []
     cores = processes or options.num_cores()
     read: list[Dataset] = []
-    record = train_run(run, out, force=force, processes=cores, display=Bar(), tracker=tracker, on_data=read.append)
+    record = train_run(run, out, force=force, processes=cores, display=Bar(), callbacks=callbacks, on_data=read.append)
     found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
     print_json(found.to_json()) if json else print_evaluation(found)
     compare_with_baselines(record, read[0])

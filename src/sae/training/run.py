@@ -50,7 +50,7 @@ from sae.training.shift import (
     evaluate_ood,
     evaluate_shift,
 )
-from sae.training.tracking import UNTRACKED, Tracker
+from sae.training.tracking import Row, RunCallback, check_callbacks, follow
 from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device
 
 START_ON_OTHER_DATA = "bring the old data back, choose another folder, or start over on the new data with --force"
@@ -66,7 +66,7 @@ def train(
     processes: int = 1,
     until: int | None = None,
     display: ProgressDisplay = SILENT,
-    tracker: Tracker = UNTRACKED,
+    callbacks: Sequence[RunCallback] = (),
     on_data: Callable[[Dataset], None] = lambda _: None,
 ) -> RunRecord:
     """Train, evaluate and record a run; continue it if it was interrupted, return it if it is finished.
@@ -78,10 +78,11 @@ def train(
         processes: How many processes may train the members of an ensemble; changes no number.
         until: Pause after this epoch, if the run has not passed it, and write its evaluation to `interim.json`.
         display: Where progress is shown.
-        tracker: A tracker that receives the history of every epoch; changes no number.
+        callbacks: Told of the beginning, of every epoch and of the end; change no number. See `RunCallback`.
         on_data: Called with the data once they are read.
     """
     pick_device(config.train.device)
+    check_callbacks(callbacks)
     with torch_threads(config.train.threads):
         is_new = force or not _has_begun(out)
         before = None if is_new else _binding_of(RunRecord(out))
@@ -97,11 +98,12 @@ def train(
             with record.lock():
                 if is_new and not _has_begun(out):  # another process may have begun it meanwhile
                     binding.write(record)
-                if _has_ended(record):
-                    tracker.write(record)
-                else:
-                    epochs = config.train.epochs
-                    _train_and_record(trainer, record, min(until or epochs, epochs), display, tracker, costs)
+                has_ended, epochs = _has_ended(record), config.train.epochs
+                progress = None if has_ended else load_checkpoint(record, trainer)
+                with follow(callbacks, record, progress.history if progress else record.read_history()) as on_epoch:
+                    if progress:
+                        last = min(until or epochs, epochs)
+                        _train_and_record(trainer, record, progress, last, display, on_epoch, costs)
     return record
 
 
@@ -329,13 +331,14 @@ def _has_ended(record: RunRecord) -> bool:
 def _train_and_record(
     trainer: Trainer,
     record: RunRecord,
+    progress: Progress,
     until: int,
     display: ProgressDisplay,
-    tracker: Tracker,
+    on_epoch: Callable[[Row], None],
     costs: Sequence[Reading],
 ) -> None:
     try:
-        progress = _train(trainer, record, until, display, tracker)
+        _train(trainer, record, progress, until, display, on_epoch)
     except DivergedError as error:
         record.end("failed", error=str(error), versions=_versions())
         raise
@@ -349,18 +352,21 @@ def _train_and_record(
     record.end("finished", seconds=progress.seconds, epochs=epochs, versions=_versions())
 
 
-def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDisplay, tracker: Tracker) -> Progress:
+def _train(
+    trainer: Trainer,
+    record: RunRecord,
+    progress: Progress,
+    until: int,
+    display: ProgressDisplay,
+    on_epoch: Callable[[Row], None],
+) -> None:
     """Train all epochs that are not done yet, with a checkpoint after each."""
     method, dataset, prepare = trainer.method, trainer.dataset, trainer.prepare
-    progress = load_checkpoint(record, trainer)
     done = progress.epoch * trainer.steps_per_epoch
-    with (
-        display.steps(record.path.name, trainer.num_steps, done) as on_step,
-        tracker.epochs(record, progress.history) as on_epoch,
-    ):
+    with display.steps(record.path.name, trainer.num_steps, done) as on_step:
         for epoch in range(progress.epoch, until):
             if progress.stopping.has_stopped(epoch):
-                return progress
+                return
             start = time.perf_counter()
             terms = trainer.train_epoch(epoch, on_step)
             outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, prepare))
@@ -383,7 +389,6 @@ def _train(trainer: Trainer, record: RunRecord, until: int, display: ProgressDis
         evaluation = evaluate_split(method, dataset, "val", prepare)
         interim = Interim(epoch=progress.epoch, seconds=progress.seconds, val=evaluation)
         record.write_json(record.INTERIM, interim.to_json())
-    return progress
 
 
 def _record_results(

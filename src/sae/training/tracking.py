@@ -1,4 +1,4 @@
-"""Trackers of a run's history: event files for TensorBoard.
+"""Callbacks that follow a run, and event files for TensorBoard as one of them.
 
 The files are a view of the history and never a source. This module imports neither torch nor,
 before `TensorBoard` is made, tensorboard; `torch.utils.tensorboard` would import both.
@@ -7,51 +7,117 @@ before `TensorBoard` is made, tensorboard; `torch.utils.tensorboard` would impor
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
-from typing import Protocol
+from contextlib import ExitStack, closing, contextmanager
+from typing import Literal
 
-from sae.core.errors import RecordError
+from sae.core.errors import ConfigError, RecordError, SaeError
 from sae.records.run import RunRecord
 
 Row = Mapping[str, float]
+"""An epoch of the history, by column; `epoch` counts from 1."""
+State = Literal["finished", "stopped", "failed", "paused", "interrupted"]
+"""How a training ends: as `status.json` says, at the epoch it was to pause after, or by any other error."""
 
 TAGS = ((r"theta_(\d+)_(\d+)", r"theta/input_\1/exit_\2"), (r"val_(.+)", r"val/\1"))
 SCHEDULES = ("lr", "temperature", "kl_weight", "repeat_fraction")
+METHODS = ("on_run_start", "on_epoch", "on_run_end")
 
 
-class Tracker(Protocol):
-    """A writer of some view of a run's history."""
+class RunCallback:
+    """Something that follows runs: subclass it, and override what you need.
 
-    def epochs(self, record: RunRecord, history: Sequence[Row]) -> AbstractContextManager[Callable[[Row], None]]:
-        """Write the given rows; the context gives a function to call with every new row."""
+    A callback changes no number of the run. An error in one ends the training, which can be continued: every
+    epoch is kept before callbacks are told of it. `on_run_end` is called for each callback that was started,
+    whatever happened.
+    """
 
-    def write(self, record: RunRecord) -> bool:
-        """Write the view of a run's recorded history; return whether there was a history."""
+    def on_run_start(self, record: RunRecord, history: Sequence[Row]) -> None:
+        """Begin to follow a run.
 
+        Args:
+            record: The run folder; `record.read_config()` is its settings.
+            history: The epochs that are done: none of a new run, all of a finished one.
+        """
 
-class Untracked:
-    """A tracker that writes nothing."""
+    def on_epoch(self, record: RunRecord, row: Row) -> None:
+        """Take in an epoch, as a row of the history."""
 
-    @contextmanager
-    def epochs(self, record: RunRecord, history: Sequence[Row]) -> Iterator[Callable[[Row], None]]:
-        """Give a function that does nothing."""
-        del record, history
-        yield lambda _: None
-
-    def write(self, record: RunRecord) -> bool:
-        """Write nothing."""
-        del record
-        return False
+    def on_run_end(self, record: RunRecord, state: State) -> None:
+        """Take in that the training has ended; of a finished run, `record.read_evaluation()` is the results."""
 
 
-UNTRACKED = Untracked()
+def check_callbacks(callbacks: Sequence[RunCallback]) -> None:
+    """Refuse what is not a callback, before any work."""
+    for callback in callbacks:
+        if isinstance(callback, type) or not all(callable(getattr(callback, name, None)) for name in METHODS):
+            raise ConfigError(
+                f"callbacks must be objects with the methods {', '.join(METHODS)}, got {callback!r}: "
+                f"subclass sae.RunCallback, and give an object of your class"
+            )
 
 
-class TensorBoard:
-    """A tracker that writes event files to the folder `tensorboard` of a run, a scalar per column of the history.
+@contextmanager
+def follow(
+    callbacks: Sequence[RunCallback], record: RunRecord, history: Sequence[Row]
+) -> Iterator[Callable[[Row], None]]:
+    """Tell callbacks of the beginning and the end of a run; the context gives a function to call with every new row."""
+    started: list[RunCallback] = []
+
+    def on_epoch(row: Row) -> None:
+        for callback in callbacks:
+            with _naming(callback, f"on_epoch({row['epoch']:.0f})"):
+                callback.on_epoch(record, dict(row))
+
+    try:
+        for callback in callbacks:
+            with _naming(callback, "on_run_start"):
+                callback.on_run_start(record, [dict(row) for row in history])
+            started.append(callback)
+        yield on_epoch
+    except BaseException as error:
+        for problem in _end(started, record, "interrupted"):
+            error.add_note(_describe(problem))
+        raise
+    problems = _end(started, record, "paused")
+    for problem in problems[1:]:
+        problems[0].add_note(_describe(problem))
+    if problems:
+        raise problems[0]
+
+
+def _end(started: Sequence[RunCallback], record: RunRecord, otherwise: State) -> list[Exception]:
+    """Tell all callbacks of the end; return their errors."""
+    status, problems = record.read_status(), []
+    for callback in started:
+        try:
+            with _naming(callback, "on_run_end"):
+                callback.on_run_end(record, status.state if status else otherwise)
+        except Exception as error:
+            problems.append(error)
+    return problems
+
+
+@contextmanager
+def _naming(callback: RunCallback, method: str) -> Iterator[None]:
+    """Add to an error where it comes from."""
+    try:
+        yield
+    except SaeError:  # one of ours, whose message says enough
+        raise
+    except Exception as error:
+        error.add_note(f"in {type(callback).__name__}.{method}; the same call continues the run")
+        raise
+
+
+def _describe(error: Exception) -> str:
+    return "; ".join([f"then {type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+
+
+class TensorBoard(RunCallback):
+    """A callback that writes event files to the folder `tensorboard` of a run, a scalar per column of the history.
 
     The files are always rewritten from the history, so no epoch is in them twice, even if the run
-    was interrupted or earlier epochs were not tracked. TensorBoard has single precision; the
+    was interrupted or earlier epochs were not followed. TensorBoard has single precision; the
     history has the numbers in full.
     """
 
@@ -60,32 +126,42 @@ class TensorBoard:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         self._events, self._summaries, self._open = event_pb2, summary_pb2, EventFileWriter
+        self._writer: EventFileWriter | None = None
 
-    @contextmanager
-    def epochs(self, record: RunRecord, history: Sequence[Row]) -> Iterator[Callable[[Row], None]]:
-        """Write the given rows; the context gives a function that adds one."""
-        with _naming_the_folder(record):
+    def on_run_start(self, record: RunRecord, history: Sequence[Row]) -> None:
+        """Write the given rows; a run that ended without a history, such as a derived one, gets no files."""
+        if not history and record.read_status() is not None:
+            return
+        with _naming_the_folder(record), ExitStack() as opened:
             record.clear_events()
-            writer = self._open(str(record.path / record.TENSORBOARD))
-        with closing(writer):
+            writer = opened.enter_context(closing(self._open(str(record.path / record.TENSORBOARD))))
+            writer.add_event(self._start())
+            for row in history:
+                writer.add_event(self._event(row))
+            writer.flush()
+            opened.pop_all()  # it stays open
+            self._writer = writer
+
+    def on_epoch(self, record: RunRecord, row: Row) -> None:
+        """Add a row."""
+        assert self._writer is not None, "a run is started before its epochs"
+        with _naming_the_folder(record):
+            self._writer.add_event(self._event(row))
+            self._writer.flush()
+
+    def on_run_end(self, record: RunRecord, state: State) -> None:
+        """Close the file."""
+        del state
+        writer, self._writer = self._writer, None
+        if writer is not None:
             with _naming_the_folder(record):
-                writer.add_event(self._start())
-                for row in history:
-                    writer.add_event(self._event(row))
-                writer.flush()
-
-            def add(row: Row) -> None:
-                with _naming_the_folder(record):
-                    writer.add_event(self._event(row))
-                    writer.flush()
-
-            yield add
+                writer.close()
 
     def write(self, record: RunRecord) -> bool:
-        """Write event files of a run's recorded history; a run without history, such as a derived one, gets none."""
+        """Write event files of a run's recorded history; return whether there was one."""
         history = record.read_history()
         if history:
-            with self.epochs(record, history):
+            with follow([self], record, history):
                 pass
         return bool(history)
 
