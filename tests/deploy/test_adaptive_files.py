@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.core.errors import ConfigError, ModelError
+from sae.deploy.card import CARD
 from sae.deploy.export import export
 from sae.deploy.manifest import DEFAULT_TARGET, NAME, ExitTarget, read_manifest
 from sae.deploy.runtime import ClassPrediction, Model, load, load_adaptive
@@ -64,7 +65,7 @@ def test_the_manifest_describes_adaptive_exits(adaptive_model: Path) -> None:
 
 def test_no_segment_keeps_data_elsewhere(adaptive_model: Path) -> None:
     names = {path.name for path in adaptive_model.parent.iterdir()}
-    assert names == {"model.onnx", "model.stage1.onnx", "model.stage2.onnx", NAME}
+    assert names == {"model.onnx", "model.stage1.onnx", "model.stage2.onnx", NAME, CARD}
 
 
 def test_a_threshold_above_one_predicts_what_the_plain_model_does(adaptive_model: Path, pixels: np.ndarray) -> None:
@@ -145,7 +146,7 @@ def test_what_is_there_is_returned_and_another_target_is_written(digits_run: Pat
 @pytest.mark.slow
 def test_segments_of_a_replaced_model_are_removed(digits_run: Path, copied: Path) -> None:
     export(digits_run, copied, force=True)
-    assert {path.name for path in copied.parent.iterdir()} == {"model.onnx", NAME}
+    assert {path.name for path in copied.parent.iterdir()} == {"model.onnx", NAME, CARD}
 
 
 def test_predicting_adaptively_needs_no_torch(adaptive_model: Path, tmp_path: Path, pixels: np.ndarray) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import sae.deploy.export
 from sae.core.errors import ModelError, QuantisationError
+from sae.deploy.card import CARD
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.quantisation import (
@@ -52,7 +53,7 @@ def test_an_int8_model_is_predicted_with_like_any_other(int8_model: Path, digits
     ours, theirs = (load(path).predict(dataset.test.inputs[:50]) for path in (int8_model, digits_model))
     assert np.abs(ours.probs - theirs.probs).max() < 0.1  # type: ignore[union-attr]
     assert b"site-packages" not in int8_model.read_bytes()
-    assert {path.name for path in int8_model.parent.iterdir()} == {"model.onnx", NAME}
+    assert {path.name for path in int8_model.parent.iterdir()} == {"model.onnx", NAME, CARD}
 
 
 def test_heads_and_what_is_around_the_network_stay_in_float(digits_model: Path, int8_model: Path) -> None:

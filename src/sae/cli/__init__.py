@@ -9,7 +9,7 @@ from typing import Annotated, Concatenate, NoReturn, ParamSpec, TypeGuard
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sae.core.errors import DataWarning, MissingExtraError, SaeError
+from sae.core.errors import MissingExtraError, SaeError, SaeWarning
 from sae.core.progress import Bar, showing_reading
 from sae.core.version import __version__
 
@@ -18,14 +18,14 @@ Rest = ParamSpec("Rest")
 
 @contextmanager
 def errors_in_one_sentence() -> Iterator[None]:
-    """Turn errors into one sentence and an exit code, and warnings about data into one line.
+    """Turn errors into one sentence and an exit code, and warnings of ours into one line each.
 
     Exit codes: 2 mistake of the user, 3 unusable result, 130 interrupted.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("always", DataWarning)
-            warnings.showwarning = _showing_data_warnings(warnings.showwarning)
+            warnings.simplefilter("always", SaeWarning)
+            warnings.showwarning = _showing_our_warnings(warnings.showwarning)
             with showing_reading(Bar):
                 yield
     except SaeError as error:
@@ -51,14 +51,14 @@ def _is_usage_error(error: Exception) -> TypeGuard[typer.BadParameter]:
     return isinstance(error, typer.BadParameter.__base__ or ())
 
 
-def _showing_data_warnings(show: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that prints each warning about data once, for users, and leaves others to `show`."""
+def _showing_our_warnings(show: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that prints each warning of ours once, for users, and leaves others to `show`."""
     said = set()
 
     def show_warning(message: Warning | str, category: type[Warning], *rest: object) -> None:
         from sae.cli.output import print_message
 
-        if not issubclass(category, DataWarning):
+        if not issubclass(category, SaeWarning):
             show(message, category, *rest)
         elif str(message) not in said:
             said.add(str(message))

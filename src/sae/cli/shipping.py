@@ -45,7 +45,7 @@ def export(
     source: options.RunDataOptions,
     json: options.Json = False,
 ) -> None:
-    """Write a run's network as ONNX, pruned and folded, with a manifest.json beside it."""
+    """Write a run's network as ONNX, pruned and folded, with a manifest.json and a model card beside it."""
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json, print_message
     from sae.core.errors import ConfigError
@@ -87,7 +87,8 @@ def export(
     if adaptive and manifest.adaptive is not None:
         print_message(manifest.adaptive.verdict)
     print_message(
-        f"the model is in {out}, with its manifest beside it; predict with: sae predict {out} DATA --out FILE.csv"
+        f"the model is in {out}, with its manifest and a model card beside it; "
+        f"predict with: sae predict {out} DATA --out FILE.csv"
     )
 
 
@@ -102,7 +103,7 @@ def print_shipped(out: Path, manifest: "Manifest", receipt: "Receipt", target: s
         return
     print_manifest(out, manifest)
     print_receipt(str(out), receipt, target)
-    print_message(f"the model is in {out}, with its manifest and {StudyRecord.RECEIPT} beside it")
+    print_message(f"the model is in {out}, with its manifest, {StudyRecord.RECEIPT} and a model card beside it")
 
 
 def print_manifest(out: Path, manifest: "Manifest") -> None:

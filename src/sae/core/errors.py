@@ -156,8 +156,16 @@ class CostError(SaeError):
     """An operation has no cost rule, so the total would be wrong."""
 
 
-class DataWarning(UserWarning):
-    """The data can be used, but part of them is of no use or is changed; the command line prints one line."""
+class SaeWarning(UserWarning):
+    """The base of all warnings here; the command line prints each once, as one line."""
+
+
+class DataWarning(SaeWarning):
+    """The data can be used, but part of them is of no use or is changed."""
+
+
+class ModelWarning(SaeWarning):
+    """A model is there, but something beside it is not as it would be."""
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

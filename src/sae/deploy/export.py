@@ -15,6 +15,7 @@ from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.task import Classification
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, class_titles
+from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
 from sae.deploy.description import cost_part, input_part, network_part, package_versions
 from sae.deploy.evaluation import Metrics, check_parity, graph_metrics, split_outputs
@@ -100,7 +101,7 @@ def export(
     int8: bool = False,
     where: Whereabouts = AS_BEFORE,
 ) -> Manifest:
-    """Write a run's network as ONNX with a manifest beside it, if all checks pass.
+    """Write a run's network as ONNX with a manifest and a model card beside it, if all checks pass.
 
     Args:
         run: The run folder.
@@ -112,13 +113,14 @@ def export(
         where: Where the data are today, and whether others will do.
     """
     record = RunRecord.open(run)
-    config = record.read_config()
+    config, shift = record.read_config(), record.read_shift("test")
     with torch_threads(config.train.threads):
         method, dataset = restore(record, "cpu", where)
         eval_exits = method.resolve_exits(eval_exits)
         identity = _run_part(record, config, dataset)
         found = find_model(out, identity, eval_exits, adaptive, force=force, int8=int8)
         if found is not None:
+            write_card(out.parent, found, shift)
             return found
         source = Source(config, method, dataset, eval_exits, method.pruned(eval_exits))
         if adaptive is not None:
@@ -130,6 +132,7 @@ def export(
             shipment = quantised(shipment)
     manifest = describe(shipment, out.name, identity)
     write_model(out, shipment.content, manifest, shipment.segments)
+    write_card(out.parent, manifest, shift)
     return manifest
 
 

@@ -12,6 +12,7 @@ from sae.config.methods import MethodSettings
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec
 from sae.data.dataset import Depth, Normalisation
+from sae.deploy.card import write_card
 from sae.deploy.description import cost_part, input_part, network_part, package_versions
 from sae.deploy.evaluation import PARITY_SAMPLES, compare_graph
 from sae.deploy.export import find_model, write_model
@@ -66,7 +67,7 @@ class TrainedMethod:
 def export_method(
     trained: TrainedMethod, out: Path, samples: Samples, eval_exits: int | None = None, *, force: bool = False
 ) -> Manifest:
-    """Write a method's network as ONNX with a manifest beside it, if it predicts what the method predicts.
+    """Write a method's network as ONNX, with a manifest and a model card, if it predicts what the method predicts.
 
     The graph takes samples as the network took them in training. Without labels there are no metrics in the manifest,
     and the model gives no conformal sets or intervals.
@@ -83,6 +84,7 @@ def export_method(
     identity = _identity(trained, method)
     found = find_model(out, identity, eval_exits, force=force)
     if found is not None:
+        write_card(out.parent, found)
         return found
     content = shipped_content(method, form, eval_exits)
     session = Session(content)
@@ -101,6 +103,7 @@ def export_method(
         versions=package_versions(),
     )
     write_model(out, content, manifest)
+    write_card(out.parent, manifest)
     return manifest
 
 

@@ -13,6 +13,7 @@ from sae.config.methods import rivals
 from sae.core.errors import RecordError
 from sae.core.objectives import Objective
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound
+from sae.deploy.card import write_card
 from sae.deploy.export import export
 from sae.deploy.graph import without_frame
 from sae.deploy.latency import BATCH, CONTROL, Effort, Timing, interleaved, session_maker
@@ -85,6 +86,7 @@ def ship_pick(
         ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
     )
     Folder(out.parent).write_json(StudyRecord.RECEIPT, receipt.to_json())
+    write_card(out.parent, manifest, chosen.run.record.read_shift("test"))
     return manifest, receipt
 
 

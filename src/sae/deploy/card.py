@@ -1,0 +1,269 @@
+"""The model card: a README.md beside an exported model, from its manifest and its receipt. No torch.
+
+Its first lines are the YAML that model hubs read, so that the folder can be uploaded as it is. It ends with a hash
+of its own text: a card that somebody has edited, or a README.md of the user's own, is never overwritten.
+"""
+
+import hashlib
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from sae.core.errors import ModelError, ModelWarning, RecordError
+from sae.core.objectives import metric_label
+from sae.core.task import SampleKind
+from sae.core.wording import count
+from sae.deploy.manifest import NAME, Manifest
+from sae.records.evaluation import ShiftEvaluation
+from sae.records.folder import write_whole
+from sae.records.receipt import PICK, Receipt, read_receipt
+from sae.records.study import StudyRecord
+
+CARD = "README.md"
+MARK = re.compile(
+    r"\n<!-- written by sae export, text (?P<hash>[0-9a-f]{12}): changed or without this line, it is kept -->\n\Z"
+)
+HUB_TASKS = {
+    (SampleKind.IMAGES, "classification"): "image-classification",
+    (SampleKind.TABLE, "classification"): "tabular-classification",
+    (SampleKind.TABLE, "regression"): "tabular-regression",
+}
+"""Tasks that model hubs have a name for."""
+
+
+def write_card(folder: Path, manifest: Manifest, shift: ShiftEvaluation | None = None) -> None:
+    """Write the model card beside a model. A README.md that is not ours, or was edited, stays, with a warning.
+
+    Args:
+        folder: The folder of the model; a receipt of this model in it is used.
+        manifest: The model.
+        shift: Results of the run on corrupted test images, if they were measured.
+    """
+    path = folder / CARD
+    text = marked(card_text(manifest, _receipt_of(folder, manifest), shift))
+    try:
+        found = path.read_text(encoding="utf-8") if path.exists() else None
+        if found is None or (is_ours(found) and found != text):
+            write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    except UnicodeDecodeError:
+        found = ""
+    except OSError as error:
+        raise ModelError(f"{path} must be readable and writable: {error.strerror}") from None
+    if found is not None and not is_ours(found):
+        warnings.warn(
+            f"{path} is not a model card of `sae export`, or was edited, so it is left as it is: "
+            f"move it away and export again for a new card",
+            ModelWarning,
+            stacklevel=2,
+        )
+
+
+def marked(text: str) -> str:
+    """Add the line that makes a card ours."""
+    return f"{text}\n<!-- written by sae export, text {_hash(text)}: changed or without this line, it is kept -->\n"
+
+
+def is_ours(text: str) -> bool:
+    """Return whether a README.md is a card of ours that nobody has edited.
+
+    Example:
+        >>> is_ours(marked("# A model")), is_ours("# My project"), is_ours(marked("# A model").replace("A", "My"))
+        (True, False, False)
+    """
+    mark = MARK.search(text)
+    return mark is not None and _hash(text[: mark.start()]) == mark["hash"]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _receipt_of(folder: Path, manifest: Manifest) -> Receipt | None:
+    """Return the receipt in a folder, if it is of this model."""
+    try:
+        receipt = read_receipt(folder / StudyRecord.RECEIPT)
+    except RecordError:
+        return None
+    return receipt if receipt.identity.sha256 == manifest.graph.sha256 else None
+
+
+def card_text(manifest: Manifest, receipt: Receipt | None = None, shift: ShiftEvaluation | None = None) -> str:
+    """Return the card: front matter for hubs, then what the model is, its results, costs, use and limits."""
+    front = yaml.safe_dump(_front_matter(manifest), sort_keys=False, allow_unicode=True, width=120)
+    license_ = "# license: choose one, e.g. apache-2.0; the licence of the training data may bind you\n"
+    sections = [
+        f"# {_title(manifest)}\n\n{_summary(manifest, receipt)}",
+        f"## Results\n\n{_results(manifest, shift)}",
+        f"## Costs\n\n{_costs(manifest, receipt)}",
+        f"## Use\n\n{_use(manifest)}",
+        f"## Limits\n\n{_limits(manifest, shift)}",
+        "## Licence\n\nNot chosen yet: add `license:` to the first lines of this file.",
+        f"## Made with\n\n{_made_with(manifest)}",
+    ]
+    return f"---\n{license_}{front}---\n\n" + "\n\n".join(sections) + "\n"
+
+
+def _front_matter(manifest: Manifest) -> dict[str, object]:
+    kind, test = manifest.input.kind, manifest.metrics.get("test", {})
+    hub_task, data = HUB_TASKS.get((kind, manifest.task)), manifest.run.data
+    front: dict[str, object] = {"library_name": "saensemble"}
+    if hub_task:
+        front["pipeline_tag"] = hub_task
+    front["tags"] = ["onnx", "ensemble", "uncertainty", "calibration", "single-architecture-ensemble"]
+    if test and data:
+        result = {
+            "task": {"type": hub_task or f"{kind.value}-{manifest.task}"},
+            "dataset": {"name": data, "type": data, "split": "test"},
+            "metrics": [{"type": key, "value": value, "name": metric_label(key)} for key, value in test.items()],
+        }
+        front["model-index"] = [{"name": _title(manifest), "results": [result]}]
+    return front
+
+
+def _title(manifest: Manifest) -> str:
+    where = f" of {manifest.run.data}" if manifest.run.data else ""
+    return f"{manifest.task.capitalize()}{where} by {manifest.network.method} on {manifest.network.backbone}"
+
+
+def _summary(manifest: Manifest, receipt: Receipt | None) -> str:
+    network = manifest.network
+    members = count(len(network.members), "member")
+    shape = (
+        f"method `{network.method}`, backbone `{network.backbone}`, {count(network.num_inputs, 'input')}, "
+        f"{count(network.eval_exits, 'exit')} per input of {network.depth}"
+    )
+    bits = "int8" if manifest.quantisation else "float32"
+    lines = [
+        f"An ONNX graph in {bits} that predicts with {members} ({shape}), and says how uncertain it is.",
+        f"It was trained on `{manifest.run.data}`."
+        if manifest.run.data
+        else "It was trained in a loop of somebody's own; what it was trained on is not recorded.",
+    ]
+    if receipt is not None:
+        lines.append(f"It was chosen from a search: {receipt.why}.")
+    names = manifest.target.class_names
+    if names is not None:
+        lines.append(f"It knows {len(names)} classes: {_shortened(names)}.")
+    return "\n".join(lines)
+
+
+def _shortened(names: Sequence[str], most: int = 20) -> str:
+    more = f" and {len(names) - most} more, see `{NAME}`" if len(names) > most else ""
+    return ", ".join(f"`{name}`" for name in names[:most]) + more
+
+
+def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
+    if not manifest.metrics:
+        return "Not measured: the model was exported without labels."
+    columns: dict[str, Mapping[str, float]] = {
+        "test": manifest.metrics["test"],
+        "validation": manifest.metrics["val"],
+    }
+    notes = ["Measured with this file. Validation samples also calibrate its sets and intervals."]
+    if shift is not None:
+        columns["corrupted test"] = shift.at(manifest.network.eval_exits).metrics
+        notes.append(
+            f"Corrupted test: means over {count(shift.num_sets, 'corrupted version')} of the test images, measured on "
+            f"the run's network in float32."
+        )
+    if manifest.run.other_data:
+        notes.append("**These are not the samples that belong to the run**: the exporter allowed other data.")
+    rows = [
+        [metric_label(key), *(f"{values[key]:.4f}" if key in values else "-" for values in columns.values())]
+        for key in columns["test"]
+    ]
+    conformal = manifest.conformal
+    if conformal is not None:
+        what = "classes in a set" if manifest.task == "classification" else "width of an interval"
+        notes.append(
+            f"{conformal.tried:.0%} conformal sets or intervals contained the truth for {conformal.test_coverage:.1%} "
+            f"of the test samples; mean {what}: {conformal.test_size:.3g}."
+        )
+    return _table(["metric", *columns], rows) + "\n\n" + "\n".join(notes)
+
+
+def _costs(manifest: Manifest, receipt: Receipt | None) -> str:
+    cost = manifest.cost
+    rows = [
+        ["FLOPs per sample, as shipped", f"{cost.shipped_flops:,}"],
+        ["parameters, as shipped", f"{cost.shipped_params:,}"],
+        ["FLOPs per sample, before folding", f"{cost.flops:,}"],
+        ["parameters, before folding", f"{cost.params:,}"],
+        ["file, bytes", f"{manifest.graph.bytes:,}"],
+    ]
+    text = _table(["", "this model"], rows)
+    if receipt is None:
+        return text
+    compared = [
+        [role, row.settings, f"{row.metrics['nll']:.4f}", f"{row.shipped_flops:,}", f"{row.bytes:,}", f"{row.ms:.3g}"]
+        for role, row in receipt.rows.items()
+    ]
+    titles = ["", "settings", "NLL on test", "FLOPs as shipped", "bytes", f"ms for a batch of {receipt.batch}"]
+    names = ", ".join(f"best {role}" for role in receipt.rows if role != PICK)
+    beside = f"Beside the study's {names}, " if names else ""
+    return f"{text}\n\n{beside}measured side by side on the machine that exported:\n\n{_table(titles, compared)}"
+
+
+def _use(manifest: Manifest) -> str:
+    file, shape = manifest.graph.file, ", ".join(map(str, manifest.input.shape))
+    rows = " or rows of a table, as dictionaries or a data frame" if manifest.input.columns else ""
+    outputs = (
+        "prediction.names, prediction.probs, prediction.entropy, prediction.disagreement"
+        if manifest.task == "classification"
+        else "prediction.mean, prediction.std, prediction.entropy, prediction.disagreement"
+    )
+    return f"""```bash
+pip install saensemble          # onnxruntime, no torch
+sae predict {file} DATA --out predictions.csv
+```
+
+```python
+import sae
+
+model = sae.load(".")           # this folder; checks that {file} is the graph that {NAME} describes
+prediction = model.predict(x)   # (batch, {shape}) in {manifest.input.dtype}{rows}
+{outputs}
+```
+
+From a hub: `sae.load(huggingface_hub.snapshot_download("OWNER/NAME"))`.
+`{NAME}` describes inputs, outputs and members in full."""
+
+
+def _limits(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
+    lines = [
+        "The numbers hold for samples like those of the test split, and for one training: another differs by chance."
+    ]
+    if manifest.conformal is not None:
+        lines.append(
+            "Coverage of sets and intervals is promised for samples from the same distribution only, not under shift."
+        )
+    if shift is None and manifest.metrics:
+        lines.append("How it does on corrupted or shifted samples was not measured.")
+    if manifest.task == "classification":
+        lines.append("A sample of none of its classes still gets one. High entropy is a hint, not a proof.")
+    if manifest.quantisation is not None:
+        before, after = manifest.quantisation.float32.metrics["test"]["nll"], manifest.metrics["test"]["nll"]
+        lines.append(f"Quantised to 8 bits: NLL on test is {after:.4f}, and was {before:.4f} in float32.")
+    lines.append(
+        "Only you know what the data stand for, whom they leave out, and what the model must not decide: add it here."
+    )
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _made_with(manifest: Manifest) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in manifest.versions.items())
+    parity = manifest.parity
+    return (
+        f"{versions}. The graph differs from the trained network by at most {parity.largest_difference:.1e} over "
+        f"{count(parity.samples, 'sample')}.\n\n"
+        f"SHA-256 of the graph `{manifest.graph.sha256[:16]}…`, of the trained weights "
+        f"`{manifest.run.weights_sha256[:16]}…`, of the settings `{manifest.run.config_sha256[:16]}…`."
+    )
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [titles, ["---"] + ["---:"] * (len(titles) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
