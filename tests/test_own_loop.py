@@ -14,9 +14,11 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from sae import Classification, Regression, SingleArchitectureEnsemble, aggregate, load, measure_cost
+from sae.config.backbones import FcConfig
+from sae.config.methods import SaeConfig
 from sae.core.errors import ConfigError, DataError, OtherModelError, ParityError
 from sae.core.predictive import Categorical
-from sae.core.task import Task
+from sae.core.task import DataSpec, Task
 from sae.deploy.runtime import ClassPrediction, ValuePrediction
 from sae.methods import Batch, build_method
 from tests.builders import SHAPES, SMALL_BACKBONES
@@ -51,7 +53,7 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: type(task).__name__)
 def test_the_loss_is_that_of_the_method_that_sae_train_trains(task: Task) -> None:
     model = SingleArchitectureEnsemble({"name": "fc", "depth": 3}, task, 2, 2, shape=(5,), seed=4)
-    method = build_method(model.settings, model.backbone, model.spec, seed=4)
+    method = build_method(SaeConfig(inputs=2, exits=2), FcConfig(depth=3), DataSpec((5,), task), seed=4)
     x, y = samples(model)
     targets = (y - task.mean) / task.std if isinstance(task, Regression) else y
     expected = method.training_loss(Batch(x, targets), 0.3, torch.Generator().manual_seed(7)).total
@@ -348,3 +350,24 @@ def test_bfloat16_keeps_the_exit_distribution_in_float32_and_learns() -> None:
     assert prediction.mean.dtype == torch.float32
     torch.testing.assert_close(prediction.mean, model.predict(x[:50]).mean, atol=0.05, rtol=0.05)
     assert model.method.exit_distribution.logits.grad is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", ["fc", "vgg"])
+def test_a_compiled_network_trains_and_predicts_the_same(backbone: str) -> None:
+    eager, compiled = small(backbone), small(backbone)
+    compiled.compile()
+    x, y = samples(eager, 8)
+    losses: dict[str, list[float]] = {"eager": [], "compiled": []}
+    for name, model in (("eager", eager), ("compiled", compiled)):
+        optimizer = torch.optim.SGD(model.parameter_groups(), lr=0.05)
+        for step in range(3):
+            loss = model.loss(x, y, step / 3)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses[name].append(loss.item())
+    assert losses["compiled"] == pytest.approx(losses["eager"], abs=1e-4)
+    torch.testing.assert_close(compiled.predict(x).mean, eager.predict(x).mean, atol=1e-4, rtol=0)
+    assert compiled.state_dict().keys() == eager.state_dict().keys()
+    torch.testing.assert_close(compiled.prune(1).predict(x).mean, eager.predict(x, 1).mean, atol=1e-4, rtol=0)

@@ -65,6 +65,7 @@ class SingleArchitectureEnsemble(nn.Module):
 
     Attributes:
         method: The method.
+        backbone_name: The name of the backbone.
         spec: The shape of a sample, and the task.
         generator: What `loss` draws from if it is given no generator.
 
@@ -92,10 +93,10 @@ class SingleArchitectureEnsemble(nn.Module):
         **settings: object,
     ) -> None:
         super().__init__()
-        self.settings = parse(SaeConfig, {"inputs": inputs, "exits": exits, **settings})
-        self.backbone = _backbone_settings(backbone)
-        self.spec = DataSpec(tuple(shape), task)
-        method = build_method(self.settings, self.backbone, self.spec, seed)
+        given = parse(SaeConfig, {"inputs": inputs, "exits": exits, **settings})
+        source = _backbone_settings(backbone)
+        self.backbone_name, self.spec = source.name, DataSpec(tuple(shape), task)
+        method = build_method(given, source, self.spec, seed)
         assert isinstance(method, Sae), f"the settings of sae must build it, got {type(method).__name__}"
         self.method = method
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "own loop"))
@@ -124,7 +125,7 @@ class SingleArchitectureEnsemble(nn.Module):
         """
         if not 0 <= progress <= 1:
             raise ConfigError(f"progress must be in [0, 1], got {progress}: give step / steps")
-        if self.settings.scale_data_fit and population is None:
+        if self.method.settings.scale_data_fit and population is None:
             raise ConfigError("scale_data_fit needs the number of training samples: give population to the loss")
         batch = Batch(self._checked(x), self._learnt_targets(x, y), population=population)
         loss = self.method.training_loss(batch, progress, generator or self.generator).total
@@ -196,7 +197,7 @@ class SingleArchitectureEnsemble(nn.Module):
             class_names: In the order of the classes; by default their numbers.
             force: Replace another model in the folder.
         """
-        trained = TrainedMethod(self.method, self.settings, self.backbone.name, self.spec, class_names)
+        trained = TrainedMethod(self.method, self.method.settings, self.backbone_name, self.spec, class_names)
         return export_method(trained, Path(path), self._checked(sample).detach().cpu().numpy(), exits, force=force)
 
     def _checked(self, x: Tensor) -> Tensor:
