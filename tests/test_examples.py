@@ -12,14 +12,24 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("track_with"))
-SMALL: dict[str, dict[str, Any]] = {"train_and_read": {"epochs": 1}}
+SMALL: dict[str, dict[str, Any]] = {"own_loop_bfloat16": {"epochs": 1}, "train_and_read": {"epochs": 1}}
 """Arguments of an example's `main` that make it quick."""
+SCRIPTS = {"own_loop", "own_loop_compiled", "own_loop_distributed", "own_loop_lightning"}
+"""Examples that are slow, or start processes: they run as a reader runs them."""
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem not in SCRIPTS], ids=lambda path: path.stem)
 def test_an_example_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(path))["main"](**SMALL.get(path.stem, {}))
     assert capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem in SCRIPTS], ids=lambda path: path.stem)
+def test_an_example_runs_as_a_script(path: Path) -> None:
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
 
 
 def run_tracked(package: str, arguments: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
