@@ -1,0 +1,199 @@
+"""Does one network match a deep ensemble of four? One resumable queue of trainings, and what they show.
+
+    python -m benchmarks.one_network fashion-fc --out runs/one_network            # train what is not stored yet
+    python -m benchmarks.one_network blood-vgg --out runs/one_network --data-root FOLDER
+    python -m benchmarks.one_network --table                                      # the tables of docs/reproduction.md
+
+Every row is tuned alike: `RATES` learning rates on a seed of its own, chosen by the NLL on validation data after
+temperature scaling; then `SEEDS` with the best rate. A taught row learns from the ensemble of its own seed. Test data
+choose nothing. Numbers go to docs/reproduction/one-network.json, and what each network says of each test sample of
+the reported seeds to `one-network/*.npz` beside it, from which the intervals are computed.
+"""
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from sae.config.run import RunConfig
+from sae.config.settings import Layer, merge
+from sae.data.catalogue import resolve
+from sae.records.evaluation import Reading
+from sae.records.run import RunRecord
+from sae.training.run import derive, train
+
+REPRODUCTION = Path(__file__).parent.parent / "docs" / "reproduction"
+STORED = REPRODUCTION / "one-network.json"
+SAMPLES = REPRODUCTION / "one-network"
+RATES = (3e-4, 1e-3, 3e-3)
+TUNING_SEED = 100
+SEEDS = (0, 1, 2)
+KEPT = ("nll", "nll_scaled", "accuracy", "f1", "ece", "ece_scaled", "cc_ece", "cc_ece_scaled", "brier")
+
+Measured = dict[str, float]
+Results = dict[str, dict[str, Measured]]
+"""What was measured, by `set/row` and then by `rate/seed`."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration that is tuned and reported.
+
+    Attributes:
+        title: In tables.
+        settings: What it changes of its set.
+        is_taught: Whether it learns from the deep ensemble of its seed.
+        rate_of: The row whose learning rate it takes over, instead of being tuned; for ablations.
+    """
+
+    title: str
+    settings: Layer
+    is_taught: bool = False
+    rate_of: str | None = None
+
+
+ENSEMBLE = "ensemble"
+ONE_BY_FIVE: Layer = {"method": {"name": "sae", "inputs": 1, "exits": 5}}
+THREE_BY_FIVE: Layer = {
+    "method": {"name": "sae", "inputs": 3, "exits": 5, "repeat_fraction": {"start": 0.0, "end": 0.0}}
+}
+STANDARD: Layer = {"method": {"name": "standard"}}
+TAUGHT: Layer = {"teacher": {"weight": 0.9, "temperature": 2.0, "perturb": 0.0}}
+PERTURBED: Layer = {"teacher": {"weight": 0.9, "temperature": 2.0, "perturb": 1.0}}
+AVERAGED: Layer = {"train": {"ema": 0.999}}
+
+ROWS: dict[str, Row] = {
+    ENSEMBLE: Row("deep ensemble of 4", {"method": {"name": "ensemble", "members": 4}}),
+    "standard": Row("standard network", STANDARD),
+    "sae-1x5": Row("SAE, N=1 K=5", ONE_BY_FIVE),
+    "sae-3x5": Row("SAE, N=3 K=5, i=0", THREE_BY_FIVE),
+    "taught-standard": Row("standard network, distilled", merge(STANDARD, TAUGHT), is_taught=True),
+    "taught-sae-1x5": Row("SAE, N=1 K=5, distilled", merge(ONE_BY_FIVE, TAUGHT), is_taught=True),
+    "ema-ensemble": Row(
+        "deep ensemble of 4, EMA", merge({"method": {"name": "ensemble", "members": 4}}, AVERAGED), rate_of=ENSEMBLE
+    ),
+    "ema-standard": Row("standard network, EMA", merge(STANDARD, AVERAGED), rate_of="standard"),
+    "ema-sae-1x5": Row("SAE, N=1 K=5, EMA", merge(ONE_BY_FIVE, AVERAGED), rate_of="sae-1x5"),
+    "perturbed-standard": Row(
+        "standard network, distilled on perturbed inputs",
+        merge(STANDARD, PERTURBED),
+        is_taught=True,
+        rate_of="taught-standard",
+    ),
+    "perturbed-sae-1x5": Row(
+        "SAE, N=1 K=5, distilled on perturbed inputs",
+        merge(ONE_BY_FIVE, PERTURBED),
+        is_taught=True,
+        rate_of="taught-sae-1x5",
+    ),
+    "all-standard": Row(
+        "standard network, distilled, EMA",
+        merge(merge(STANDARD, TAUGHT), AVERAGED),
+        is_taught=True,
+        rate_of="taught-standard",
+    ),
+    "all-sae-1x5": Row(
+        "SAE, N=1 K=5, distilled, EMA",
+        merge(merge(ONE_BY_FIVE, TAUGHT), AVERAGED),
+        is_taught=True,
+        rate_of="taught-sae-1x5",
+    ),
+}
+SETS: dict[str, Layer] = {
+    "fashion-fc": {
+        "data": {"name": "fashionmnist", "crop": 0, "flip": False},
+        "backbone": {"name": "fc", "width": 1},
+        "train": {"epochs": 12, "batch_size": 128},
+    },
+    "blood-vgg": {
+        "data": {"name": "bloodmnist-rebuilt.npz", "task": "classification", "crop": 0, "flip": True},
+        "backbone": {"name": "vgg", "width": 2},
+        "train": {"epochs": 15, "batch_size": 128},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The trainings of one set, each in a folder of its own; what is trained stays.
+
+    Attributes:
+        name: The set.
+        out: The folder that holds the runs of all sets.
+    """
+
+    name: str
+    out: Path
+
+    def folder(self, row: str, rate: float, seed: int) -> Path:
+        """Return the folder of one training."""
+        return self.out / self.name / f"{row}-{rate:g}-{seed}"
+
+    def config(self, row: str, rate: float, seed: int) -> RunConfig:
+        """Return the settings of one training."""
+        layers: list[Layer] = [SETS[self.name], ROWS[row].settings, {"train": {"lr": rate}, "seed": seed}]
+        if ROWS[row].is_taught:
+            layers.append({"teacher": {"run": str(self.folder(ENSEMBLE, self.best_rate(ENSEMBLE), seed))}})
+        return resolve(*layers)
+
+    def run(self, row: str, rate: float, seed: int) -> RunRecord:
+        """Train a network unless that is done; a standard network may be the first member of an ensemble."""
+        folder, larger = self.folder(row, rate, seed), self.folder(ENSEMBLE, rate, seed)
+        config, started = self.config(row, rate, seed), time.process_time()
+        if config.method.members_from and row == "standard" and (larger / RunRecord.STATUS).exists():
+            record = derive(config, folder, larger)
+        else:
+            record = train(config, folder)
+        reading = record.read_evaluation().val.chosen
+        spent = time.process_time() - started
+        print(f"{folder.name}: validation NLL, scaled {reading.metrics['nll_scaled']:.4f}, {spent:.0f} s", flush=True)
+        return record
+
+    def best_rate(self, row: str) -> float:
+        """Return the learning rate of the lowest scaled NLL on validation data; all rates must be trained."""
+        if ROWS[row].rate_of is not None:
+            return self.best_rate(str(ROWS[row].rate_of))
+        return min(RATES, key=lambda rate: self.val_nll(row, rate))
+
+    def val_nll(self, row: str, rate: float) -> float:
+        """Return the scaled NLL on validation data of the seed for tuning."""
+        return self.read(row, rate, TUNING_SEED).val.metrics["nll_scaled"]
+
+    def read(self, row: str, rate: float, seed: int) -> "Splits":
+        """Return what was measured of one training."""
+        found = RunRecord.open(self.folder(row, rate, seed)).read_evaluation()
+        return Splits(found.val.chosen, found.test.chosen)
+
+    def work(self, rows: list[str]) -> None:
+        """Tune every row, then train its seeds."""
+        for row in rows:
+            if ROWS[row].rate_of is None:
+                for rate in RATES:
+                    self.run(row, rate, TUNING_SEED)
+            for seed in SEEDS:
+                self.run(row, self.best_rate(row), seed)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """A network on validation and on test data, at the trained number of exits."""
+
+    val: Reading
+    test: Reading
+
+
+def main() -> None:
+    """Train, or print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=SETS)
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--out", type=Path, default=Path("runs/one_network"))
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    Queue(given.name, given.out).work(given.rows)
+
+
+if __name__ == "__main__":
+    main()
