@@ -3,13 +3,13 @@
 Cheap to import: a reader is imported only when its data set is read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sae.config.run import DataConfig, RunConfig, height_and_width, parse_run, suit_method
+from sae.config.run import DataConfig, RunConfig, data_kind, data_name, data_side, parse_run, suit_method
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import SampleKind
@@ -168,35 +168,6 @@ CATALOGUE: dict[str, Entry] = {
     ),
     **{name: _medmnist(name, facts) for name, facts in MEDMNIST.items()},
 }
-
-
-def data_name(given: Layer) -> str:
-    """Return the name of the data in a run's settings."""
-    name = section_name(given.get("data"))
-    if not isinstance(name, str):
-        raise ConfigError("data.name must be set: give --data NAME, or data.name in the settings")
-    return name
-
-
-def data_kind(given: Layer) -> SampleKind | None:
-    """Return what a run's settings say a sample is, or None; a wrong value is refused when they are parsed."""
-    section = given.get("data")
-    return as_kind(section.get("kind")) if isinstance(section, Mapping) else None
-
-
-def as_kind(given: object) -> SampleKind | None:
-    """Return the kind of samples of this name, or None if there is none."""
-    return next((kind for kind in SampleKind if kind == given), None)
-
-
-def data_side(given: Layer) -> int | None:
-    """Return the shorter side that a run's settings resize images to, or None; a wrong value is refused later."""
-    section = given.get("data")
-    try:
-        sides = height_and_width(section.get("resize")) if isinstance(section, Mapping) else None
-    except ValueError:
-        return None
-    return min((side for side in sides if isinstance(side, int)), default=None) if isinstance(sides, Sequence) else None
 
 
 def suggestions(name: str, kind: SampleKind | None = None, side: int | None = None) -> Values:

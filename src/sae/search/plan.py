@@ -4,12 +4,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sae.config.run import data_kind, data_name, data_side
 from sae.config.settings import Layer, merge, parse, section_name
 from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig
 from sae.core.errors import ConfigError
 from sae.core.objectives import limits, objectives
 from sae.core.task import DataSpec, Regression
-from sae.data.catalogue import data_kind, data_name, data_side, load, suggestions
+from sae.data.catalogue import load, suggestions
 from sae.search.holes import read_holes
 from sae.search.screening import check_reach, rungs
 from sae.search.space import Space, build_space
