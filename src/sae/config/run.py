@@ -70,6 +70,12 @@ class DataConfig(Settings):
         lt=1,
         description="share of the official training split that validation is drawn from, instead of the official one",
     )
+    train_size: int | None = later(
+        None,
+        ge=1,
+        description="number of training samples to use, chosen by split_seed with the shares of the classes; all by "
+        "default; normalisation and encodings still come from all",
+    )
     crop: int = Field(
         0,
         ge=0,
@@ -203,6 +209,13 @@ def data_side(given: Layer) -> int | None:
     except ValueError:
         return None
     return min((side for side in sides if isinstance(side, int)), default=None) if isinstance(sides, Sequence) else None
+
+
+def data_train_size(given: Layer) -> int | None:
+    """Return how many training samples a run's settings limit it to, or None; a wrong value is refused later."""
+    section = given.get("data")
+    number = section.get("train_size") if isinstance(section, Mapping) else None
+    return number if isinstance(number, int) and number > 0 else None
 
 
 NAMED = ("data", "backbone", "method")
