@@ -127,6 +127,9 @@ def evaluate(
     ] = False,
     source: options.RunDataOptions,
     device: options.Device = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="processes that corrupt images for --shift; by default one per core")
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Evaluate a finished run from its weights, at every number of exits."""
@@ -136,7 +139,16 @@ def evaluate(
 
     where = source.where()
     found = evaluate_run(
-        run, split, eval_exits, shift=shift, ood=ood, calibrate=calibrate, device=device, where=where, display=Bar()
+        run,
+        split,
+        eval_exits,
+        shift=shift,
+        ood=ood,
+        calibrate=calibrate,
+        device=device,
+        where=where,
+        display=Bar(),
+        processes=processes or options.num_cores(),
     )
     print_json(found.to_json()) if json else print_evaluation(found)
     if found.shift is not None:

@@ -5,6 +5,7 @@ line passes `--data-root` on in an environment variable, which worker processes 
 """
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ from sae.core.errors import DataError
 
 DATA_ROOT_VARIABLE = "SAE_DATA_ROOT"
 CACHE_VARIABLE = "SAE_CACHE"
+CACHE_LIMIT_VARIABLE = "SAE_CACHE_LIMIT"
+CACHE_LIMIT = 4.0
+"""Gigabytes that corrupted images may take in the cache, unless the variable says otherwise."""
 _hint: ContextVar[Path | None] = ContextVar("_hint", default=None)
 
 
@@ -56,6 +60,18 @@ def cache_root() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("sae"))
+
+
+def cache_limit() -> int:
+    """Return how many bytes corrupted images may take in the cache: `SAE_CACHE_LIMIT` gigabytes."""
+    given = os.environ.get(CACHE_LIMIT_VARIABLE) or str(CACHE_LIMIT)
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = math.nan
+    if not 0 <= limit < math.inf:
+        raise DataError(f"{CACHE_LIMIT_VARIABLE} must be a number of gigabytes, 0 or more, got {given!r}")
+    return round(limit * 1e9)
 
 
 def data_roots() -> list[Path]:
