@@ -9,17 +9,17 @@ import io
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import RecordError
+from sae.core.objectives import TaskName
 from sae.records.evaluation import SPLITS, Split
 from sae.records.run import RunRecord
 
 Numbers = NDArray[np.floating]
-TaskName = Literal["classification", "regression"]
 TASKS: tuple[TaskName, ...] = ("classification", "regression")
 MEMBERS, TARGETS, SAMPLES, TASK = "members", "targets", "samples", "task"
 
