@@ -5,15 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from sae.analysis.bootstrap import (
-    Contestant,
-    Difference,
-    chosen_seeds,
-    compare_samples,
-    interval,
-    resampled_means,
-)
+from sae.analysis.bootstrap import Difference, chosen_seeds, compare_samples, interval, resampled_means
 from sae.analysis.comparison import ALIKE, BETTER, WORSE
+from sae.analysis.contestants import Contestant
 from sae.analysis.ensemble_equivalent import ensemble_equivalent, interpolate_members, subset_mean, subsets
 from sae.analysis.sample_metrics import METRICS, sample_metric
 from sae.core.errors import ConfigError

@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sae.analysis.comparison import ALIKE, BETTER, WORSE, Verdict
+from sae.analysis.contestants import Contestant, check_same_samples
 from sae.analysis.sample_metrics import SCALED, joined, sample_metric
-from sae.analysis.temperature import fit_temperature, tempered
-from sae.core.errors import ConfigError
 from sae.core.objectives import TaskName, objective
-from sae.records.predictions import Numbers, Predictions, SplitPredictions
 
 RESAMPLES = 1000
 LEVEL = 0.95
@@ -28,35 +26,6 @@ LEVEL = 0.95
 AT_ONCE = 128
 """Resamples that are drawn together, to bound memory."""
 Values = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A configuration that is compared: its runs, one per seed, at a number of exits.
-
-    Attributes:
-        name: For tables and messages.
-        runs: The kept predictions of each run.
-        eval_exits: K′ of each run.
-    """
-
-    name: str
-    runs: tuple[Predictions, ...]
-    eval_exits: tuple[int, ...]
-
-    @property
-    def task(self) -> TaskName:
-        """The task of its first run; `check_same_samples` compares the others."""
-        return self.runs[0].task
-
-    def test_numbers(self, name: str) -> list[Numbers]:
-        """Return for each run the test predictions that a metric is about: raw, or after temperature scaling."""
-        return [
-            scaled(run.task, run.val.readings[exits], run.val, run.test.readings[exits])
-            if name.endswith(SCALED)
-            else run.test.readings[exits]
-            for run, exits in zip(self.runs, self.eval_exits, strict=True)
-        ]
 
 
 @dataclass(frozen=True)
@@ -143,33 +112,6 @@ def compare_samples(
         low, high = interval(differences - bias)
         found.append(Difference(name, one.task, points[0], points[1], low, high))
     return found
-
-
-def check_same_samples(rivals: Sequence[Contestant]) -> None:
-    """Refuse runs that cannot be compared sample by sample."""
-    first = rivals[0].runs[0]
-    for rival in rivals:
-        for run, exits in zip(rival.runs, rival.eval_exits, strict=True):
-            if run.task != first.task or run.test.samples != first.test.samples:
-                raise ConfigError(
-                    f"runs that are compared must have the same test samples, but {rival.name} and {rivals[0].name} "
-                    f"have others: use the same data and data.split_seed"
-                )
-            if exits not in run.test.readings:
-                known = ", ".join(map(str, run.test.readings))
-                raise ConfigError(f"{rival.name} must be read at one of its numbers of exits, {known}; got {exits}")
-
-
-def scaled(task: TaskName, fitted_on: Numbers, val: SplitPredictions, numbers: Numbers) -> Numbers:
-    """Return test predictions after temperature scaling.
-
-    Args:
-        task: Decides what the numbers mean.
-        fitted_on: Validation predictions of the same network, which the temperature is fitted on.
-        val: The validation split, for its targets.
-        numbers: Its test predictions.
-    """
-    return tempered(task, numbers, fit_temperature(task, fitted_on, val.targets))
 
 
 def resampled_means(features: Sequence[csr_array], resamples: int, seed: int) -> Iterator[Values]:

@@ -9,16 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sae.analysis.bootstrap import (
-    RESAMPLES,
-    Contestant,
-    Values,
-    check_same_samples,
-    chosen_seeds,
-    interval,
-    resampled_means,
-    scaled,
-)
+from sae.analysis.bootstrap import RESAMPLES, Values, chosen_seeds, interval, resampled_means
+from sae.analysis.contestants import Contestant, check_same_samples, scaled
 from sae.analysis.sample_metrics import sample_metric
 from sae.analysis.temperature import losses
 from sae.core.errors import ConfigError
