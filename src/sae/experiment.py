@@ -7,9 +7,10 @@ from pathlib import Path
 import yaml
 
 from sae.analysis.selection import select
+from sae.config.run import as_kind
 from sae.config.settings import Layer, read_yaml, section_name
 from sae.core.errors import ConfigError, ModelError, OtherModelError, did_you_mean
-from sae.data.catalogue import as_kind, find_entry
+from sae.data.catalogue import find_entry
 from sae.records.receipt import Receipt
 from sae.records.study import StudyRecord
 from sae.report.build import report_of

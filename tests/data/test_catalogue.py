@@ -9,7 +9,7 @@ from sae.cli.training import resolve_run
 from sae.config.methods import SaeConfig, StandardConfig
 from sae.config.run import parse_run
 from sae.core.errors import ConfigError, DataError
-from sae.data.catalogue import CATALOGUE, load, published_file, resolve, suggestions
+from sae.data.catalogue import CATALOGUE, load, published_files, resolve, suggestions
 from sae.data.locations import cache_root, choose_data_root, data_roots, find_own
 from tests.data.samples import data_config, write_npz
 
@@ -113,18 +113,18 @@ def test_another_task_than_the_sets_own_is_refused() -> None:
 
 
 def test_each_size_has_its_file() -> None:
-    assert published_file("pneumoniamnist", 64).name == "pneumoniamnist_64.npz"
-    assert published_file("pneumoniamnist").url.endswith("/10519652/files/pneumoniamnist.npz?download=1")
+    assert published_files("pneumoniamnist", 64)[0].name == "pneumoniamnist_64.npz"
+    assert published_files("pneumoniamnist")[0].url.endswith("/10519652/files/pneumoniamnist.npz?download=1")
 
 
 def test_a_size_that_is_not_published_is_refused() -> None:
     with pytest.raises(DataError, match="size must be one of 28, 64, 128, 224 for pneumoniamnist, got 32"):
-        published_file("pneumoniamnist", 32)
+        published_files("pneumoniamnist", 32)
 
 
 def test_an_embedded_set_needs_no_fetching() -> None:
     with pytest.raises(DataError, match="digits has no file to fetch"):
-        published_file("digits")
+        published_files("digits")
 
 
 def test_the_chosen_root_comes_before_the_cache(tmp_path: Path) -> None:

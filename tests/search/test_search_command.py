@@ -8,8 +8,10 @@ from optuna.trial import TrialState
 
 from sae.analysis.candidates import candidates, front
 from sae.analysis.selection import select
+from sae.config.study import ConfirmConfig
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
+from sae.search.confirm import Confirmation
 from sae.training.run import train
 from tests.end_to_end.killing import footprint, optuna_trials
 from tests.search.studies import FINISHED, InlineExecutor, search
@@ -350,3 +352,14 @@ def test_limits_bind_the_pick_and_not_its_rivals(tmp_path: Path, inline: InlineE
     confirmed = record.read_confirmed()
     assert confirmed is not None
     assert any(item.trial.startswith("ensemble/") for item in confirmed.front)
+
+
+def test_predictions_are_kept_of_what_is_confirmed_and_of_nothing_else(tmp_path: Path, inline: InlineExecutor) -> None:
+    flags = (*RANDOM, "--method", "standard", "--trials", "1", "--confirm", "1")
+    assert search(tmp_path / "x", *flags)[0] == 0
+    folders = {job.folder for job in inline.done}
+    again = {folder for folder in folders if "confirm" in folder.parts}
+    assert again
+    assert {folder for folder in folders if RunRecord(folder).has(RunRecord.PREDICTIONS)} == again
+    without = Confirmation(StudyRecord.open(tmp_path / "x"), inline, ConfirmConfig(seeds=1, predictions=False))
+    assert not any(job.predictions for job in without.jobs)

@@ -136,11 +136,12 @@ def main() -> None:
     app()
 
 
-from sae.cli import data, report, runs, search, shipping, show, study, training  # noqa: E402
+from sae.cli import compare, data, report, runs, search, shipping, show, study, training  # noqa: E402
 
 app.command("train", cls=Command)(training.train)
 app.command("evaluate")(training.evaluate)
 app.command("trim")(training.trim)
+app.command("compare")(compare.compare)
 app.command("search", cls=Command)(search.search)
 app.command("cost", cls=Command)(training.cost)
 app.command("show")(show.show)

@@ -23,10 +23,10 @@ def list_sets(data_root: options.DataRoot = None, json: options.Json = False) ->
     from sae.cli.output import print_json, print_table
     from sae.core.table import text_table
     from sae.data.catalogue import CATALOGUE
-    from sae.data.locations import choose_data_root, is_present
+    from sae.data.locations import choose_data_root
 
     choose_data_root(data_root)
-    here = {name: not entry.files or any(map(is_present, entry.files.values())) for name, entry in CATALOGUE.items()}
+    here = {name: entry.is_here for name, entry in CATALOGUE.items()}
     if json:
         print_json({name: {"here": here[name], "summary": entry.summary} for name, entry in CATALOGUE.items()})
         return
@@ -85,20 +85,26 @@ def corrupt(
 def fetch(
     name: Annotated[str, typer.Argument(help="a name in the catalogue")],
     size: options.Size = None,
-    url: Annotated[str | None, typer.Option(help="download from this address, or copy this file, instead")] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="download from this address, or copy this file, instead; of their folder, for a set of several files"
+        ),
+    ] = None,
     data_root: options.DataRoot = None,
 ) -> None:
     """Download a data set; an interrupted download is continued."""
     from sae.cli.output import download_bar, print_message
-    from sae.data.catalogue import published_file
+    from sae.data.catalogue import published_files
     from sae.data.fetch import fetch as fetch_file
     from sae.data.locations import choose_data_root
 
     choose_data_root(data_root)
-    file = published_file(name, size)
-    with download_bar(file.name) as on_progress:
-        path = fetch_file(file, url, on_progress)
-    print_message(f"{name} is in {path}")
+    files = published_files(name, size)
+    for file in files:
+        with download_bar(file.name) as on_progress:
+            path = fetch_file(file, url if url is None or len(files) == 1 else f"{url}/{file.name}", on_progress)
+    print_message(f"{name} is in {path if len(files) == 1 else path.parent}")
 
 
 def print_summary(summary: "Summary") -> None:

@@ -54,6 +54,10 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, …; by default whe
 Processes = Annotated[
     int | None, typer.Option(min=1, help="processes that train the members of an ensemble; by default one per core")
 ]
+KeepPredictions = Annotated[
+    bool,
+    typer.Option("--keep-predictions", help="keep the predictions for every sample in the run folder, for sae compare"),
+]
 Epochs = Annotated[int | None, typer.Option(help="passes over the training data")]
 Trials = Annotated[int | None, typer.Option(min=1, help="sampled trials per method")]
 Hours = Annotated[float | None, typer.Option(help="start no new trial after this many hours")]

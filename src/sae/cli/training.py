@@ -48,6 +48,7 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="also write event files for TensorBoard after every epoch")
     ] = False,
+    keep_predictions: options.KeepPredictions = False,
     json: options.Json = False,
 ) -> None:
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
@@ -62,6 +63,7 @@ def train(
     from sae.cli.output import print_evaluation, print_json, print_message
     from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
+    from sae.training.predictions import keep_predictions as keep
     from sae.training.run import train as train_run
     from sae.training.tracking import TensorBoard
 
@@ -69,6 +71,8 @@ def train(
     cores = processes or options.num_cores()
     read: list[Dataset] = []
     record = train_run(run, out, force=force, processes=cores, display=Bar(), callbacks=callbacks, on_data=read.append)
+    if keep_predictions:
+        keep(out)
     found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
     print_json(found.to_json()) if json else print_evaluation(found)
     compare_with_baselines(record, read[0])
@@ -127,17 +131,33 @@ def evaluate(
     ] = False,
     source: options.RunDataOptions,
     device: options.Device = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="processes that corrupt images for --shift; by default one per core")
+    ] = None,
+    keep_predictions: options.KeepPredictions = False,
     json: options.Json = False,
 ) -> None:
     """Evaluate a finished run from its weights, at every number of exits."""
     from sae.cli.output import print_evaluation, print_json
     from sae.core.progress import Bar
+    from sae.training.predictions import keep_predictions as keep
     from sae.training.run import evaluate as evaluate_run
 
     where = source.where()
     found = evaluate_run(
-        run, split, eval_exits, shift=shift, ood=ood, calibrate=calibrate, device=device, where=where, display=Bar()
+        run,
+        split,
+        eval_exits,
+        shift=shift,
+        ood=ood,
+        calibrate=calibrate,
+        device=device,
+        where=where,
+        display=Bar(),
+        processes=processes or options.num_cores(),
     )
+    if keep_predictions:
+        keep(run, where)
     print_json(found.to_json()) if json else print_evaluation(found)
     if found.shift is not None:
         write_shift(run, found, found.shift)

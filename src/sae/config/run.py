@@ -4,7 +4,7 @@ A run is described by layers of plain mappings (suggestions of the data set, a Y
 flags), merged into one frozen `RunConfig` before any work starts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
@@ -12,7 +12,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from sae.config.backbones import BackboneSettings
 from sae.config.kinds import Kind
 from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig, all_kinds
-from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse
+from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse, section_name
+from sae.core.errors import ConfigError
 from sae.core.task import SampleKind
 
 Fit = Literal["stretch", "pad", "crop"]
@@ -68,6 +69,12 @@ class DataConfig(Settings):
         gt=0,
         lt=1,
         description="share of the official training split that validation is drawn from, instead of the official one",
+    )
+    train_size: int | None = later(
+        None,
+        ge=1,
+        description="number of training samples to use, chosen by split_seed with the shares of the classes; all by "
+        "default; normalisation and encodings still come from all",
     )
     crop: int = Field(
         0,
@@ -173,6 +180,42 @@ def suit_method(suggested: Layer, given: Layer) -> Values:
     sizes = METHODS.get(name).batch_sizes if name in METHODS else {}
     usual = suggested.get("train", {}).get("batch_size", TrainConfig().batch_size)
     return merge(suggested, {"train": {"batch_size": sizes[usual]}} if usual in sizes else {})
+
+
+def data_name(given: Layer) -> str:
+    """Return the name of the data in a run's settings."""
+    name = section_name(given.get("data"))
+    if not isinstance(name, str):
+        raise ConfigError("data.name must be set: give --data NAME, or data.name in the settings")
+    return name
+
+
+def data_kind(given: Layer) -> SampleKind | None:
+    """Return what a run's settings say a sample is, or None; a wrong value is refused when they are parsed."""
+    section = given.get("data")
+    return as_kind(section.get("kind")) if isinstance(section, Mapping) else None
+
+
+def as_kind(given: object) -> SampleKind | None:
+    """Return the kind of samples of this name, or None if there is none."""
+    return next((kind for kind in SampleKind if kind == given), None)
+
+
+def data_side(given: Layer) -> int | None:
+    """Return the shorter side that a run's settings resize images to, or None; a wrong value is refused later."""
+    section = given.get("data")
+    try:
+        sides = height_and_width(section.get("resize")) if isinstance(section, Mapping) else None
+    except ValueError:
+        return None
+    return min((side for side in sides if isinstance(side, int)), default=None) if isinstance(sides, Sequence) else None
+
+
+def data_train_size(given: Layer) -> int | None:
+    """Return how many training samples a run's settings limit it to, or None; a wrong value is refused later."""
+    section = given.get("data")
+    number = section.get("train_size") if isinstance(section, Mapping) else None
+    return number if isinstance(number, int) and number > 0 else None
 
 
 NAMED = ("data", "backbone", "method")

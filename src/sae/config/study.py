@@ -102,6 +102,10 @@ class ConfirmConfig(ChoiceConfig):
         ShiftedChoice(), description="for the front under shift; by default the same numbers"
     )
 
+    predictions: bool = Field(
+        True, description="keep the predictions for every sample, so that runs can be compared sample by sample"
+    )
+
     @model_validator(mode="after")
     def _has_seeds(self) -> Self:
         if "seeds" not in self.model_fields_set and self.model_fields_set:

@@ -13,6 +13,8 @@ from sae.core.errors import ConfigError, did_you_mean
 from sae.core.registry import Reference, Registry, resolve_reference
 
 TaskName = Literal["classification", "regression"]
+NUM_BINS = 15
+"""Bins of confidence, in calibration errors and reliability diagrams."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -159,7 +159,9 @@ def load_bound(
         return load(config, seed)
     with also_looking_in(binding.description.root):
         dataset = load(config, seed, binding.known)
-    return _as_recorded(_arranged(dataset, binding, config.name, where, advice), binding.description)
+        if config.train_size is not None and binding.hashes is not None and not _is_same(dataset, binding):
+            dataset = load(config.model_copy(update={"train_size": None}), seed, binding.known)
+    return _as_recorded(_arranged(dataset, binding, config, where, advice), binding.description)
 
 
 def warn_of_unbound(record: RunRecord) -> None:
@@ -194,20 +196,27 @@ def fingerprint(hashes: Mapping[SplitName, Hashes]) -> str:
     return digest.hexdigest()
 
 
-def _arranged(dataset: Dataset, binding: Binding, name: str, where: Whereabouts, advice: str) -> Dataset:
+def _arranged(dataset: Dataset, binding: Binding, config: DataConfig, where: Whereabouts, advice: str) -> Dataset:
     """Return the data set in the splits and the order of the run; refuse other samples unless they are allowed."""
     found = {split: hash_samples(dataset.split(split)) for split in SPLITS}
     if fingerprint(found) == binding.description.fingerprint:
         return dataset
     if binding.hashes is not None:
-        rows = _positions(_joined(binding.hashes), _joined(found))
+        wanted, present = _joined(binding.hashes), _joined(found)
+        has_all = config.train_size is not None or len(wanted) == len(present)
+        rows = _positions(wanted, present) if has_all else None
         if rows is not None:
             return _rearranged(dataset, _cut(rows, binding.description.samples))
-    difference = _difference(found, binding)
+    name, difference = config.name, _difference(found, binding, config.train_size)
     if not where.allow_other:
         raise DataError(f"{name} must hold the data that the run was trained on, but {difference}: {advice}")
     warnings.warn(f"{name} holds other data than the run was trained on: {difference}", DataWarning, stacklevel=2)
     return replace(_kept_apart(dataset, found, binding), is_other=True)
+
+
+def _is_same(dataset: Dataset, binding: Binding) -> bool:
+    found = {name: hash_samples(dataset.split(name)) for name in SPLITS}
+    return fingerprint(found) == binding.description.fingerprint
 
 
 def _as_recorded(dataset: Dataset, description: DataDescription) -> Dataset:
@@ -227,14 +236,15 @@ def _joined(hashes: Mapping[SplitName, Hashes]) -> Hashes:
 
 
 def _positions(wanted: Hashes, found: Hashes) -> Indices | None:
-    """Return where each wanted hash is among those found; None unless both are the same, in any order."""
-    if len(wanted) != len(found):
-        return None
+    """Return where each wanted hash is among those found, in any order; None unless each is there as often."""
     by_wanted, by_found = np.argsort(wanted, kind="stable"), np.argsort(found, kind="stable")
-    if not np.array_equal(wanted[by_wanted], found[by_found]):
+    wanted, found = wanted[by_wanted], found[by_found]
+    repetition = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)
+    places = np.searchsorted(found, wanted) + repetition
+    if len(wanted) > len(found) or places.max(initial=0) >= len(found) or not np.array_equal(found[places], wanted):
         return None
     rows = np.empty(len(wanted), np.int64)
-    rows[by_wanted] = by_found
+    rows[by_wanted] = by_found[places]
     return rows
 
 
@@ -254,7 +264,7 @@ def _kept_apart(dataset: Dataset, found: Mapping[SplitName, Hashes], binding: Bi
     return _rearranged(dataset, {name: np.flatnonzero(split_of == number) for number, name in enumerate(SPLITS)})
 
 
-def _difference(found: Mapping[SplitName, Hashes], binding: Binding) -> str:
+def _difference(found: Mapping[SplitName, Hashes], binding: Binding, train_size: int | None) -> str:
     samples = binding.description.samples
     if binding.hashes is None:
         sizes = " + ".join(str(len(found[name])) for name in SPLITS)
@@ -264,6 +274,8 @@ def _difference(found: Mapping[SplitName, Hashes], binding: Binding) -> str:
     everything, recorded = _joined(found), _joined(binding.hashes)
     new = int((~np.isin(everything, recorded)).sum())
     missing = int((~np.isin(recorded, everything)).sum())
+    if train_size is not None and missing:
+        return f"{missing:,} of the run's {len(recorded):,} samples are missing or changed"
     if not new and not missing:
         return (
             f"some samples are repeated more or less often ({len(everything):,} samples, {len(recorded):,} in the run)"

@@ -11,6 +11,7 @@ import math
 import shutil
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -35,8 +36,7 @@ def cached(reader: str, version: int, source: object, write: Callable[[Path], No
         source: JSON value that identifies the source: path, size, modification time.
         write: Function that fills a folder.
     """
-    digest = hashlib.sha256(json.dumps([version, source]).encode()).hexdigest()[:24]
-    folder = cache_root() / "decoded" / f"{reader}-{digest}"
+    folder = entry_folder(reader, version, source)
     if folder.is_dir():
         return folder
     temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
@@ -54,6 +54,44 @@ def cached(reader: str, version: int, source: object, write: Callable[[Path], No
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+def entry_folder(reader: str, version: int, source: object) -> Path:
+    """Return the folder that an entry of the cache has, whether it exists or not."""
+    digest = hashlib.sha256(json.dumps([version, source]).encode()).hexdigest()[:24]
+    return cache_root() / "decoded" / f"{reader}-{digest}"
+
+
+def make_room(reader: str, own: str, most: int) -> bool:
+    """Delete the entries of a reader that were not used for longest until the rest takes at most `most` bytes.
+
+    Args:
+        reader: What the names of the entries begin with.
+        own: What the names of entries that are never deleted begin with: those that are in use.
+        most: Bytes that all entries may take.
+
+    Returns:
+        Whether the rest takes at most `most` bytes.
+    """
+    entries = []
+    for folder in (cache_root() / "decoded").glob(f"{reader}-*"):
+        with suppress(OSError):  # another process deletes it just now
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            entries.append((folder.stat().st_mtime_ns, size, folder))
+    total = sum(size for _, size, _ in entries)
+    for _, size, folder in sorted(entries):
+        if total > most and not folder.name.startswith(own):
+            delete_entry(folder)
+            total -= size
+    return total <= most
+
+
+def delete_entry(folder: Path) -> None:
+    """Delete an entry; whoever reads it finds all of it or nothing."""
+    hidden = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
+    with suppress(OSError):  # another process was faster
+        folder.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def read_array(folder: Path, name: str) -> Array:

@@ -3,19 +3,29 @@
 Cheap to import: a reader is imported only when its data set is read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sae.config.run import DataConfig, RunConfig, height_and_width, parse_run, suit_method
+from sae.config.run import (
+    DataConfig,
+    RunConfig,
+    data_kind,
+    data_name,
+    data_side,
+    data_train_size,
+    parse_run,
+    suit_method,
+)
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import SampleKind
 from sae.data.defaults import count_folder, count_npz, count_signals, count_table, suggest_training
-from sae.data.locations import PublishedFile, find_own
+from sae.data.locations import PublishedFile, find_own, is_present
 from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
+from sae.data.mnist import MNIST, MnistSet
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Depth, Known, Samples
@@ -61,7 +71,7 @@ class Entry:
         task: The task, if the data set fixes it.
         takes: Settings that only some data sets use and this one does: task, size, val_fraction, resize, and
             those of tables.
-        files: The published file of each size; the key None means that there is only one size.
+        files: The published files of each size; the key None means that there is only one size.
             Empty if nothing has to be fetched.
         learns: Whether reading learns from the training samples how to encode; the reader then also takes what an
             earlier reading learnt, a `Known` or None.
@@ -77,7 +87,7 @@ class Entry:
     kind: SampleKind = SampleKind.IMAGES
     task: Literal["classification", "regression"] | None = "classification"
     takes: frozenset[str] = frozenset()
-    files: Mapping[int | None, PublishedFile] = field(default_factory=dict)
+    files: Mapping[int | None, tuple[PublishedFile, ...]] = field(default_factory=dict)
     learns: bool = False
     count: Callable[[Path], int | None] | None = None
     depth: "Depth" = 8
@@ -88,18 +98,34 @@ class Entry:
         """Whether corrupted versions of the samples are defined: for images of bytes."""
         return self.kind is SampleKind.IMAGES and self.depth == 8
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the files of one size are on this machine, or none is needed."""
+        return not self.files or any(all(map(is_present, files)) for files in self.files.values())
+
     def read(self, config: DataConfig, seed: int, known: "Known | None" = None) -> "Dataset":
         """Check the settings, then read the data set."""
         self.check_settings(config)
         module, function = self.reader.split(":")
         more = (known,) if self.learns else ()
         dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
-        return dataset
+        if config.train_size is None:
+            return dataset
+        from sae.data.splits import limit_training
 
-    def suggest(self, name: str) -> Layer:
-        """Return the settings for a run on this data, with those that suit the number of samples."""
+        return limit_training(dataset, config.train_size, config.split_seed)
+
+    def suggest(self, name: str, train_size: int | None = None) -> Layer:
+        """Return the settings for a run on this data, with those that suit the number of samples.
+
+        Args:
+            name: Name or path of the data.
+            train_size: Number of training samples that are used; by default all.
+        """
         number = self.count(find_own(name)) if self.count else None
-        return merge(suggest_training(number), self.suggests) if number else self.suggests
+        if not number:
+            return self.suggests
+        return merge(suggest_training(min(number, train_size or number)), self.suggests)
 
     def check_settings(self, config: DataConfig) -> None:
         """Refuse settings that would have no effect, and ask for those that are needed."""
@@ -135,7 +161,21 @@ def _medmnist(name: str, facts: MedMnistSet) -> Entry:
         },
         task=facts.task,
         takes=frozenset({"size", "val_fraction"}),
-        files=facts.files(name),
+        files={size: (file,) for size, file in facts.files(name).items()},
+    )
+
+
+def _mnist(facts: MnistSet) -> Entry:
+    return Entry(
+        facts.summary,
+        "sae.data.idx:read_mnist",
+        {
+            "backbone": {"name": "fc"},
+            "data": {"flip": facts.flip},
+            "train": {"epochs": 20, "batch_size": 128, "lr": 1e-3},
+        },
+        headline=("accuracy", "ece", "nll"),
+        files={None: facts.files},
     )
 
 
@@ -158,56 +198,33 @@ CATALOGUE: dict[str, Entry] = {
         TINY_SUGGESTS,
         headline=("accuracy", "ece", "nll"),
         files={
-            None: PublishedFile(
-                "tiny-imagenet-200.zip",
-                "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
-                "90528d7ca1a48142e341f4ef8d21d0de",
-                unpacked="tiny-imagenet-200",
+            None: (
+                PublishedFile(
+                    "tiny-imagenet-200.zip",
+                    "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                    "90528d7ca1a48142e341f4ef8d21d0de",
+                    unpacked="tiny-imagenet-200",
+                ),
             )
         },
     ),
+    **{name: _mnist(facts) for name, facts in MNIST.items()},
     **{name: _medmnist(name, facts) for name, facts in MEDMNIST.items()},
 }
 
 
-def data_name(given: Layer) -> str:
-    """Return the name of the data in a run's settings."""
-    name = section_name(given.get("data"))
-    if not isinstance(name, str):
-        raise ConfigError("data.name must be set: give --data NAME, or data.name in the settings")
-    return name
-
-
-def data_kind(given: Layer) -> SampleKind | None:
-    """Return what a run's settings say a sample is, or None; a wrong value is refused when they are parsed."""
-    section = given.get("data")
-    return as_kind(section.get("kind")) if isinstance(section, Mapping) else None
-
-
-def as_kind(given: object) -> SampleKind | None:
-    """Return the kind of samples of this name, or None if there is none."""
-    return next((kind for kind in SampleKind if kind == given), None)
-
-
-def data_side(given: Layer) -> int | None:
-    """Return the shorter side that a run's settings resize images to, or None; a wrong value is refused later."""
-    section = given.get("data")
-    try:
-        sides = height_and_width(section.get("resize")) if isinstance(section, Mapping) else None
-    except ValueError:
-        return None
-    return min((side for side in sides if isinstance(side, int)), default=None) if isinstance(sides, Sequence) else None
-
-
-def suggestions(name: str, kind: SampleKind | None = None, side: int | None = None) -> Values:
+def suggestions(
+    name: str, kind: SampleKind | None = None, side: int | None = None, train_size: int | None = None
+) -> Values:
     """Return the settings that a data set suggests, the lowest layer of a run's settings.
 
     Args:
         name: Name or path of the data.
         kind: What a sample is, where the data does not say.
         side: Shorter side that images are resized to, if they are.
+        train_size: Number of training samples that are used; by default all.
     """
-    suggested = find_entry(name, kind, side).suggest(name)
+    suggested = find_entry(name, kind, side).suggest(name, train_size)
     return {**suggested, "data": {"name": name, **suggested.get("data", {})}}
 
 
@@ -230,7 +247,7 @@ def resolve(*layers: Layer) -> RunConfig:
     given: Values = {}
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
-    suggested = suggestions(data_name(given), data_kind(given), data_side(given))
+    suggested = suggestions(data_name(given), data_kind(given), data_side(given), data_train_size(given))
     return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
 
 
@@ -274,8 +291,8 @@ def load_others(name: str, like: "Dataset") -> "Samples":
     return load(DataConfig(name=name)).test.inputs
 
 
-def published_file(name: str, size: int | None = None) -> PublishedFile:
-    """Return the file to fetch for a data set of the catalogue."""
+def published_files(name: str, size: int | None = None) -> tuple[PublishedFile, ...]:
+    """Return the files to fetch for a data set of the catalogue."""
     files = find_entry(name).files
     if not files:
         raise DataError(f"{name} has no file to fetch: it comes with scikit-learn or is your own")

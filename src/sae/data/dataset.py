@@ -60,7 +60,7 @@ class Rows:
     A split of a set that is mapped from disk stays on disk, where processes share it.
     """
 
-    def __init__(self, array: Array, rows: Indices) -> None:
+    def __init__(self, array: Samples, rows: Indices) -> None:
         self.array, self.rows = array, rows
 
     @property

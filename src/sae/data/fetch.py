@@ -34,7 +34,7 @@ def fetch(file: PublishedFile, url: str | None = None, on_progress: OnProgress =
     import pooch
 
     pooch.get_logger().setLevel("WARNING")
-    folder, source = data_roots()[0], url or file.url
+    folder, source = data_roots()[0] / file.folders[0], url or file.url
 
     def download(_url: str, output: str | Path, _pooch: object) -> None:
         bring = _download if source.startswith(("http://", "https://")) else _copy

@@ -20,7 +20,7 @@ from sae.core.seeds import derive_seed
 from sae.core.task import Classification, DataSpec
 from sae.data.archive import FileTree, open_tree, tree_identity
 from sae.data.cache import cached
-from sae.data.catalogue import published_file
+from sae.data.catalogue import published_files
 from sae.data.dataset import SPLITS, Dataset, Depth, Indices, Normalisation, Split, hold_out_validation, rows_of
 from sae.data.defaults import training_part
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
@@ -88,7 +88,7 @@ def read_folder(config: DataConfig, _seed: int) -> Dataset:
 
 def read_tiny_published(config: DataConfig, seed: int) -> Dataset:
     """Read the published TinyImageNet."""
-    file = published_file(config.name)
+    (file,) = published_files(config.name)
     path = find_published(file, config.name)
     dataset = _read_tiny(config, path, seed, file.md5 if path.is_file() else None)
     found = len(dataset.class_names or ())

@@ -5,6 +5,7 @@ line passes `--data-root` on in an environment variable, which worker processes 
 """
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ from sae.core.errors import DataError
 
 DATA_ROOT_VARIABLE = "SAE_DATA_ROOT"
 CACHE_VARIABLE = "SAE_CACHE"
+CACHE_LIMIT_VARIABLE = "SAE_CACHE_LIMIT"
+CACHE_LIMIT = 4.0
+"""Gigabytes that corrupted images may take in the cache, unless the variable says otherwise."""
 _hint: ContextVar[Path | None] = ContextVar("_hint", default=None)
 
 
@@ -27,13 +31,19 @@ class PublishedFile:
         name: File name on disk.
         url: Address of the published file.
         md5: Checksum of the published file.
-        unpacked: Name of the unpacked folder, which may take the place of the file.
+        unpacked: Name of the unpacked file or folder, which may take the place of the file.
+        sha256: Checksum of the unpacked content, if that is what a reader checks.
+        folders: Folders in a data root that may hold it; downloads go to the first.
+        elsewhere: Folders of system packages that may hold it; they are searched last.
     """
 
     name: str
     url: str
     md5: str
     unpacked: str | None = None
+    sha256: str | None = None
+    folders: tuple[str, ...] = ("",)
+    elsewhere: tuple[str, ...] = ()
 
 
 def choose_data_root(folder: Path | None) -> None:
@@ -50,6 +60,18 @@ def cache_root() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("sae"))
+
+
+def cache_limit() -> int:
+    """Return how many bytes corrupted images may take in the cache: `SAE_CACHE_LIMIT` gigabytes."""
+    given = os.environ.get(CACHE_LIMIT_VARIABLE) or str(CACHE_LIMIT)
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = math.nan
+    if not 0 <= limit < math.inf:
+        raise DataError(f"{CACHE_LIMIT_VARIABLE} must be a number of gigabytes, 0 or more, got {given!r}")
+    return round(limit * 1e9)
 
 
 def data_roots() -> list[Path]:
@@ -91,7 +113,7 @@ def find_published(file: PublishedFile, dataset: str) -> Path:
     """Return the path of a published file; if it is missing, the error says how to get it."""
     found = _first_present(file)
     if found is None:
-        searched = " or ".join(str(root) for root in data_roots())
+        searched = " or ".join(str(folder) for folder in _folders_of(file))
         raise DataError(
             f"{dataset} needs the file {file.name}, which is not in {searched}: "
             f"run `sae data fetch {dataset}`, or give its folder with --data-root"
@@ -127,5 +149,10 @@ def check_md5(path: Path, md5: str) -> None:
 
 def _first_present(file: PublishedFile) -> Path | None:
     names = [file.name, *([file.unpacked] if file.unpacked else [])]
-    candidates = (root / name for root in data_roots() for name in names)
+    candidates = (folder / name for folder in _folders_of(file) for name in names)
     return next((candidate for candidate in candidates if candidate.exists()), None)
+
+
+def _folders_of(file: PublishedFile) -> list[Path]:
+    """Return the folders that a published file may be in, in search order."""
+    return [*(root / name for root in data_roots() for name in file.folders), *map(Path, file.elsewhere)]

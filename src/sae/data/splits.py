@@ -1,10 +1,12 @@
-"""Splits of a table that keep groups together, or the future out of the training rows."""
+"""Splits that keep groups together or the future out of training, and choices that keep the shares of classes."""
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.core.errors import DataError
-from sae.data.dataset import Features, Indices
+from sae.core.errors import ConfigError, DataError
+from sae.data.dataset import MOST_COPIED, Array, Dataset, Features, Indices, Rows, Split, class_titles
 
 TRAINING_SHARE, SEEN_SHARE = 0.6, 0.8
 """Shares of the rows in train, and in train and val together; the rest is test."""
@@ -71,3 +73,52 @@ def split_in_time(times: Features, where: str) -> Parts:
             f"the 60 % that are train in {where}"
         )
     return train, val, test
+
+
+def choose_rows(targets: Array, number: int, seed: int) -> Indices:
+    """Return this many rows, in order, in which each class has the share it has in all rows.
+
+    Each class gives the first rows of its own random order, so that a smaller choice with the same seed is part of
+    a larger one, but for a row of a class here and there that rounding adds.
+
+    Args:
+        targets: (row,); integers are class labels.
+        number: Rows to choose, at most all.
+        seed: Seed of the random choice.
+
+    Example:
+        >>> labels = np.array([0, 0, 0, 0, 0, 0, 1, 1, 1])
+        >>> np.bincount(labels[choose_rows(labels, 3, seed=0)]).tolist()
+        [2, 1]
+    """
+    generator = np.random.default_rng(seed)
+    is_labels = np.issubdtype(targets.dtype, np.integer)
+    groups = (
+        [np.flatnonzero(targets == label) for label in np.unique(targets)] if is_labels else [np.arange(len(targets))]
+    )
+    exact = np.array([number * len(group) / len(targets) for group in groups])
+    counts = np.floor(exact).astype(np.int64)
+    largest_rests = np.argsort(counts - exact, kind="stable")[: number - counts.sum()]
+    counts[largest_rests] += 1
+    chosen = [generator.permutation(group)[:count] for group, count in zip(groups, counts, strict=True)]
+    return np.sort(np.concatenate(chosen))
+
+
+def limit_training(dataset: Dataset, number: int, split_seed: int) -> Dataset:
+    """Return the data set with only some of its training samples, in the shares of their classes."""
+    train = dataset.train
+    if number > len(train):
+        raise ConfigError(
+            f"data.train_size must be at most {len(train):,}, the training samples of {dataset.name}, got {number:,}"
+        )
+    rows = choose_rows(train.targets, number, split_seed)
+    titles, missing = class_titles(dataset), set(train.targets.tolist()) - set(train.targets[rows].tolist())
+    if titles and missing:
+        raise ConfigError(
+            f"data.train_size must leave a sample of each class of {dataset.name}, got {number:,}: "
+            f"class {titles[min(missing)]} would have none"
+        )
+    is_small = number * np.prod(train.inputs.shape[1:]) * train.inputs.dtype.itemsize <= MOST_COPIED
+    return replace(
+        dataset, train=Split(train.inputs[rows] if is_small else Rows(train.inputs, rows), train.targets[rows])
+    )

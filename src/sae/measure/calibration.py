@@ -14,18 +14,9 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
+from sae.analysis.temperature import COLDEST, ENOUGH, GRID, HOTTEST, NUM_FOLDS, PRIOR_SCALE
 from sae.core.errors import DataError
 from sae.core.predictive import Categorical, Gaussian, Predictive, gaussian_nll
-
-COLDEST, HOTTEST = 0.05, 20.0
-"""The range of temperatures of classes."""
-PRIOR_SCALE = 0.5
-"""The scale of the Cauchy prior on log T: half of it lies between T = 0.61 and 1.65."""
-ENOUGH = 500
-"""The fewest samples on which a fitted temperature is used without cross-validation."""
-NUM_FOLDS = 5
-GRID = 32
-"""The number of temperatures among which the best is looked for, before it is made precise."""
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sae.core.objectives import metrics_of
+from sae.core.objectives import NUM_BINS, metrics_of
 from sae.core.predictive import Categorical, Gaussian, Predictive, gaussian_nll
-
-NUM_BINS = 15
 
 
 def nll(predictive: Categorical, labels: Tensor) -> float:

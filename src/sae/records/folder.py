@@ -85,6 +85,10 @@ class Folder:
         """Write a text file, whole or not at all."""
         self._replace(name, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write a file, whole or not at all."""
+        self._replace(name, lambda temporary: temporary.write_bytes(content))
+
     def write_json(self, name: str, values: Mapping[str, object]) -> None:
         """Write a mapping as JSON; NaN and infinity are refused, because JSON has neither."""
         self.write_text(name, json.dumps(values, indent=2, allow_nan=False) + "\n")
@@ -125,7 +129,7 @@ class Folder:
         from safetensors.numpy import save
 
         content = save(arrays, metadata)  # its save_file hides a full disk behind an error of its own
-        self._replace(name, lambda temporary: temporary.write_bytes(content))
+        self.write_bytes(name, content)
 
     def read_arrays(self, name: str) -> tuple[Arrays, dict[str, str]]:
         """Read named arrays and the metadata beside them."""

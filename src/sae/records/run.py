@@ -171,7 +171,7 @@ class RunRecord(Record[RunConfig]):
     MARK = "# The resolved settings of a run of sae."
     CONFIG, METRICS, CURVES = "config.yaml", "metrics.json", "curves.json"
     HISTORY, MODEL, CHECKPOINT, STATUS = "history.csv", "model.safetensors", "checkpoint.safetensors", "status.json"
-    NETWORK = "network.json"
+    NETWORK, PREDICTIONS = "network.json", "predictions.npz"
     INTERIM, LATENCY, DATA, SPLIT = "interim.json", "latency.json", "data.json", "split.safetensors"
     TRIM, TRIM_ROWS, TRIM_FIGURE = "trim.json", "trim.csv", "trim.png"
     SHIFT: ClassVar[Mapping[Split, str]] = {"val": "shift-val.json", "test": "shift-test.json"}
@@ -179,7 +179,7 @@ class RunRecord(Record[RunConfig]):
     TENSORBOARD, EVENTS = "tensorboard", "events.out.tfevents.*"
     FILES = (
         *(STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT, NETWORK),
-        *(TRIM, TRIM_ROWS, TRIM_FIGURE),
+        *(TRIM, TRIM_ROWS, TRIM_FIGURE, PREDICTIONS),
     )
     RETRAIN: ClassVar[str] = "train again with --force"
 

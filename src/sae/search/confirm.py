@@ -39,6 +39,7 @@ class Confirmation:
             else None
         )
         self.chosen = _each_once([*self.front, *(self.shifted or ())])
+        self.keeps_predictions = confirm.predictions
         self.seeds = [record.config.seed + number for number in range(1, confirm.seeds + 1)]
         self.jobs = with_sources(self._job(item, seed) for item in self._configurations() for seed in self.seeds)
         self.ended: list[tuple[Job, Outcome]] = []
@@ -84,7 +85,8 @@ class Confirmation:
         config = item.config.model_copy(update={"seed": seed})
         latency = any(objective.is_measured for objective in self.record.objectives)
         folder, shift = self._record(item, seed).path, self.record.config.shift
-        return Job(f"{item.label} seed {seed}", config, folder, shift=shift, latency=latency)
+        name, keeps = f"{item.label} seed {seed}", self.keeps_predictions
+        return Job(name, config, folder, shift=shift, latency=latency, predictions=keeps)
 
 
 def choose(

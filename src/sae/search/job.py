@@ -29,6 +29,7 @@ class Job:
         shift: Whether to evaluate on the 95 corrupted test sets.
         val_sets: The corrupted validation sets to evaluate on, which choose under shift; None for none.
         latency: Whether to measure the latency of the exported network.
+        predictions: Whether to keep the predictions for every sample.
         plugins: Modules that have registered methods, backbones or metrics, which the worker imports first.
     """
 
@@ -40,6 +41,7 @@ class Job:
     shift: bool = False
     val_sets: ShiftSets | None = None
     latency: bool = False
+    predictions: bool = False
     plugins: tuple[str, ...] = field(default_factory=plugin_modules)
 
     @property
@@ -81,6 +83,7 @@ def run_job(job: Job) -> Outcome:
             return Outcome("paused")
         _measure_shift(job, record)
         _measure_latency(job, record)
+        _keep_predictions(job)
     except DivergedError as error:  # now, or in an earlier session that ended before it reported the failure
         status = job.run.read_status()
         return Outcome("failed", (status and status.error) or str(error))
@@ -137,3 +140,10 @@ def _failed(job: Job, message: str) -> Outcome:
     except RecordError as error:
         return Outcome("blocked", str(error))
     return Outcome("failed", message)
+
+
+def _keep_predictions(job: Job) -> None:
+    if job.predictions:
+        from sae.training.predictions import keep_predictions
+
+        keep_predictions(job.folder)

@@ -4,12 +4,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sae.config.run import data_kind, data_name, data_side, data_train_size
 from sae.config.settings import Layer, merge, parse, section_name
 from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig
 from sae.core.errors import ConfigError
 from sae.core.objectives import limits, objectives
 from sae.core.task import DataSpec, Regression
-from sae.data.catalogue import data_kind, data_name, data_side, load, suggestions
+from sae.data.catalogue import load, suggestions
 from sae.search.holes import read_holes
 from sae.search.screening import check_reach, rungs
 from sae.search.space import Space, build_space
@@ -51,7 +52,7 @@ def resolve_search(layers: Sequence[Layer]) -> SearchPlan:
     of_runs = {key: value for key, value in given.items() if key not in SEARCH_SECTIONS}
     settings = parse(SearchConfig, {**_named_method(of_runs), **_section(given, "search")})
     confirm = parse(ConfirmConfig, _section(given, "confirm"))
-    suggested = suggestions(data_name(of_runs), data_kind(of_runs), data_side(of_runs))
+    suggested = suggestions(data_name(of_runs), data_kind(of_runs), data_side(of_runs), data_train_size(of_runs))
     study, spec = resolve_study(settings, suggested, of_runs, own)
     return SearchPlan(settings, study, spec, confirm)
 

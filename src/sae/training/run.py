@@ -200,6 +200,7 @@ def evaluate(
     device: str | None = None,
     where: Whereabouts = AS_BEFORE,
     display: ProgressDisplay = SILENT,
+    processes: int = 1,
 ) -> SplitEvaluation:
     """Evaluate a finished run again from its weights, at every number of exits.
 
@@ -213,6 +214,7 @@ def evaluate(
         device: The device to compute on; by default that of the training.
         where: Where the data are today, and whether others will do.
         display: Where progress is shown.
+        processes: How many processes may corrupt images; changes no number.
     """
     record = RunRecord.open(run)
     settings = record.read_config().train
@@ -232,11 +234,14 @@ def evaluate(
         if ood is not None and others is not None:
             detected = evaluate_ood(method, dataset, split, others, prepare, chosen)
             detection = Detection(other=ood, metrics=detected)
+        shifted = None
+        if shift:
+            shifted = evaluate_shift(method, dataset, split, prepare, chosen, display, processes=processes)
         return SplitEvaluation(
             run=str(run),
             split=split,
             evaluation=evaluation.model_copy(update={"exits": chosen}),
-            shift=evaluate_shift(method, dataset, split, prepare, chosen, display) if shift else None,
+            shift=shifted,
             ood=detection,
             other_data=dataset.is_other,
             target=record.read_config().data.target,

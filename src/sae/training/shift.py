@@ -27,8 +27,19 @@ def evaluate_shift(
     eval_exits: int,
     display: ProgressDisplay,
     sets: Sequence[CorruptedSet] = ALL_SETS,
+    processes: int = 1,
 ) -> ShiftEvaluation:
     """Measure metrics on corrupted versions of a split, by default on all, with one set in memory at a time.
+
+    Args:
+        method: The trained method.
+        dataset: The data.
+        split_name: The split.
+        prepare: The preparation of samples.
+        eval_exits: K′ that the result is about.
+        display: Where progress is shown.
+        sets: The corruptions with their severities.
+        processes: How many processes may corrupt images; changes no number.
 
     Returns:
         The mean and standard deviation over the sets, and each set, at every number of exits; `eval_exits` is
@@ -44,8 +55,8 @@ def evaluate_shift(
     clean_entropy = {k: entropy(predictive_at(method, clean, k)) for k in method.exit_choices}
     measured: dict[int, list[ShiftedSet]] = {k: [] for k in method.exit_choices}
     with display.steps("corrupted sets", len(sets), 0) as on_step:
-        for name, severity in sets:
-            outputs = member_outputs(method, evaluation_batches(corrupted.get(name, severity), prepare))
+        for (name, severity), images in zip(sets, corrupted.each(sets, processes), strict=True):
+            outputs = member_outputs(method, evaluation_batches(images, prepare))
             for k in method.exit_choices:
                 predictive = predictive_at(method, outputs, k)
                 metrics = measure_all(predictive, targets)

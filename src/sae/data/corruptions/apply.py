@@ -1,17 +1,24 @@
 """Corruption of the images of a data set, independent of batches, and its cache on disk."""
 
 import hashlib
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import DataError, did_you_mean
 from sae.core.seeds import derive_seed
-from sae.data.cache import cached, read_array, write_rows
-from sae.data.corruptions.benchmark import CORRUPTIONS, SEVERITIES, Corruption
+from sae.data.cache import cached, delete_entry, entry_folder, make_room, read_array, write_rows
+from sae.data.corruptions.benchmark import CORRUPTIONS, SEVERITIES, CorruptedSet, Corruption
 from sae.data.corruptions.operations import ImageGenerators, luma, to_bytes, to_colours
 from sae.data.dataset import Array, Indices, Pixels, Samples
+from sae.data.locations import CACHE_LIMIT_VARIABLE, cache_limit, cache_root
 
 PIXELS_AT_ONCE = 1 << 17
 """Pixels corrupted at once: enough to hide the overhead of Python, few enough to fit the processor's cache."""
@@ -21,6 +28,10 @@ VERSION = 2
 """Version of the kept sets; raise it whenever a corruption produces other pixels."""
 CHUNK = 1024
 """Images corrupted at once, to bound memory."""
+READER = "corrupted"
+"""What the names of kept sets begin with."""
+ATTEMPTS = 3
+"""How often a set is computed that other processes delete at once."""
 
 
 def corrupt(images: Array, name: str, severity: int, seed: int, indices: Array | None = None) -> Pixels:
@@ -66,18 +77,27 @@ class CorruptedImages:
 
     Args:
         images: uint8, (sample, channel, height, width), before normalisation.
+        digest: Hash of the images, if it is known.
     """
 
-    def __init__(self, images: Samples) -> None:
+    def __init__(self, images: Samples, digest: str | None = None) -> None:
         if len(images.shape) != 4 or images.dtype != np.uint8:
             raise DataError(
                 f"only uint8 images can be corrupted, got {images.dtype} samples of shape {images.shape[1:]}"
             )
         self.images = images
-        self.digest = _digest(images)
+        self.digest = digest or _digest(images)
+        self.reader = f"{READER}-{self.digest[:16]}"
 
     def get(self, name: str, severity: int) -> Pixels:
         """Return one corrupted set, shaped like the images and mapped from disk, where processes share it."""
+        for _ in range(ATTEMPTS):
+            with suppress(FileNotFoundError):  # another process has just deleted it to make room
+                return read_array(self.keep(name, severity), "images").astype(np.uint8, copy=False)
+        raise DataError(f"corrupted images do not stay in the cache: raise {CACHE_LIMIT_VARIABLE}")
+
+    def keep(self, name: str, severity: int) -> Path:
+        """Return the folder of a corrupted set in the cache, and write it if it is not there."""
 
         def write(folder: Path) -> None:
             starts = range(0, len(self.images), CHUNK)
@@ -87,11 +107,75 @@ class CorruptedImages:
             )
             write_rows(folder / "images.npy", self.images.shape, np.uint8, rows)
 
-        source = [self.digest, name, severity, SHIFT_SEED]
-        return read_array(cached("corrupted", VERSION, source, write), "images").astype(np.uint8, copy=False)
+        folder = cached(self.reader, VERSION, self._source(name, severity), write)
+        folder.touch()  # used just now
+        return folder
+
+    def each(self, sets: Sequence[CorruptedSet], processes: int = 1) -> Iterator[Pixels]:
+        """Yield corrupted sets in order, one at a time; those that are not kept yet are computed ahead.
+
+        A set that was written for this stays in the cache if there is room. To make room, the sets of other images
+        are deleted, those that were not used for longest first.
+
+        Args:
+            sets: Corruptions with their severities.
+            processes: How many processes may compute; changes no pixel.
+        """
+        missing = [item for item in sets if not entry_folder(self.reader, VERSION, self._source(*item)).is_dir()]
+        limit = cache_limit()
+        with self._computed_ahead(missing, processes) as wait_for:
+            for item in sets:
+                if item in missing:
+                    wait_for(item)
+                yield self.get(*item)
+                if item in missing and not make_room(READER, self.reader, limit):
+                    delete_entry(entry_folder(self.reader, VERSION, self._source(*item)))
+
+    @contextmanager
+    def _computed_ahead(
+        self, missing: Sequence[CorruptedSet], processes: int
+    ) -> Iterator[Callable[[CorruptedSet], None]]:
+        """Compute sets in processes that share a copy of the images on disk; wait for one with the given function."""
+        count = min(processes, len(missing))
+        if count <= 1:
+            yield lambda _: None
+            return
+        cache_root().mkdir(parents=True, exist_ok=True)
+        with (
+            TemporaryDirectory(dir=cache_root(), prefix=".images.") as folder,
+            ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool,
+        ):
+            path = Path(folder) / "images.npy"
+            starts = range(0, len(self.images), CHUNK)
+            write_rows(path, self.images.shape, np.uint8, (self.images[start : start + CHUNK] for start in starts))
+            waiting = list(missing)
+            futures: dict[CorruptedSet, Future[None]] = {}
+
+            def wait_for(item: CorruptedSet) -> None:
+                while waiting and len(futures) < 2 * count:  # no further ahead, to bound what is on disk
+                    ahead = waiting.pop(0)
+                    futures[ahead] = pool.submit(_keep_set, path, self.digest, *ahead)
+                try:
+                    futures.pop(item).result()
+                except BrokenProcessPool:
+                    raise DataError("a process that corrupts images has ended: try again with --processes 1") from None
+
+            try:
+                yield wait_for
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _source(self, name: str, severity: int) -> list[object]:
+        return [self.digest, name, severity, SHIFT_SEED]
 
     def _indices(self, start: int) -> Indices:
         return np.arange(start, min(start + CHUNK, len(self.images)))
+
+
+def _keep_set(path: Path, digest: str, name: str, severity: int) -> None:
+    """Keep a corrupted set of the images in a file; the work of a process."""
+    images: Pixels = np.load(path, mmap_mode="r")
+    CorruptedImages(images, digest).keep(name, severity)
 
 
 def _digest(images: Samples) -> str:

@@ -1,0 +1,151 @@
+"""Differences between two configurations on the same samples, with intervals by a paired bootstrap.
+
+Each resample draws test samples with replacement, the same for all runs, and of each configuration
+as many seeds as it has, with replacement, too. An interval so covers the choice of the test samples
+and of the seeds. Few seeds make it too narrow; a single seed leaves their choice out.
+
+Calibration errors are larger where samples repeat. The resamples of a metric that is not a mean over
+samples are therefore shifted, so that their mean is the difference on all samples.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sae.analysis.comparison import ALIKE, BETTER, WORSE, Verdict
+from sae.analysis.contestants import Contestant, check_same_samples
+from sae.analysis.sample_metrics import SCALED, joined, sample_metric
+from sae.core.objectives import TaskName, objective
+
+RESAMPLES = 1000
+LEVEL = 0.95
+"""Share of the resamples within an interval."""
+AT_ONCE = 128
+"""Resamples that are drawn together, to bound memory."""
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one configuration is from another in a metric.
+
+    Attributes:
+        metric: Its name.
+        task: Decides its direction.
+        one: Mean over the seeds of the first, on all samples.
+        other: That of the second.
+        low: Lower end of the interval of `one − other`.
+        high: Upper end of it.
+    """
+
+    metric: str
+    task: TaskName
+    one: float
+    other: float
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        """The difference, `one − other`."""
+        return self.one - self.other
+
+    @property
+    def worst(self) -> float:
+        """How much worse than the second the first may be: the end of the interval on that side, positive if worse."""
+        return self.high if _is_lower_better(self.metric, self.task) else -self.low
+
+    @property
+    def best(self) -> float:
+        """The other end of the interval: how much worse it is at least; negative if it is better."""
+        return self.low if _is_lower_better(self.metric, self.task) else -self.high
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the first is better or worse, if the interval does not hold 0."""
+        return BETTER if self.worst < 0 else WORSE if self.best > 0 else ALIKE
+
+    def matches(self, margin: float) -> bool:
+        """Return whether the first is worse by less than the margin, or better, at every value of the interval."""
+        return self.worst < margin
+
+
+def compare_samples(
+    one: Contestant, other: Contestant, metrics: Sequence[str], resamples: int = RESAMPLES, seed: int = 0
+) -> list[Difference]:
+    """Compare two configurations on the same test samples.
+
+    Temperatures are fitted on validation once for each run; they belong to the configuration, as its weights do.
+
+    Args:
+        one: The first configuration.
+        other: The second.
+        metrics: Names of metrics, with `_scaled` behind those after temperature scaling.
+        resamples: Number of resamples.
+        seed: Seed of their choice.
+    """
+    check_same_samples([one, other])
+    rivals, targets = (one, other), one.runs[0].test.targets
+    found = []
+    columns = [
+        [sample_metric(name, one.task).features(numbers, targets) for numbers in rival.test_numbers(name)]
+        for name in metrics
+        for rival in rivals
+    ]
+    drawn = resampled_means([run for runs in columns for run in runs], resamples, seed)
+    whole = [[np.asarray(run.mean(axis=0)).ravel() for run in runs] for runs in columns]
+    seeds = [chosen_seeds(len(rival.runs), resamples, seed + 1 + place) for place, rival in enumerate(rivals)]
+    for place, name in enumerate(metrics):
+        metric = sample_metric(name, one.task)
+        finish = metric.finish
+        sides, points = [], []
+        for side in range(2):
+            means = whole[2 * place + side]
+            values = np.stack([finish(next(drawn)) for _ in means], axis=1)  # (resample, run)
+            sides.append(np.take_along_axis(values, seeds[side], axis=1).mean(axis=1))
+            points.append(float(np.mean([finish(mean) for mean in means])))
+        differences = sides[0] - sides[1]
+        bias = 0.0 if metric.is_mean else float(differences.mean()) - (points[0] - points[1])
+        low, high = interval(differences - bias)
+        found.append(Difference(name, one.task, points[0], points[1], low, high))
+    return found
+
+
+def resampled_means(features: Sequence[csr_array], resamples: int, seed: int) -> Iterator[Values]:
+    """Yield for each run the means of its features in every resample of the samples, (resample, feature).
+
+    Args:
+        features: Of each run, (sample, feature), with the same samples in the same order.
+        resamples: Number of resamples.
+        seed: Seed of their choice.
+    """
+    everything = joined(features)
+    count, generator = everything.shape[0], np.random.default_rng(seed)
+    means = np.empty((resamples, everything.shape[1]))
+    for start in range(0, resamples, AT_ONCE):
+        size = min(AT_ONCE, resamples - start)
+        drawn = generator.integers(0, count, (size, count)) + count * np.arange(size)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * count).reshape(size, count)
+        means[start : start + size] = (everything.T @ counts.T.astype(np.float64)).T / count
+    ends = np.cumsum([run.shape[1] for run in features])
+    yield from np.split(means, ends[:-1], axis=1)
+
+
+def chosen_seeds(count: int, resamples: int, seed: int) -> NDArray[np.int64]:
+    """Return the runs that each resample takes, (resample, run)."""
+    return np.random.default_rng(seed).integers(0, count, (resamples, count))
+
+
+def interval(values: Values) -> tuple[float, float]:
+    """Return the bounds between which 95 % of the resamples lie; they may be infinite."""
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
+    return float(low), float(high)
+
+
+def _is_lower_better(metric: str, task: TaskName) -> bool:
+    ranked = objective(metric.removesuffix(SCALED), task)
+    return ranked.loss(1.0) > ranked.loss(0.0)

@@ -1,0 +1,175 @@
+"""Deep-ensemble equivalents: how many members a deep ensemble needs for the same NLL after temperature scaling."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sae.analysis.bootstrap import RESAMPLES, Values, chosen_seeds, interval, resampled_means
+from sae.analysis.contestants import Contestant, check_same_samples, scaled
+from sae.analysis.sample_metrics import sample_metric
+from sae.analysis.temperature import losses
+from sae.core.errors import ConfigError
+from sae.core.objectives import TaskName
+from sae.records.predictions import Numbers, Predictions
+
+METRIC = "nll_scaled"
+MOST_SUBSETS = 20
+"""Subsets of one size that are averaged; of larger ensembles as many as it has members, one beginning at each."""
+
+
+@dataclass(frozen=True)
+class EnsembleEquivalent:
+    """The number of members of a deep ensemble with the same NLL after temperature scaling.
+
+    Attributes:
+        members: The number, interpolated; minus infinity below 1, infinity above `most`.
+        low: Lower end of its interval, in the same way.
+        high: Upper end of it.
+        curve: The ensemble's NLL with 1, 2, … members, averaged over subsets and seeds.
+    """
+
+    members: float
+    low: float
+    high: float
+    curve: tuple[float, ...]
+
+    @property
+    def most(self) -> int:
+        """Members of the ensemble it was compared with."""
+        return len(self.curve)
+
+    def describe(self, members: float) -> str:
+        """Write a number of members for people: `<1` or `>4` where the ensemble does not reach.
+
+        Example:
+            >>> equivalent = EnsembleEquivalent(2.25, 1.9, math.inf, (0.4, 0.3, 0.25, 0.2))
+            >>> [equivalent.describe(value) for value in (equivalent.members, equivalent.low, equivalent.high)]
+            ['2.2', '1.9', '>4']
+        """
+        if math.isinf(members):
+            return "<1" if members < 0 else f">{self.most}"
+        return f"{members:.1f}"
+
+
+def ensemble_equivalent(
+    one: Contestant, ensemble: Contestant, resamples: int = RESAMPLES, seed: int = 0
+) -> EnsembleEquivalent:
+    """Return how many members of a deep ensemble have the NLL of a configuration, both after temperature scaling.
+
+    The ensemble's NLL with m members is the mean over its subsets of m members, each with a temperature of
+    its own, and over its seeds. Between whole numbers of members it is interpolated linearly.
+
+    Args:
+        one: The configuration.
+        ensemble: A deep ensemble on the same samples, whose members were kept.
+        resamples: Number of resamples for the interval.
+        seed: Seed of their choice.
+    """
+    check_same_samples([one, ensemble])
+    targets = one.runs[0].test.targets
+    nll = sample_metric("nll", one.task)
+    own = [nll.features(numbers, targets) for numbers in one.test_numbers(METRIC)]
+    curves = [_losses_by_size(run, ensemble.name) for run in ensemble.runs]  # (size, sample) each
+    if len({len(curve) for curve in curves}) > 1:
+        raise ConfigError(f"the runs of {ensemble.name} must have the same number of members")
+    features = [*own, *(_as_features(curve) for curve in curves)]
+    drawn = list(resampled_means(features, resamples, seed))
+    levels = np.stack([nll.finish(means) for means in drawn[: len(own)]], axis=1)  # (resample, run)
+    bent = np.stack(drawn[len(own) :], axis=1)  # (resample, run, size)
+    seeds = [chosen_seeds(len(item.runs), resamples, seed + 1 + place) for place, item in enumerate((one, ensemble))]
+    level = np.take_along_axis(levels, seeds[0], axis=1).mean(axis=1)
+    curve = np.take_along_axis(bent, seeds[1][..., None], axis=1).mean(axis=1)
+    low, high = interval(interpolate_members(level, curve))
+    mean_curve = np.mean([item.mean(axis=1) for item in curves], axis=0)
+    mean_level = float(np.mean([item.mean() for item in own]))
+    members = interpolate_members(np.array([mean_level]), mean_curve[None])
+    return EnsembleEquivalent(float(members[0]), low, high, tuple(mean_curve.tolist()))
+
+
+def interpolate_members(level: Values, curve: Values) -> Values:
+    """Return for each level the number of members at which a curve reaches it; infinite where it does not.
+
+    A curve that rises again somewhere is taken to stay at the lowest value before.
+
+    Args:
+        level: NLL, (case,).
+        curve: NLL with 1, 2, … members, (case, size).
+
+    Example:
+        >>> curve = np.array([[0.4, 0.3, 0.2]] * 4)
+        >>> interpolate_members(np.array([0.5, 0.4, 0.25, 0.1]), curve).round(9).tolist()
+        [-inf, 1.0, 2.5, inf]
+    """
+    falling = np.minimum.accumulate(curve, axis=1)
+    size = curve.shape[1]
+    reached = (falling >= level[:, None]).sum(axis=1)  # the last size at which the level is not passed yet
+    left = np.clip(reached - 1, 0, size - 1)
+    right = np.clip(reached, 0, size - 1)
+    rows = np.arange(len(level))
+    above, below = falling[rows, left], falling[rows, right]
+    step = np.divide(above - level, above - below, out=np.zeros_like(level), where=above > below)
+    found = reached + step
+    found = np.where(reached == 0, -np.inf, found)
+    passed: Values = np.where((reached == size) & (level < falling[:, -1]), np.inf, found)
+    return passed
+
+
+def subset_mean(task: TaskName, members: Numbers) -> Numbers:
+    """Return the joint prediction of some members, (sample, number): the mixture, for real values with its variance.
+
+    Args:
+        task: Decides what the numbers mean.
+        members: (member, sample, number).
+    """
+    if task == "classification":
+        highest = members.max(axis=0)
+        mixed: Numbers = highest + np.log(np.exp(members - highest).mean(axis=0))
+        return mixed
+    mean = members[..., 0].mean(axis=0)
+    variance = members[..., 1].mean(axis=0) + members[..., 0].var(axis=0)
+    return np.stack([mean, variance], axis=1)
+
+
+def subsets(count: int, size: int) -> Sequence[tuple[int, ...]]:
+    """Return the subsets of `count` members that are averaged.
+
+    Example:
+        >>> subsets(3, 2)
+        [(0, 1), (0, 2), (1, 2)]
+    """
+    if math.comb(count, size) <= MOST_SUBSETS:
+        return list(combinations(range(count), size))
+    return [tuple((first + place) % count for place in range(size)) for first in range(count)]
+
+
+def _losses_by_size(run: Predictions, name: str) -> NDArray[np.float64]:
+    """Return the scaled NLL of each test sample with 1, 2, … members, averaged over subsets, (size, sample)."""
+    if run.test.members is None or run.val.members is None:
+        raise ConfigError(f"{name} must be a deep ensemble, whose members are kept with its predictions")
+    found = []
+    for size in range(1, len(run.test.members) + 1):
+        chosen = [list(subset) for subset in subsets(len(run.test.members), size)]
+        of_subsets = [
+            losses(
+                run.task,
+                scaled(
+                    run.task,
+                    subset_mean(run.task, run.val.members[subset]),
+                    run.val,
+                    subset_mean(run.task, run.test.members[subset]),
+                ),
+                run.test.targets,
+            )
+            for subset in chosen
+        ]
+        found.append(np.mean(of_subsets, axis=0))
+    return np.stack(found)
+
+
+def _as_features(curve: NDArray[np.float64]) -> csr_array:
+    return csr_array(curve.T)

@@ -1,0 +1,152 @@
+"""Metrics as functions of means over samples, so that a resampled metric costs one matrix product.
+
+Every metric here has some features of each sample, and its value follows from their means: NLL is the
+mean of one feature; the calibration error of 15 bins follows from 15 means.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
+
+from sae.analysis.temperature import losses
+from sae.core.errors import ConfigError, did_you_mean
+from sae.core.objectives import NUM_BINS, TaskName
+from sae.records.predictions import Numbers
+
+Labels = NDArray[np.number]
+Means = NDArray[np.float64]
+SCALED = "_scaled"
+"""Behind the name of a metric: after temperature scaling fitted on validation."""
+
+
+def _only(means: Means) -> Means:
+    return means[..., 0]
+
+
+@dataclass(frozen=True)
+class SampleMetric:
+    """A metric that follows from means over samples.
+
+    Attributes:
+        features: Of predictions and targets, (sample, feature).
+        finish: Turns means of the features, (…, feature), into values, (…); by default there is one feature.
+    """
+
+    features: Callable[[Numbers, Labels], csr_array]
+    finish: Callable[[Means], Means] = _only
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is itself a mean over samples, so that resamples are as large on average as all samples."""
+        return self.finish is _only
+
+    def value(self, numbers: Numbers, targets: Labels) -> float:
+        """Return the metric on all samples."""
+        return float(self.finish(np.asarray(self.features(numbers, targets).mean(axis=0)).ravel()))
+
+
+def sample_metric(name: str, task: TaskName) -> SampleMetric:
+    """Return a metric by its name; `_scaled` behind the name changes the predictions, not the metric."""
+    known = METRICS[task]
+    base = name.removesuffix(SCALED)
+    if base not in known:
+        raise ConfigError(
+            f"the metric of a comparison must be one of {', '.join(known)}, or one of them with {SCALED} behind it; "
+            f"got {name!r}{did_you_mean(base, known)}"
+        )
+    return known[base]
+
+
+def joined(features: Sequence[csr_array]) -> csr_array:
+    """Return the features of several metrics or runs side by side, (sample, all features)."""
+    return csr_array(hstack(features, format="csr"))
+
+
+def _column(values: NDArray[np.float64]) -> csr_array:
+    return csr_array(values[:, None])
+
+
+def _in_groups(values: NDArray[np.float64], group: NDArray[np.int64], num_groups: int) -> csr_array:
+    """Return a feature for each group, which holds the value of the samples in the group and 0 for others."""
+    rows = np.arange(len(values))
+    return csr_array((values, (rows, group)), shape=(len(values), num_groups))
+
+
+def _is_right(numbers: Numbers, labels: Labels) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = (numbers.argmax(axis=1) == labels).astype(np.float64)
+    return found
+
+
+def _squared_distances(numbers: Numbers, labels: Labels) -> NDArray[np.float64]:
+    truth = np.eye(numbers.shape[1])[labels.astype(np.int64)]
+    found: NDArray[np.float64] = np.square(np.exp(numbers) - truth).sum(axis=1)
+    return found
+
+
+def _gaps(numbers: Numbers, labels: Labels) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return how far the confidence in the top label falls short of being right, and its bin (lo, hi]."""
+    confidence = np.minimum(np.exp(numbers.max(axis=1)), 1.0)
+    inner_edges = np.arange(1, NUM_BINS) / NUM_BINS
+    return _is_right(numbers, labels) - confidence, np.searchsorted(inner_edges, confidence)
+
+
+def _ece_features(numbers: Numbers, labels: Labels) -> csr_array:
+    gaps, bins = _gaps(numbers, labels)
+    return _in_groups(gaps, bins, NUM_BINS)
+
+
+def _cc_ece_features(numbers: Numbers, labels: Labels) -> csr_array:
+    gaps, bins = _gaps(numbers, labels)
+    return _in_groups(gaps, numbers.argmax(axis=1) * NUM_BINS + bins, NUM_BINS * numbers.shape[1])
+
+
+def _f1_features(numbers: Numbers, labels: Labels) -> csr_array:
+    """Return for each class whether a sample is truly of it, predicted as it, and both."""
+    ones, count = np.ones(len(labels)), numbers.shape[1]
+    predicted = numbers.argmax(axis=1)
+    true = _in_groups(ones, labels.astype(np.int64), count)
+    return joined([true, _in_groups(ones, predicted, count), _in_groups(_is_right(numbers, labels), predicted, count)])
+
+
+def _finish_f1(means: Means) -> Means:
+    true, predicted, hits = np.split(means, 3, axis=-1)
+    either = true + predicted
+    by_class = np.divide(2 * hits, either, out=np.full_like(hits, np.nan), where=either > 0)
+    found: Means = np.nanmean(by_class, axis=-1)
+    return found
+
+
+def _sum_of_sizes(means: Means) -> Means:
+    found: Means = np.abs(means).sum(axis=-1)
+    return found
+
+
+def _root(means: Means) -> Means:
+    return np.sqrt(means[..., 0])
+
+
+def _squares(numbers: Numbers, targets: Labels) -> csr_array:
+    return _column(np.square(numbers[:, 0] - targets))
+
+
+METRICS: dict[TaskName, dict[str, SampleMetric]] = {
+    "classification": {
+        "nll": SampleMetric(lambda numbers, labels: _column(losses("classification", numbers, labels))),
+        "accuracy": SampleMetric(lambda numbers, labels: _column(_is_right(numbers, labels))),
+        "error": SampleMetric(lambda numbers, labels: _column(1 - _is_right(numbers, labels))),
+        "f1": SampleMetric(_f1_features, _finish_f1),
+        "brier": SampleMetric(lambda numbers, labels: _column(_squared_distances(numbers, labels))),
+        "ece": SampleMetric(_ece_features, _sum_of_sizes),
+        "cc_ece": SampleMetric(_cc_ece_features, _sum_of_sizes),
+    },
+    "regression": {
+        "nll": SampleMetric(lambda numbers, targets: _column(losses("regression", numbers, targets))),
+        "mse": SampleMetric(_squares),
+        "rmse": SampleMetric(_squares, _root),
+        "mae": SampleMetric(lambda numbers, targets: _column(np.abs(numbers[:, 0] - targets))),
+    },
+}
+"""What can be compared sample by sample, by task."""

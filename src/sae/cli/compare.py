@@ -1,0 +1,138 @@
+"""`sae compare`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sae.cli import options
+
+if TYPE_CHECKING:
+    from sae.analysis.bootstrap import Difference
+    from sae.analysis.contestants import Contestant
+    from sae.analysis.ensemble_equivalent import EnsembleEquivalent
+    from sae.core.table import Table
+
+METRICS = {
+    "classification": (
+        *("nll", "nll_scaled", "accuracy", "brier"),
+        *("ece", "ece_scaled", "cc_ece", "cc_ece_scaled"),
+    ),
+    "regression": ("nll", "nll_scaled", "rmse", "mae"),
+}
+"""What is compared by default, for each task."""
+FEW_SEEDS = 3
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="runs of one configuration, or a folder of them")],
+    *,
+    others: Annotated[
+        list[Path],
+        typer.Option("--with", help="a run of the other configuration, or a folder of them; may be repeated"),
+    ],
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="metrics to compare, e.g. nll,nll_scaled: after temperature scaling on validation"),
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(min=0, help="say whether the first is worse by less than this, in each metric")
+    ] = None,
+    eval_exits: options.EvalExits = None,
+    with_exits: Annotated[int | None, typer.Option(help="K′ of the runs of --with; by default their trained K")] = None,
+    ensemble: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="runs of a deep ensemble: how many of its members are worth as much? By default those of --with"
+        ),
+    ] = None,
+    resamples: Annotated[int, typer.Option(min=100, help="resamples of the bootstrap")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="seed of the resamples")] = 0,
+    json: options.Json = False,
+) -> None:
+    """Compare two configurations on the same test samples, with 95 % intervals of their differences.
+
+    The runs of a configuration differ in nothing but their seed, and have kept their predictions (`sae train
+    --keep-predictions`, or later `sae evaluate RUN --keep-predictions`).
+    """
+    from sae.analysis.bootstrap import compare_samples
+    from sae.analysis.contestants import read_contestant
+    from sae.analysis.ensemble_equivalent import ensemble_equivalent
+    from sae.cli.output import print_json, print_line, print_message, print_table
+
+    one, other = read_contestant(runs, eval_exits), read_contestant(others, with_exits)
+    names = options.names("--metrics", metrics) or list(METRICS[one.task])
+    found = compare_samples(one, other, names, resamples, seed)
+    rival = read_contestant(ensemble) if ensemble else other if other.has_members else None
+    worth = ensemble_equivalent(one, rival, resamples, seed) if rival else None
+    if json:
+        print_json(as_json(one, other, found, margin, worth))
+        return
+    print_table(differences_table(one, other, found, margin))
+    if worth is not None and rival is not None:
+        print_line(f"{one.name} has the scaled NLL of {described(worth)}.")
+    if min(len(one.runs), len(other.runs)) < FEW_SEEDS:
+        print_message(
+            f"few seeds ({len(one.runs)} and {len(other.runs)}): the intervals cover the choice of test samples, "
+            f"but hardly that of the seed"
+        )
+
+
+def differences_table(
+    one: "Contestant", other: "Contestant", found: list["Difference"], margin: float | None
+) -> "Table":
+    """Return a row for each metric: both means, their difference with its interval, and the verdict."""
+    from sae.cli.output import metric_name
+    from sae.core.table import text_table
+
+    rows = []
+    for item in found:
+        interval = f"{item.low:+.4f} to {item.high:+.4f}"
+        row = [metric_name(item.metric), f"{item.one:.4f}", f"{item.other:.4f}", f"{item.value:+.4f}", interval]
+        rows.append([*row, item.verdict, *([] if margin is None else ["yes" if item.matches(margin) else "no"])])
+    matches = [] if margin is None else [f"matches (margin {margin:g})"]
+    heading = f"{one.name} against {other.name}: {len(one.runs)} and {len(other.runs)} seeds"
+    samples = f"{len(one.runs[0].test.targets):,} test samples"
+    columns = ["", "first", "second", "difference", "95 % interval", "the first is", *matches]
+    return text_table(f"{heading}, {samples}", columns, rows)
+
+
+def described(worth: "EnsembleEquivalent") -> str:
+    """Say how many members of a deep ensemble have the same scaled NLL, with the interval."""
+    curve = ", ".join(f"{value:.4f}" for value in worth.curve)
+    members, low, high = (worth.describe(value) for value in (worth.members, worth.low, worth.high))
+    return f"{members} members of the deep ensemble (95 % interval {low} to {high}; 1 to {worth.most} members: {curve})"
+
+
+def as_json(
+    one: "Contestant",
+    other: "Contestant",
+    found: list["Difference"],
+    margin: float | None,
+    worth: "EnsembleEquivalent | None",
+) -> dict[str, object]:
+    """Return everything that the table shows."""
+    sides = {
+        key: {"runs": side.name, "seeds": list(side.seeds), "eval_exits": list(side.eval_exits)}
+        for key, side in (("first", one), ("second", other))
+    }
+    rows = {
+        item.metric: {
+            "first": item.one,
+            "second": item.other,
+            "difference": item.value,
+            "low": item.low,
+            "high": item.high,
+            "verdict": item.verdict,
+            **({} if margin is None else {"matches": item.matches(margin)}),
+        }
+        for item in found
+    }
+    equivalent = worth and {
+        "members": worth.describe(worth.members),
+        "low": worth.describe(worth.low),
+        "high": worth.describe(worth.high),
+        "nll_scaled": list(worth.curve),
+    }
+    samples = len(one.runs[0].test.targets)
+    return {**sides, "samples": samples, "margin": margin, "metrics": rows, "ensemble_equivalent": equivalent}
