@@ -1,9 +1,7 @@
 """Runs: train a config into a run folder, and evaluate or restore it from there."""
 
 import copy
-import math
 import platform
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,7 @@ from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
 from sae.core.progress import SILENT, ProgressDisplay
 from sae.core.version import __version__
-from sae.data.batches import Preparation, evaluation_batches
+from sae.data.batches import Preparation
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound, warn_of_unbound
 from sae.data.catalogue import load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
@@ -31,7 +29,7 @@ from sae.training.checkpoint import (
     save_model,
 )
 from sae.training.class_weights import training_spec
-from sae.training.early_stopping import stream_losses
+from sae.training.epochs import train_epochs
 from sae.training.evaluator import (
     describe_exits,
     draw_curves,
@@ -40,7 +38,6 @@ from sae.training.evaluator import (
     measure_members,
     member_outputs,
     scale_temperature,
-    validation_metrics,
 )
 from sae.training.network import describe_network
 from sae.training.parallel import training
@@ -361,32 +358,15 @@ def _train(
     on_epoch: Callable[[Row], None],
 ) -> None:
     """Train all epochs that are not done yet, with a checkpoint after each."""
-    method, dataset, prepare = trainer.method, trainer.dataset, trainer.prepare
     done = progress.epoch * trainer.steps_per_epoch
     with display.steps(record.path.name, trainer.num_steps, done) as on_step:
-        for epoch in range(progress.epoch, until):
-            if progress.stopping.has_stopped(epoch):
-                return
-            start = time.perf_counter()
-            terms = trainer.train_epoch(epoch, on_step)
-            outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, prepare))
-            metrics = validation_metrics(method, dataset, outputs)
-            if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
-                raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch + 1}")
-            validation = {f"val_{key}": value for key, value in metrics.items()}
-            row = {"epoch": epoch + 1, **terms, **validation, **method.observables()}
-            columns = progress.history[0] if progress.history else row  # an older version may have measured less
-            progress.history.append({key: row[key] for key in columns})
-            progress.epoch = epoch + 1
-            if trainer.config.train.patience:
-                progress.stopping.update(method, epoch + 1, stream_losses(method, outputs, dataset.val))
-            progress.seconds += time.perf_counter() - start
+        for row in train_epochs(trainer, progress, until, on_step):
             record.write_rows(record.HISTORY, progress.history)
             save_checkpoint(record, trainer, progress)
-            on_epoch(progress.history[-1])
+            on_epoch(row)
     if progress.epoch < trainer.config.train.epochs and not progress.stopping.has_stopped(progress.epoch):
-        progress.stopping.restore(method)
-        evaluation = evaluate_split(method, dataset, "val", prepare)
+        progress.stopping.restore(trainer.method)
+        evaluation = evaluate_split(trainer.method, trainer.dataset, "val", trainer.prepare)
         interim = Interim(epoch=progress.epoch, seconds=progress.seconds, val=evaluation)
         record.write_json(record.INTERIM, interim.to_json())
 
