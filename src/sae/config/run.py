@@ -98,6 +98,12 @@ class TrainConfig(Settings):
         ge=0,
         description="stop after this many epochs without a better validation NLL, and keep the best epoch; 0 is off",
     )
+    ema: float = later(
+        0.0,
+        ge=0,
+        lt=1,
+        description="decay of the moving average of the weights, which then predict in place of the last; 0 is off",
+    )
     class_weights: Literal["none", "balanced"] = later(
         "none", description="balanced: every class counts the same in the loss, however rare it is"
     )

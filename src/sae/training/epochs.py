@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from sae.data.batches import evaluation_batches
-from sae.training.early_stopping import stream_losses
+from sae.training.early_stopping import EarlyStopping, stream_losses
 from sae.training.evaluator import member_outputs, validation_metrics
 from sae.training.trainer import Progress, Trainer
 
@@ -24,22 +24,27 @@ def train_epochs(
     Yields:
         The row of each epoch in the history, when `progress` includes it.
     """
-    method, dataset = trainer.method, trainer.dataset
     for epoch in range(progress.epoch, until):
         if progress.stopping.has_stopped(epoch):
             return
         start = time.perf_counter()
         terms = trainer.train_epoch(epoch, on_step)
-        outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, trainer.prepare))
-        metrics = validation_metrics(method, dataset, outputs)
-        if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
-            raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch + 1}")
-        validation = {f"val_{key}": value for key, value in metrics.items()}
-        row = {"epoch": epoch + 1, **terms, **validation, **method.observables()}
+        with trainer.averaged():
+            row = {"epoch": epoch + 1, **terms, **_validate(trainer, epoch + 1, progress.stopping)}
         columns = progress.history[0] if progress.history else row  # an older version may have measured less
         progress.history.append({key: row[key] for key in columns})
         progress.epoch = epoch + 1
-        if trainer.config.train.patience:
-            progress.stopping.update(method, epoch + 1, stream_losses(method, outputs, dataset.val))
         progress.seconds += time.perf_counter() - start
         yield progress.history[-1]
+
+
+def _validate(trainer: Trainer, epoch: int, stopping: EarlyStopping) -> dict[str, float]:
+    """Judge the network after an epoch; return its validation metrics and observables, for the history."""
+    method, dataset = trainer.method, trainer.dataset
+    outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, trainer.prepare))
+    metrics = validation_metrics(method, dataset, outputs)
+    if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
+        raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch}")
+    if trainer.config.train.patience:
+        stopping.update(method, epoch, stream_losses(method, outputs, dataset.val))
+    return {**{f"val_{key}": value for key, value in metrics.items()}, **method.observables()}

@@ -343,8 +343,9 @@ def _train_and_record(
     if progress.epoch < trainer.config.train.epochs and not stopped:
         return
     trainer.method.progress = 1.0  # also after a run of one step, which ends at progress 0
-    progress.stopping.restore(trainer.method)
-    _record_results(trainer.method, trainer.dataset, trainer.prepare, record, costs)
+    with trainer.averaged():
+        progress.stopping.restore(trainer.method)
+        _record_results(trainer.method, trainer.dataset, trainer.prepare, record, costs)
     epochs = progress.epoch if stopped else None
     record.end("finished", seconds=progress.seconds, epochs=epochs, versions=_versions())
 
@@ -365,8 +366,9 @@ def _train(
             save_checkpoint(record, trainer, progress)
             on_epoch(row)
     if progress.epoch < trainer.config.train.epochs and not progress.stopping.has_stopped(progress.epoch):
-        progress.stopping.restore(trainer.method)
-        evaluation = evaluate_split(trainer.method, trainer.dataset, "val", trainer.prepare)
+        with trainer.averaged():
+            progress.stopping.restore(trainer.method)
+            evaluation = evaluate_split(trainer.method, trainer.dataset, "val", trainer.prepare)
         interim = Interim(epoch=progress.epoch, seconds=progress.seconds, val=evaluation)
         record.write_json(record.INTERIM, interim.to_json())
 
