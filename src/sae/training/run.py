@@ -31,6 +31,7 @@ from sae.training.checkpoint import (
 from sae.training.class_weights import training_spec
 from sae.training.epochs import train_epochs
 from sae.training.evaluator import (
+    Scaling,
     describe_exits,
     draw_curves,
     evaluate_split,
@@ -38,6 +39,7 @@ from sae.training.evaluator import (
     measure_members,
     member_outputs,
     scale_temperature,
+    split_outputs,
 )
 from sae.training.network import describe_network
 from sae.training.parallel import training
@@ -222,9 +224,11 @@ def evaluate(
             check_same_shape(dataset, others)
         chosen = method.resolve_exits(eval_exits)
         prepare = preparation(dataset, device or settings.device)
-        evaluation = evaluate_split(method, dataset, split, prepare)
+        outputs = split_outputs(method, dataset, prepare, dict.fromkeys(("val", split)))
+        scaling = Scaling(method, dataset, outputs["val"])
+        evaluation = evaluate_split(scaling, split, outputs)
         if calibrate:
-            evaluation = scale_temperature(method, dataset, split, prepare, evaluation)
+            evaluation = scale_temperature(scaling, split, outputs, evaluation)
         detection = None
         if ood is not None and others is not None:
             detected = evaluate_ood(method, dataset, split, others, prepare, chosen)
@@ -368,7 +372,8 @@ def _train(
     if progress.epoch < trainer.config.train.epochs and not progress.stopping.has_stopped(progress.epoch):
         with trainer.averaged():
             progress.stopping.restore(trainer.method)
-            evaluation = evaluate_split(trainer.method, trainer.dataset, "val", trainer.prepare)
+            outputs = split_outputs(trainer.method, trainer.dataset, trainer.prepare, ["val"])
+            evaluation = evaluate_split(Scaling(trainer.method, trainer.dataset, outputs["val"]), "val", outputs)
         interim = Interim(epoch=progress.epoch, seconds=progress.seconds, val=evaluation)
         record.write_json(record.INTERIM, interim.to_json())
 
@@ -378,11 +383,15 @@ def _record_results(
 ) -> None:
     save_model(record, method)
     costs = measure_costs(method, dataset.spec, known_costs)
-    metrics: Json = {name: evaluate_split(method, dataset, name, prepare, costs).to_json() for name in SPLITS}
+    outputs = split_outputs(method, dataset, prepare, SPLITS)
+    scaling = Scaling(method, dataset, outputs["val"])
+    metrics: Json = {name: evaluate_split(scaling, name, outputs, costs).to_json() for name in SPLITS}
     record.write_json(record.METRICS, metrics)
     network = describe_network(method, record.read_config().method, dataset.spec, costs)
     record.write_json(record.NETWORK, network.to_json())
-    curves: Json = {name: draw_curves(method, dataset.split(name), prepare).to_json(method.exits) for name in SPLITS}
+    curves: Json = {
+        name: draw_curves(method, dataset.split(name), outputs[name]).to_json(method.exits) for name in SPLITS
+    }
     record.write_json(record.CURVES, curves)
 
 

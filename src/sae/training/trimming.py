@@ -9,7 +9,6 @@ from torch import Tensor
 from sae.config.run import RunConfig, parse_run
 from sae.core.errors import ConfigError, did_you_mean
 from sae.core.objectives import COSTS
-from sae.data.batches import evaluation_batches
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset
 from sae.ensemble.selection import Members, Mixtures, Selection, select_by_depth
@@ -18,7 +17,7 @@ from sae.records.evaluation import SPLITS, Reading, RunEvaluation, Split
 from sae.records.network import Member
 from sae.records.run import RunRecord
 from sae.records.trimming import Trimming, TrimPoint, TrimStep
-from sae.training.evaluator import describe_exits, measure_members, member_outputs
+from sae.training.evaluator import Scaling, describe_exits, measure_split, split_outputs
 from sae.training.run import preparation, record_derived, restore, torch_threads
 
 Limits = Mapping[str, float]
@@ -94,9 +93,7 @@ class MemberChoice:
     def __init__(self, method: Method, dataset: Dataset, device: str) -> None:
         self.method, self.dataset = method, dataset
         prepare = preparation(dataset, device)
-        self.outputs = {
-            name: member_outputs(method, evaluation_batches(dataset.split(name).inputs, prepare)) for name in SPLITS
-        }
+        self.outputs = split_outputs(method, dataset, prepare, SPLITS)
         targets = torch.from_numpy(dataset.val.targets)
         self.mixtures = Mixtures.of(method.task, self.outputs["val"], targets)
         self._readings: dict[tuple[tuple[int, ...], int], Reading] = {}
@@ -151,22 +148,24 @@ class MemberChoice:
             raise ConfigError(f"the limits must allow one member at least, got {given}: the least possible is {least}")
         return selection
 
-    def measure(self, selection: Selection, split: Split) -> Reading:
-        """Return what the chosen members cost and how well they predict a split."""
+    def measure(self, selection: Selection) -> dict[Split, Reading]:
+        """Return what the chosen members cost and how well they predict each split."""
         reading = self.cost_reading(selection.members)
         self.method.choose(self.weights(selection))
-        metrics = measure_members(self.method, self.outputs[split], self.dataset.split(split), self.method.exits)
-        return reading.model_copy(update={"metrics": metrics})
+        scaling = Scaling(self.method, self.dataset, self.outputs["val"])
+        metrics = {name: measure_split(scaling, name, self.outputs, self.method.exits) for name in SPLITS}
+        return {name: reading.model_copy(update={"metrics": found}) for name, found in metrics.items()}
 
     def point(self, selection: Selection, limit: float | None, *, is_chosen: bool) -> TrimPoint:
         """Return a selection as a point of the curve."""
+        measured = self.measure(selection)
         return TrimPoint(
             kind="chosen" if is_chosen else "greedy",
             limit=limit,
             members=len(selection.members),
             inputs=self.num_inputs(selection.members),
-            val=self.measure(selection, "val"),
-            test=self.measure(selection, "test"),
+            val=measured["val"],
+            test=measured["test"],
         )
 
 
