@@ -111,6 +111,11 @@ def held_out_temperatures(predictive: Predictive, targets: Tensor, fitted: Tempe
     return _fit_held_out(predictive, targets, fitted.value)
 
 
+def cross_calibrated(predictive: Predictive, targets: Tensor) -> Predictive:
+    """Return the distribution of each sample at a temperature that was fitted on the other folds of five."""
+    return calibrated(predictive, held_out_temperatures(predictive, targets, fit_or_keep(predictive, targets)))
+
+
 def calibrated(predictive: Predictive, temperature: float | Tensor) -> Predictive:
     """Return the distribution at this temperature, or at one for each sample; 1 does not change it.
 

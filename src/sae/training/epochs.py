@@ -45,6 +45,7 @@ def _validate(trainer: Trainer, epoch: int, stopping: EarlyStopping) -> dict[str
     metrics = validation_metrics(method, dataset, outputs)
     if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
         raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch}")
-    if trainer.config.train.patience:
-        stopping.update(method, epoch, stream_losses(method, outputs, dataset.val))
+    settings = trainer.config.train
+    if settings.keeps_best:
+        stopping.update(method, epoch, stream_losses(method, outputs, dataset.val, settings.keep_by))
     return {**{f"val_{key}": value for key, value in metrics.items()}, **method.observables()}
