@@ -250,6 +250,12 @@ class SaeConfig(MethodSettings):
     cost_weight: float = later(
         0.0, ge=0, description="λ, price of the FLOPs that the exits are expected to cost, as a share of all exits'"
     )
+    exit_gradient: float = later(
+        1.0,
+        ge=0,
+        le=1,
+        description="share of an early exit's gradient that reaches the stages; 0: only the last exit trains them",
+    )
     trim: Mapping[str, float] | None = later(
         None, description="limits on costs within which `sae trim` chose the members after training; it sets them"
     )
@@ -286,6 +292,7 @@ class SaeConfig(MethodSettings):
         """Return N and K as trained, what differs from the paper, and the limits on members chosen afterwards."""
         changed = {
             f"λ={self.cost_weight:.2g}": self.cost_weight > 0,
+            f"exit gradient={self.exit_gradient:.2g}": self.exit_gradient < 1,
             "shared head": self.shared_head,
             "fixed exits": not self.learn_exits,
             "scaled data fit": self.scale_data_fit,
