@@ -20,6 +20,9 @@ from sae.core.wording import count
 
 DEFAULT_METHOD = "sae"
 
+TrimWeights = Literal["greedy", "em"]
+"""How `sae trim` weighs members: by how often they were chosen, or by weights fitted with EM."""
+
 
 class MethodSettings(Settings):
     """Settings of a method, and its answers to what the system asks of every method.
@@ -259,6 +262,7 @@ class SaeConfig(MethodSettings):
     trim: Mapping[str, float] | None = later(
         None, description="limits on costs within which `sae trim` chose the members after training; it sets them"
     )
+    trim_weights: TrimWeights = later("greedy", description="how `sae trim` weighed these members; it sets this")
 
     @classmethod
     def defaults_at(cls, depth: object) -> dict[str, object]:
@@ -298,6 +302,7 @@ class SaeConfig(MethodSettings):
             "scaled data fit": self.scale_data_fit,
             " ".join(["trim", *(f"{name}≤{bound:g}" for name, bound in (self.trim or {}).items())]): self.trim
             is not None,
+            self.trim_weights: self.trim_weights != "greedy",
         }
         return [f"N={self.inputs}", f"K={self.exits}", *(word for word, is_so in changed.items() if is_so)]
 
@@ -311,6 +316,11 @@ class SaeConfig(MethodSettings):
             raise ConfigError(
                 f"method.cost_weight must be 0 where method.learn_exits is false, got {self.cost_weight}: "
                 "there are no learnt exits that it could make cheaper"
+            )
+        if self.trim is None and self.trim_weights != "greedy":
+            raise ConfigError(
+                f"method.trim_weights must be greedy where method.trim is not set, got {self.trim_weights}: "
+                f"train without it, then use `sae trim --weights {self.trim_weights}`"
             )
         if self.exits > backbone.depth:
             raise ConfigError(
