@@ -27,7 +27,11 @@ def test_the_key_and_the_place_of_a_shifted_metric_are_told_apart() -> None:
         ("nlll", "classification", r"must be one of nll, .*; got 'nlll', did you mean nll\?"),
         ("flop", "regression", r"did you mean flops\?"),
         ("f1@shfit", "classification", r"did you mean f1@shift\?"),
-        ("f1", "regression", "an objective of regression must be one of nll, mse, rmse, mae, r2, pinball, flops"),
+        (
+            "f1",
+            "regression",
+            "an objective of regression must be one of nll, mse, rmse, mae, r2, pinball, nll_scaled, flops",
+        ),
         ("flops@shift", "classification", r"got 'flops@shift', did you mean flops\?"),
         ("@shift", "classification", "got '@shift'"),
         ("", "classification", "got ''"),

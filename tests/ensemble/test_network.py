@@ -4,7 +4,9 @@ import torch
 from sae.backbones import PlainNetwork, build_backbone
 from sae.core.predictive import Categorical, aggregate
 from sae.ensemble.network import ExitHeads, MultiExitNetwork, join_inputs, repeat_sample
-from tests.builders import SHAPES, SMALL_BACKBONES, small_sae, spec_of
+from sae.methods import build_method
+from sae.methods.sae import Sae
+from tests.builders import SHAPES, SMALL_BACKBONES, run_config, small_sae, spec_of
 
 
 def test_resnet_with_two_inputs_and_all_exits_has_the_published_parameters() -> None:
@@ -65,3 +67,37 @@ def test_one_input_at_the_last_exit_is_the_plain_network(backbone: str) -> None:
     mixed = aggregate(spec_of(backbone).task, members.outputs, members.weights)
     assert isinstance(mixed, Categorical)
     torch.testing.assert_close(mixed.probs, plain.eval()(x).softmax(-1))
+
+
+def gradients_of(method: Sae, x: torch.Tensor, exits: slice) -> dict[str, torch.Tensor]:
+    """The gradient of every parameter for a loss of some exits alone."""
+    method.zero_grad()
+    method.network(x)[:, :, exits].square().sum().backward()
+    return {
+        name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+        for name, parameter in method.network.named_parameters()
+    }
+
+
+@pytest.mark.parametrize("backbone", SMALL_BACKBONES)
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_share_of_the_gradients_of_early_exits_reaches_the_stages(backbone: str, share: float) -> None:
+    method = small_sae(backbone, num_inputs=2, exits=2)
+    x = torch.randn(4, 2, *SHAPES[backbone])
+    early, last = (gradients_of(method, x, exits) for exits in (slice(0, -1), slice(-1, None)))
+    whole = method.network(x)
+    method.network.exit_gradient = share
+    assert torch.equal(method.network(x), whole)
+    for name, found in gradients_of(method, x, slice(None)).items():
+        reaching = share if name.startswith("backbone.") else 1.0
+        torch.testing.assert_close(found, last[name] + reaching * early[name], rtol=1e-4, atol=1e-4)
+    assert any(early[name].any() for name in early if name.startswith("backbone."))
+
+
+def test_the_setting_reaches_the_network() -> None:
+    config = run_config(method={"name": "sae", "exit_gradient": 0.25})
+    method = build_method(config.method, config.backbone, spec_of("fc"), 0)
+    assert isinstance(method, Sae)
+    assert method.network.exit_gradient == 0.25
+    assert "exit gradient=0.25" in config.summary
+    assert "exit_gradient" not in run_config(method={"name": "sae", "exit_gradient": 1.0}).model_dump()["method"]

@@ -1,11 +1,14 @@
 """Greedy selection of members: its likelihoods, its steps and its limits."""
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from sae.core.predictive import aggregate
 from sae.core.task import Classification, Regression, Task
-from sae.ensemble.selection import Members, Mixtures, select_by_depth, select_members
+from sae.ensemble.selection import Members, Mixtures, fit_weights, gain_held_out, select_by_depth, select_members
 from sae.measure.metrics import measure_all
 
 TASKS: list[Task] = [Classification(3), Regression(mean=50.0, std=20.0)]
@@ -118,3 +121,69 @@ def test_several_shallow_members_win_over_a_deep_one_that_costs_as_much() -> Non
     selection = select_by_depth(mixtures, 2, is_allowed)
     assert selection is not None
     assert selection.members == {0, 2}
+
+
+def class_mixtures(num_members: int, num_samples: int) -> Mixtures:
+    """Members of different skill."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(3, (num_samples,), generator=generator)
+    skill = torch.linspace(0.5, 1.5, num_members)[:, None]
+    noise = torch.randn(num_samples, num_members, 3, generator=generator)
+    outputs = noise + skill * torch.nn.functional.one_hot(labels, 3)[:, None]
+    return Mixtures.of(Classification(3), outputs, labels)
+
+
+def true_probs(mixtures: Mixtures) -> NDArray[np.float64]:
+    return mixtures.statistics[..., 0].numpy()
+
+
+def test_em_finds_the_weights_that_a_general_optimiser_finds() -> None:
+    mixtures = class_mixtures(num_members=4, num_samples=400)
+    found = fit_weights(mixtures, frozenset(range(4)))
+    probs = true_probs(mixtures)
+
+    def loss(logits: NDArray[np.float64]) -> float:
+        weight = np.exp(logits) / np.exp(logits).sum()
+        return float(-np.log(weight @ probs).mean())
+
+    best = minimize(loss, np.zeros(4), method="Nelder-Mead", options={"maxiter": 4000, "fatol": 1e-10, "xatol": 1e-6})
+    weights = np.array([found.get(member, 0.0) for member in range(4)])
+    assert float(-np.log(weights @ probs).mean()) == pytest.approx(best.fun, abs=1e-4)
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_members_that_do_not_help_are_dropped() -> None:
+    mixtures = class_mixtures(num_members=3, num_samples=300)
+    statistics = torch.cat([mixtures.statistics, 0.5 * mixtures.statistics.amin(dim=0, keepdim=True)])
+    found = fit_weights(Mixtures(statistics, mixtures.nll), frozenset(range(4)))
+    assert 3 not in found
+    assert min(found.values()) >= 1e-3
+
+
+def test_only_the_given_members_are_weighed() -> None:
+    assert set(fit_weights(class_mixtures(num_members=4, num_samples=100), frozenset([1, 3]))) <= {1, 3}
+
+
+def test_the_gain_of_fitted_weights_is_that_of_a_loop_over_folds() -> None:
+    mixtures = class_mixtures(num_members=3, num_samples=200)
+    uniform, probs = torch.full((3,), 1 / 3), true_probs(mixtures)
+    fold_of = (torch.randperm(200, generator=torch.Generator().manual_seed(0)) % 5).numpy()
+    gains = []
+    for fold in range(5):
+        kept = Mixtures(mixtures.statistics[:, fold_of != fold], lambda mean: -mean.log().squeeze(-1))
+        fitted = fit_weights(kept, frozenset(range(3)))
+        weights = np.array([fitted.get(member, 0.0) for member in range(3)])
+        held = probs[:, fold_of == fold]
+        gains += list(np.log(weights @ held) - np.log(uniform.numpy() @ held))
+    found = gain_held_out(mixtures, frozenset(range(3)), lambda _: uniform)
+    assert found == pytest.approx(np.mean(gains), abs=1e-6)
+
+
+def test_few_samples_of_equal_members_give_no_gain() -> None:
+    """Members that are alike but for noise: the best weights are equal, and a few samples cannot say better."""
+    gains = []
+    for seed in range(10):
+        generator = torch.Generator().manual_seed(seed)
+        mixtures = Mixtures.of(Classification(3), torch.randn(20, 8, 3, generator=generator), torch.arange(20) % 3)
+        gains.append(gain_held_out(mixtures, frozenset(range(8)), lambda _: torch.full((8,), 1 / 8)))
+    assert np.mean(gains) < 0

@@ -44,7 +44,7 @@ COMPUTED = {
 """Commands that compute, whose numbers may differ in their last digits from one machine to another."""
 ADDED = {"data.json", "network.json"}
 """Files that runs hold since; everything that was there before must stay."""
-ADDED_KEYS = {"error_correlation", "called"}
+ADDED_KEYS = {"error_correlation", "called", "nll_scaled", "ece_scaled", "cc_ece_scaled"}
 """Keys of metrics, and of a receipt's rows, that are written since."""
 ADDED_TABLES = {"front-shifted", "class-fronts-shifted"}
 ADDED_COLUMNS = {"best": {"Pareto-optimal"}, "best-shifted": {"Pareto-optimal", "± over sets"}}

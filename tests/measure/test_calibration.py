@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sae.core.errors import DataError
 from sae.core.predictive import Categorical, Gaussian
-from sae.measure.calibration import calibrated, fit_temperature
+from sae.measure.calibration import calibrated, fit_or_keep, fit_temperature, held_out_temperatures
 from sae.measure.metrics import accuracy, nll, regression_nll
 
 
@@ -115,3 +115,56 @@ def test_a_variance_cannot_be_fitted_to_exact_predictions() -> None:
 def _categorical(predictive: Categorical | Gaussian) -> Categorical:
     assert isinstance(predictive, Categorical)
     return predictive
+
+
+def folds(num_samples: int) -> torch.Tensor:
+    return torch.randperm(num_samples, generator=torch.Generator().manual_seed(0)) % 5
+
+
+@pytest.mark.parametrize("distortion", [0.1, 0.4, 1.0, 3.0])
+def test_held_out_temperatures_are_those_fitted_on_the_other_folds(distortion: float) -> None:
+    truth = random_categorical(7, num_samples=700, spread=2.0)
+    labels = torch.multinomial(truth.probs, 1, generator=torch.Generator().manual_seed(1)).squeeze(1)
+    predictive = _categorical(calibrated(truth, distortion))
+    found = held_out_temperatures(predictive, labels, fit_temperature(predictive, labels))
+    for fold in range(5):
+        kept = folds(700) != fold
+        alone = fit_temperature(Categorical(predictive.log_probs[kept]), labels[kept])  # 560 samples: no guard
+        torch.testing.assert_close(found[~kept], torch.full_like(found[~kept], alone.value), rtol=1e-5, atol=0)
+
+
+def test_held_out_temperatures_at_the_bound_are_found_without_newton() -> None:
+    predictive = random_categorical(4, num_samples=20_000)
+    labels = predictive.log_probs.argmax(dim=1)
+    found = held_out_temperatures(predictive, labels, fit_temperature(predictive, labels))
+    assert found.eq(0.05).all()
+
+
+def test_held_out_scales_of_variances_are_those_of_the_other_folds() -> None:
+    generator = torch.Generator().manual_seed(0)
+    predictive = Gaussian(torch.randn(600, generator=generator), torch.rand(600, generator=generator) + 0.1)
+    targets = 3 * torch.randn(600, generator=generator)
+    found = held_out_temperatures(predictive, targets, fit_temperature(predictive, targets))
+    squared = (targets - predictive.mean).square() / predictive.variance
+    for fold in range(5):
+        kept = folds(600) != fold
+        assert found[~kept].unique().item() == pytest.approx(squared[kept].mean().item(), rel=1e-5)
+
+
+def test_a_temperature_that_stays_one_stays_one_for_every_held_out_sample() -> None:
+    truth = random_categorical(5, num_samples=60, spread=1.0)
+    labels = torch.multinomial(truth.probs, 1, generator=torch.Generator().manual_seed(0)).squeeze(1)
+    assert held_out_temperatures(truth, labels, fit_temperature(truth, labels)).eq(1).all()
+
+
+def test_a_temperature_for_each_sample_scales_that_sample() -> None:
+    predictive = random_categorical(3, num_samples=5)
+    temperatures = torch.tensor([0.5, 1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
+    together = _categorical(calibrated(predictive, temperatures)).probs
+    for index, temperature in enumerate(temperatures.tolist()):
+        torch.testing.assert_close(together[index], _categorical(calibrated(predictive, temperature)).probs[index])
+
+
+def test_exact_predictions_are_measured_without_scaling() -> None:
+    exact = Gaussian(torch.zeros(3), torch.ones(3))
+    assert fit_or_keep(exact, torch.zeros(3)).value == 1.0

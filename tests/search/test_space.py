@@ -171,6 +171,41 @@ def test_a_grid_without_k_trains_the_largest_only() -> None:
     assert [grid.fill(point).method.trained_exits for point in grid.points()] == [5] * 4
 
 
+RATES = [3e-4, 1e-3, 3e-3]
+
+
+@pytest.mark.parametrize("method", METHODS.names())
+def test_every_method_gets_the_same_learning_rates(method: str) -> None:
+    mine = space(method, train={"lr": {"choice": RATES}})
+    assert mine.holes["train.lr"].values == tuple(RATES)
+    grid = mine.restricted_to_grid(k_free=False)
+    rates = [grid.fill(point).train.lr for point in grid.points()]
+    assert {rate: rates.count(rate) for rate in RATES} == dict.fromkeys(RATES, len(rates) // 3)
+
+
+def test_learning_rates_multiply_a_finite_space_with_the_largest_ensembles_first() -> None:
+    mine = space("ensemble", train={"lr": {"choice": RATES}})
+    assert mine.size == 3 * space("ensemble").size
+    first = [mine.fill(point) for point in itertools.islice(mine.points(), int(mine.size) // 4)]
+    assert {config.method.num_members for config in first} == {4}
+    assert len({(c.backbone.depth, getattr(c.backbone, "width", 0), c.train.lr) for c in first}) == len(first)
+
+
+def test_learning_rates_do_not_multiply_the_networks_whose_cost_is_checked() -> None:
+    plain, varied = space("ensemble"), space("ensemble", train={"lr": {"choice": RATES}})
+    assert len(list(varied.structures())) == len(list(plain.structures()))
+
+
+def test_a_continuous_learning_rate_makes_a_finite_space_infinite() -> None:
+    assert space("standard", train={"lr": {"log": [1e-4, 1e-2]}}).size == float("inf")
+
+
+def test_batch_repetition_is_searched_where_a_method_has_it() -> None:
+    varied = {"method": {"batch_repetition": {"int": [1, 4]}}}
+    assert space("sae", **varied).holes["method.batch_repetition"].values == (1, 4)
+    assert "method.batch_repetition" not in space("standard", **varied).holes
+
+
 def drawn(distribution: BaseDistribution) -> st.SearchStrategy[Any]:
     if isinstance(distribution, IntDistribution):
         return st.integers(distribution.low, distribution.high)

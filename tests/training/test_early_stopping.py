@@ -6,10 +6,11 @@ import torch
 
 from sae.analysis.run_list import num_epochs
 from sae.config.run import RunConfig
+from sae.core.errors import ConfigError
 from sae.data.catalogue import load
 from sae.methods import build_method
 from sae.records.run import RunRecord, read_run
-from sae.training.early_stopping import EarlyStopping
+from sae.training.early_stopping import EarlyStopping, stream_losses
 from sae.training.run import derive, train
 from sae.training.trainer import Trainer
 from tests.builders import run_config
@@ -20,7 +21,8 @@ EPOCHS = 14
 
 def config_of(method: str = "standard", patience: int = 2, **settings: Any) -> RunConfig:
     """A network that soon overfits 265 patients."""
-    training = {"epochs": EPOCHS, "lr": 1e-2, "patience": patience}
+    kept: dict[str, Any] = {key: settings.pop(key) for key in ("keep", "keep_by") if key in settings}
+    training = {"epochs": EPOCHS, "lr": 1e-2, "patience": patience, **kept}
     return run_config(data={"name": "diabetes"}, method={"name": method, **settings}, train=training)
 
 
@@ -60,15 +62,49 @@ def test_without_patience_the_last_epoch_counts(tmp_path: Path) -> None:
     assert status.epochs is None
 
 
+@pytest.mark.parametrize("keep_by", ["nll", "nll_scaled"])
+@pytest.mark.parametrize("method", ["standard", "sae", "mc_dropout", "batch_ensemble"])
+def test_the_best_epoch_is_kept_without_stopping(method: str, keep_by: str, tmp_path: Path) -> None:
+    judged: list[float] = []
+
+    def noted(*args: Any) -> list[float]:
+        losses = stream_losses(*args)
+        judged.extend(losses)
+        return losses
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sae.training.epochs.stream_losses", noted)
+        record = train(config_of(method, patience=0, keep="best", keep_by=keep_by), tmp_path / "run")
+    assert len(judged) == EPOCHS == len(validation_nll(record))
+    assert min(judged) < judged[-1]  # it overfits, so the last epoch is not the best
+    assert record.read_evaluation().val.chosen.metrics[keep_by] == pytest.approx(min(judged), rel=1e-5)
+
+
+def test_each_member_is_judged_by_its_own_scaled_loss(tmp_path: Path) -> None:
+    config = config_of("ensemble", patience=0, keep="best", keep_by="nll_scaled", members=2)
+    alone = config_of(patience=0, keep="best", keep_by="nll_scaled")
+    ensemble = train(config, tmp_path / "ensemble")
+    derived = derive(alone, tmp_path / "derived", ensemble.path)
+    assert derived.read_evaluation() == train(alone, tmp_path / "alone").read_evaluation()
+
+
+def test_a_scaled_loss_without_a_best_epoch_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"must keep the best epoch for keep_by=nll_scaled.*set train\.keep=best"):
+        config_of(patience=0, keep_by="nll_scaled")
+
+
 class StopError(Exception):
     """Stands for whatever ends a process."""
 
 
-@pytest.mark.parametrize("method", ["standard", "sae", "ensemble"])
+@pytest.mark.parametrize(
+    ("method", "how"),
+    [("standard", {}), ("sae", {}), ("ensemble", {}), ("sae", {"patience": 3, "keep_by": "nll_scaled"})],
+)
 def test_a_run_killed_after_any_epoch_continues_to_the_same_bytes(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: str, how: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = config_of(method)
+    config = config_of(method, **how)
     whole, train_epoch = train(config, tmp_path / "whole"), Trainer.train_epoch
     seen: set[int] = set()
 

@@ -242,3 +242,79 @@ def test_a_config_of_a_trimmed_run_is_not_trained(trimmed: tuple[Path, Trimming]
 
 def test_without_it_the_setting_is_not_written(digits: Path) -> None:
     assert "trim" not in (digits / RunRecord.CONFIG).read_text()
+
+
+@pytest.fixture(scope="module")
+def weighed(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trimming]:
+    out = tmp_path_factory.mktemp("runs") / "weighed"
+    return out, trim(digits, out, {}, weights="em")
+
+
+def test_fitted_weights_are_of_the_learnt_members_and_cost_no_more(
+    digits: Path, weighed: tuple[Path, Trimming]
+) -> None:
+    out, found = weighed
+    before, after = RunRecord(digits).read_evaluation(), RunRecord(out).read_evaluation()
+    method, dataset = restore(RunRecord.open(digits))
+    learnt = {divmod(int(m), method.depth) for m in method.member_weights().nonzero().flatten()}
+    assert {(int(str(m.input)) - 1, m.exit - 1) for m in found.members} <= learnt
+    assert found.weights == "em"
+    assert after.val.chosen.metrics["nll"] < before.val.chosen.metrics["nll"]
+    assert after.val.chosen.flops <= before.val.chosen.flops
+    pruned = restore(RunRecord.open(out))[0].pruned()
+    assert after.val.chosen.flops == measure_cost(pruned, dataset.spec.shape).flops
+    assert " trim em " in RunRecord(out).read_config().summary
+    assert str(found.remark).startswith("Fitted weights lower the NLL of learnt ones by ")
+
+
+def test_fitted_weights_within_limits_are_those_of_the_chosen_members(
+    digits: Path, limit: float, trimmed: tuple[Path, Trimming], tmp_path: Path
+) -> None:
+    found = trim(digits, tmp_path / "both", {"flops": limit}, weights="em")
+    greedy = {(member.input, member.exit) for member in trimmed[1].members}
+    assert {(member.input, member.exit) for member in found.members} <= greedy
+    assert found.chosen.val.flops <= limit
+    assert found.weights in ("em", "greedy")
+    if found.weights == "em":
+        assert found.chosen.val.metrics["nll"] <= trimmed[1].chosen.val.metrics["nll"] + 1e-5
+
+
+def test_learnt_weights_stay_where_fitted_ones_do_not_help(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sae.training.trimming.gain_held_out", lambda *_: -0.01)
+    found = trim(digits, tmp_path / "run", {}, weights="em")
+    assert found.weights == "theta"
+    assert str(found.remark).startswith("The learnt weights stay: fitted ones raise the NLL by 0.0100 in a 5-fold")
+    before, after = (RunRecord(path).read_evaluation().test.chosen for path in (digits, tmp_path / "run"))
+    assert after.metrics == pytest.approx(before.metrics, rel=1e-5)
+    assert after.flops == before.flops
+
+
+def test_weights_of_a_regression_are_not_fitted(diabetes: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="weights are fitted by EM for classes only"):
+        trim(diabetes, tmp_path / "run", {}, weights="em")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_run_with_fitted_weights_is_exported_with_parity(weighed: tuple[Path, Trimming], tmp_path: Path) -> None:
+    out, found = weighed
+    manifest = export(out, tmp_path / "model.onnx")
+    assert manifest.parity.largest_difference <= manifest.parity.tolerance
+    weights = {(member.input, member.exit): member.weight for member in manifest.network.members}
+    assert weights == pytest.approx({(item.input, item.exit): item.weight for item in found.members})
+    assert manifest.cost.shipped_flops == found.chosen.val.shipped_flops
+
+
+def test_fitted_weights_without_a_choice_of_members_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"method\.trim_weights must be greedy.*sae trim --weights em"):
+        run_config(method={"name": "sae", "trim_weights": "em"})
+
+
+def test_the_command_fits_weights(digits: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["trim", str(digits), "--weights", "em", "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output
+    assert "5-fold cross-validation on the" in result.stdout
+    again = CliRunner().invoke(app, ["trim", str(digits), "--out", str(tmp_path / "run")])
+    assert again.exit_code == 2

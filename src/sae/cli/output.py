@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sae.records.evaluation import SplitEvaluation
 
 METRIC_ROWS = (
-    *("temperature", "accuracy", "f1", "nll", "ece", "cc_ece", "brier"),
+    *("temperature", "accuracy", "f1", "nll", "nll_scaled", "ece", "cc_ece", "brier"),
     *("mse", "rmse", "mae", "r2", "pinball", "coverage_90", "width_90"),
     *("aurc", "disagreement", "diversity_disagreement", ERROR_CORRELATION, "auroc_entropy"),
 )

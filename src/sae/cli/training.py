@@ -188,6 +188,10 @@ def trim(
         list[str] | None,
         typer.Option("--max", help="upper limit on a cost, e.g. flops=2e6; can be repeated; without it, no limit"),
     ] = None,
+    weights: Annotated[
+        Literal["greedy", "em"],
+        typer.Option(help="greedy: how often a member was chosen; em: fitted, without --max for the learnt members"),
+    ] = "greedy",
     force: Annotated[bool, typer.Option(help="delete an earlier run in the folder and start over")] = False,
     source: options.RunDataOptions,
     json: options.Json = False,
@@ -200,7 +204,8 @@ def trim(
     from sae.report.figures.trim import trim_figure
     from sae.training.trimming import trim as trim_run
 
-    found = trim_run(run, out, options.bounds("--max", max_), force=force, where=source.where())
+    limits = options.bounds("--max", max_)
+    found = trim_run(run, out, limits, weights=weights, force=force, where=source.where())
     figure = out / RunRecord.TRIM_FIGURE
     trim_figure(found, title=f"{found.run}, trimmed").save(figure, ppi=144)
     print_json(found.to_json()) if json else print_trimming(found)
@@ -235,6 +240,8 @@ def print_trimming(found: "Trimming") -> None:
     print_table(text_table(f"members of {found.run}", titles, rows))
     chosen = ", ".join(f"input {item.input} exit {item.exit}: {item.weight:.3f}" for item in found.members)
     print_line(f"chosen members and their weights: {chosen}")
+    if found.remark:
+        print_line(found.remark)
 
 
 def cost(

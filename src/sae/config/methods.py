@@ -20,6 +20,9 @@ from sae.core.wording import count
 
 DEFAULT_METHOD = "sae"
 
+TrimWeights = Literal["greedy", "em"]
+"""How `sae trim` weighs members: by how often they were chosen, or by weights fitted with EM."""
+
 
 class MethodSettings(Settings):
     """Settings of a method, and its answers to what the system asks of every method.
@@ -250,9 +253,16 @@ class SaeConfig(MethodSettings):
     cost_weight: float = later(
         0.0, ge=0, description="λ, price of the FLOPs that the exits are expected to cost, as a share of all exits'"
     )
+    exit_gradient: float = later(
+        1.0,
+        ge=0,
+        le=1,
+        description="share of an early exit's gradient that reaches the stages; 0: only the last exit trains them",
+    )
     trim: Mapping[str, float] | None = later(
         None, description="limits on costs within which `sae trim` chose the members after training; it sets them"
     )
+    trim_weights: TrimWeights = later("greedy", description="how `sae trim` weighed these members; it sets this")
 
     @classmethod
     def defaults_at(cls, depth: object) -> dict[str, object]:
@@ -286,11 +296,13 @@ class SaeConfig(MethodSettings):
         """Return N and K as trained, what differs from the paper, and the limits on members chosen afterwards."""
         changed = {
             f"λ={self.cost_weight:.2g}": self.cost_weight > 0,
+            f"exit gradient={self.exit_gradient:.2g}": self.exit_gradient < 1,
             "shared head": self.shared_head,
             "fixed exits": not self.learn_exits,
             "scaled data fit": self.scale_data_fit,
             " ".join(["trim", *(f"{name}≤{bound:g}" for name, bound in (self.trim or {}).items())]): self.trim
             is not None,
+            self.trim_weights: self.trim_weights != "greedy",
         }
         return [f"N={self.inputs}", f"K={self.exits}", *(word for word, is_so in changed.items() if is_so)]
 
@@ -304,6 +316,11 @@ class SaeConfig(MethodSettings):
             raise ConfigError(
                 f"method.cost_weight must be 0 where method.learn_exits is false, got {self.cost_weight}: "
                 "there are no learnt exits that it could make cheaper"
+            )
+        if self.trim is None and self.trim_weights != "greedy":
+            raise ConfigError(
+                f"method.trim_weights must be greedy where method.trim is not set, got {self.trim_weights}: "
+                f"train without it, then use `sae trim --weights {self.trim_weights}`"
             )
         if self.exits > backbone.depth:
             raise ConfigError(

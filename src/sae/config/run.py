@@ -105,12 +105,38 @@ class TrainConfig(Settings):
         ge=0,
         description="stop after this many epochs without a better validation NLL, and keep the best epoch; 0 is off",
     )
+    keep: Literal["last", "best"] = later(
+        "last", description="the epoch whose weights are kept: the last or, as always with patience, the best"
+    )
+    keep_by: Literal["nll", "nll_scaled"] = later(
+        "nll", description="what the best epoch has least of on validation: nll, or nll after temperature scaling"
+    )
+    ema: float = later(
+        0.0,
+        ge=0,
+        lt=1,
+        description="decay of the moving average of the weights, which then predict in place of the last; 0 is off",
+    )
     class_weights: Literal["none", "balanced"] = later(
         "none", description="balanced: every class counts the same in the loss, however rare it is"
     )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
     precision: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the forward pass")
     threads: int = Field(1, ge=1, le=LARGEST, description="CPU threads of torch; part of what fixes a run's numbers")
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the weights of the best epoch are kept."""
+        return self.keep == "best" or self.patience > 0
+
+    @model_validator(mode="after")
+    def _judges_what_it_keeps(self) -> Self:
+        if self.keep_by != "nll" and not self.keeps_best:
+            raise ValueError(
+                f"must keep the best epoch for keep_by={self.keep_by}, got keep=last and patience=0: "
+                f"set train.keep=best"
+            )
+        return self
 
 
 class NetworkConfig(Settings):

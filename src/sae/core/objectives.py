@@ -43,6 +43,7 @@ class MetricEntry(Quantity):
         label: In tables and figures, such as `CC-ECE`.
         is_listed: Whether tables on the terminal show it; JSON has all metrics.
         power: The power of the target's unit that it is measured in: 2 for the MSE, 0 for a share or a likelihood.
+        is_scaled: Whether it is measured after temperature scaling, with a temperature fitted on validation data.
     """
 
     key: str
@@ -51,6 +52,7 @@ class MetricEntry(Quantity):
     label: str
     is_listed: bool = True
     power: int = 0
+    is_scaled: bool = False
 
     @property
     def name(self) -> str:
@@ -153,12 +155,18 @@ _register_ours("ece", "classification", "ECE", upper=1.0)
 _register_ours("cc_ece", "classification", "CC-ECE", upper=1.0)
 _register_ours("cc_ece_uniform", "classification", "CC-ECE, equal class weights", upper=1.0, is_listed=False)
 _register_ours("brier", "classification", "Brier score", upper=2.0)
+_register_ours("nll_scaled", "classification", "NLL, scaled", "nll", is_scaled=True)
+_register_ours("ece_scaled", "classification", "ECE, scaled", "ece", upper=1.0, is_listed=False, is_scaled=True)
+_register_ours(
+    "cc_ece_scaled", "classification", "CC-ECE, scaled", "cc_ece", upper=1.0, is_listed=False, is_scaled=True
+)
 _register_ours("nll", "regression", "NLL", "regression_nll", lower=-math.inf)
 _register_ours("mse", "regression", "MSE", power=2)
 _register_ours("rmse", "regression", "RMSE", power=1)
 _register_ours("mae", "regression", "MAE", power=1)
 _register_ours("r2", "regression", "R²", maximise=True, lower=-math.inf, upper=1.0)
 _register_ours("pinball", "regression", "pinball loss", power=1)
+_register_ours("nll_scaled", "regression", "NLL, scaled", "regression_nll", lower=-math.inf, is_scaled=True)
 
 OTHER_POWERS = {"width_90": 1}
 """Powers of the target's unit of numbers beside the metrics."""

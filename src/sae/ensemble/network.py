@@ -24,10 +24,20 @@ class MultiExitNetwork(nn.Module):
         num_inputs: N.
         num_outputs: How many numbers the task needs for one prediction.
         shared_head: Whether one head serves all exits.
+        exit_gradient: The share of an early exit's gradient that reaches the stages before it.
     """
 
-    def __init__(self, backbone: Backbone, num_inputs: int, num_outputs: int, *, shared_head: bool = False) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        num_inputs: int,
+        num_outputs: int,
+        *,
+        shared_head: bool = False,
+        exit_gradient: float = 1.0,
+    ) -> None:
         super().__init__()
+        self.exit_gradient = exit_gradient
         num_features = backbone.stage_info[-1].num_features
         self.backbone = backbone
         early = [build_connector(info, num_features) for info in backbone.stage_info[:-1]]
@@ -37,6 +47,8 @@ class MultiExitNetwork(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the raw outputs of every (input, exit) pair."""
         features = self.backbone(join_inputs(x))
+        if self.exit_gradient < 1:
+            features = [*(scale_gradient(feature, self.exit_gradient) for feature in features[:-1]), features[-1]]
         vectors = [connector(feature) for connector, feature in zip(self.connectors, features, strict=True)]
         outputs: Tensor = self.heads(torch.stack(vectors))
         return outputs
@@ -95,6 +107,19 @@ class ExitHeads(nn.Module):
             head.weight.copy_(self.weight[index, rows])
             head.bias.copy_(self.bias[index, rows])
         return head
+
+
+def scale_gradient(x: Tensor, share: float) -> Tensor:
+    """Return the same values, through which only a share of a gradient flows back.
+
+    Example:
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> scale_gradient(x, 0.5).square().backward()
+        >>> x.grad
+        tensor(3.)
+    """
+    fixed = x.detach()
+    return fixed if share == 0 else fixed + share * (x - fixed)
 
 
 def join_inputs(x: Tensor) -> Tensor:

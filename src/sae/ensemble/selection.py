@@ -1,7 +1,7 @@
-"""Members chosen after training: greedy selection on validation samples, within limits on the cost."""
+"""Members chosen after training, on validation samples: greedily within limits on the cost; and weights by EM."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,15 @@ from sae.core.task import Regression, Task
 
 MOST_STEPS = 50
 """Members that are chosen, with repetitions; a weight is a multiple of one over their number."""
+
+NUM_FOLDS = 5
+GAP = 1e-5
+"""EM stops when the NLL is at most this far from the lowest possible."""
+MOST_ROUNDS = 5000
+TINY = 1e-300
+"""In place of a probability that underflows."""
+SMALLEST_WEIGHT = 1e-3
+"""A member below this weight is dropped, as exits are in training."""
 
 Members = frozenset[int]
 """The numbers of some members of an ensemble."""
@@ -56,6 +65,10 @@ class Mixtures:
         best = true.amax(dim=0)  # keeps a probability that underflows from being 0
         return cls((true - best).exp(), lambda mean: -(mean.log() + best).squeeze(-1))
 
+    def on(self, samples: Tensor) -> "Mixtures":
+        """Return the mixtures of classes on some samples; NLLs are relative to that of each sample's best member."""
+        return Mixtures(self.statistics[:, samples], lambda mean: -mean.log().squeeze(-1))
+
     def mixture_nll(self, weights: Tensor) -> float:
         """Return the mean negative log-likelihood of a mixture with these weights, (member,)."""
         mean = torch.einsum("m,mst->st", weights.double(), self.statistics)
@@ -72,9 +85,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Selection:
-    """Members that were chosen one after the other, each perhaps several times."""
+    """Members that were chosen one after the other, each perhaps several times.
+
+    Attributes:
+        steps: The choice; empty if the members are those that the network has learnt to use.
+        given: The weight of each used member, where it is not how often it was chosen.
+    """
 
     steps: tuple[Step, ...]
+    given: Mapping[int, float] | None = None
 
     @property
     def nll(self) -> float:
@@ -83,11 +102,13 @@ class Selection:
 
     @property
     def members(self) -> Members:
-        """The members that were chosen at least once."""
-        return frozenset(step.member for step in self.steps)
+        """The members that are used."""
+        return frozenset(self.given or (step.member for step in self.steps))
 
     def weights(self, num_members: int) -> Tensor:
-        """Return how often each member was chosen, as a share, (member,)."""
+        """Return the given weights, or how often each member was chosen, as a share, (member,)."""
+        if self.given is not None:
+            return torch.tensor([self.given.get(member, 0.0) for member in range(num_members)])
         counts = Counter(step.member for step in self.steps)
         return torch.tensor([counts[member] / len(self.steps) for member in range(num_members)])
 
@@ -143,3 +164,55 @@ def select_by_depth(
         for last in range(depth)
     ]
     return min((item for item in found if item is not None), key=lambda item: item.nll, default=None)
+
+
+def fit_weights(mixtures: Mixtures, members: Members) -> dict[int, float]:
+    """Fit the weights of some members to samples by EM; return those of the members that keep a weight.
+
+    The NLL of a mixture of class probabilities is convex in its weights. With g_m the mean over samples of member m's
+    probability of the true class over that of the mixture, a round multiplies each weight by g_m, and max g_m − 1
+    bounds how far the NLL is from the lowest possible.
+
+    Args:
+        mixtures: Of all members, on the samples to fit to; of classes.
+        members: The members to weigh.
+    """
+    assert mixtures.statistics.shape[-1] == 1, "the NLL of a collapsed Gaussian is not convex in the weights"
+    used = sorted(members)
+    while True:
+        weight = _em(mixtures.statistics[used, :, 0].clamp_min(TINY))
+        if weight.min() >= SMALLEST_WEIGHT:
+            return dict(zip(used, weight.tolist(), strict=True))
+        used = [member for member, is_kept in zip(used, weight >= SMALLEST_WEIGHT, strict=True) if is_kept]
+
+
+def _em(probs: Tensor) -> Tensor:
+    """Return the weights of the best mixture, (member,), for probabilities of the true classes, (member, sample)."""
+    weight = torch.full((len(probs),), 1 / len(probs), dtype=torch.float64)
+    for _ in range(MOST_ROUNDS):
+        gradient = (probs / (weight @ probs)).mean(dim=1)
+        if gradient.max() - 1 < GAP:
+            break
+        weight = weight * gradient
+    return weight / weight.sum()
+
+
+def gain_held_out(
+    mixtures: Mixtures, members: Members, others: Callable[[Mixtures], Tensor], num_folds: int = NUM_FOLDS
+) -> float:
+    """Return by how much fitted weights lower the NLL of samples that they were not fitted to, in a cross-validation.
+
+    Args:
+        mixtures: Of all members, on the samples; of classes.
+        members: The members to weigh.
+        others: The weights to compare with, (member,), for the samples to fit to.
+        num_folds: The number of folds.
+    """
+    num_samples, num_members = mixtures.statistics.shape[1], len(mixtures.statistics)
+    fold_of = torch.randperm(num_samples, generator=torch.Generator().manual_seed(0)) % num_folds  # as in every run
+    gain = 0.0
+    for fold in range(num_folds):
+        kept, held = mixtures.on(fold_of != fold), mixtures.on(fold_of == fold)
+        fitted = Selection((), fit_weights(kept, members)).weights(num_members)
+        gain += (held.mixture_nll(others(kept)) - held.mixture_nll(fitted)) * held.statistics.shape[1]
+    return gain / num_samples

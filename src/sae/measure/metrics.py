@@ -110,9 +110,19 @@ def pinball(predictive: Gaussian, targets: Tensor) -> float:
 
 
 def measure_all(predictive: Predictive, targets: Tensor) -> dict[str, float]:
-    """Compute every registered metric of this kind of distribution, by its key."""
+    """Compute every registered metric of this kind of distribution, by its key, without those after scaling."""
+    return _measure(predictive, targets, is_scaled=False)
+
+
+def measure_scaled(tempered: Predictive, targets: Tensor) -> dict[str, float]:
+    """Compute the metrics after temperature scaling of distributions that are scaled already, by key."""
+    return _measure(tempered, targets, is_scaled=True)
+
+
+def _measure(predictive: Predictive, targets: Tensor, *, is_scaled: bool) -> dict[str, float]:
     task = "classification" if isinstance(predictive, Categorical) else "regression"
-    return {key: entry.measure(predictive, targets) for key, entry in metrics_of(task).items()}
+    chosen = {key: entry for key, entry in metrics_of(task).items() if entry.is_scaled == is_scaled}
+    return {key: entry.measure(predictive, targets) for key, entry in chosen.items()}
 
 
 def predicted_class(predictive: Categorical) -> Tensor:

@@ -35,7 +35,13 @@ class Sae(Method):
         super().__init__(spec.task, backbone.depth, settings.exits)
         self.settings, self.sample_shape = settings, spec.shape
         built = build_backbone(backbone, spec.shape, settings.inputs)
-        self.network = MultiExitNetwork(built, settings.inputs, spec.task.num_outputs, shared_head=settings.shared_head)
+        self.network = MultiExitNetwork(
+            built,
+            settings.inputs,
+            spec.task.num_outputs,
+            shared_head=settings.shared_head,
+            exit_gradient=settings.exit_gradient,
+        )
         self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth, is_learnt=settings.learn_exits)
         is_trimmed = settings.trim is not None
         self.register_buffer("chosen", torch.zeros(settings.inputs, backbone.depth) if is_trimmed else None)

@@ -71,6 +71,9 @@ class Trimming(Part):
         members: The chosen members.
         steps: How they were chosen, step by step.
         points: The curve: learnt exits, chosen members at other limits, and the choice.
+        weights: How the members are weighed: `greedy`, by how often they were chosen; `em`, by weights fitted on
+            validation samples; `theta`, by the learnt weights, because fitted ones were no better.
+        remark: How fitted weights did in a cross-validation, if they were asked for.
     """
 
     run: str
@@ -80,6 +83,8 @@ class Trimming(Part):
     members: tuple[Member, ...]
     steps: tuple[TrimStep, ...]
     points: tuple[TrimPoint, ...]
+    weights: Literal["greedy", "em", "theta"] = "greedy"
+    remark: str | None = None
 
     def of_kind(self, *kinds: str) -> list[TrimPoint]:
         """Return the points of some kinds, cheapest first."""

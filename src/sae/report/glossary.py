@@ -148,6 +148,11 @@ ENTRIES = (
         "Class-conditional ECE: the mean over the predicted classes, so that errors of two classes cannot cancel out.",
         "CC-ECE|cc_ece",
     ),
+    Entry(
+        "scaled",
+        "After temperature scaling: one number, fitted on validation data, makes all predictions more or less certain.",
+        ", scaled|_scaled",
+    ),
     Entry("Brier score", "The squared distance of predicted probabilities from the truth.", "Brier score|brier"),
     Entry("MSE", "Mean squared error of the predicted numbers.", "MSE|mse|mean squared error"),
     Entry("RMSE", "The root of the MSE, in the unit of the predicted numbers.", "RMSE|rmse"),

@@ -18,6 +18,8 @@ from sae.search.holes import DEPTH, Hole, Point, Value, fill_holes, find_holes, 
 GRID_PATHS = ("method.inputs", "method.exits")
 """The settings that the sampler `grid` enumerates: N and K."""
 MEMBERS = "method.members"
+STRUCTURAL = ("method.", "backbone.")
+"""How the paths of settings begin on which the cost of a network may depend."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,10 @@ class Space:
             yield {path: point[path] for path in holes}
 
     def structures(self) -> Iterator[Point]:
-        """Yield all points of the finite holes, with continuous holes at their lower end."""
+        """Yield all points of the finite holes of networks; all others, e.g. the learning rate, are at one value."""
         choices: dict[str, list[Value]] = {
-            path: hole.points() or [hole.bounds()[0]] for path, hole in self.holes.items()
+            path: (hole.points() if path.startswith(STRUCTURAL) else None) or hole.ends()[:1]
+            for path, hole in self.holes.items()
         }
         return (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
 
@@ -104,11 +107,16 @@ class Space:
         """Return the space with only the holes of N and K; with `k_free` only N, and the largest K.
 
         All other holes are fixed at their default, or at their first value if the default is outside. In a method
-        without N and K only the continuous holes are fixed.
+        without N and K only the continuous holes are fixed. Finite holes of the training, e.g. of its learning rate,
+        stay in every method, so that each gets the same number of values.
         """
         holes, defaults = self.holes, dict(flatten(_defaults(self.template)))
         has_grid = any(path in holes for path in GRID_PATHS)
-        free = [path for path, hole in holes.items() if (path in GRID_PATHS if has_grid else hole.points() is not None)]
+        free = [
+            path
+            for path, hole in holes.items()
+            if (path in GRID_PATHS if has_grid and path.startswith(STRUCTURAL) else hole.points() is not None)
+        ]
         fixed = {path: _inside(hole, defaults[path]) for path, hole in holes.items() if path not in free}
         if k_free and GRID_PATHS[1] in holes:
             fixed[GRID_PATHS[1]] = max(holes[GRID_PATHS[1]].values, key=number)

@@ -38,6 +38,9 @@ def save_checkpoint(record: RunRecord, trainer: Trainer, progress: Progress) -> 
     arrays = {f"method.{name}": array for name, array in _to_arrays(trainer.method.state_dict()).items()}
     for index, state in trainer.optimizer.state_dict()["state"].items():
         arrays |= {f"optimizer.{index}.{name}": array for name, array in _to_arrays(state).items()}
+    for stream, average in trainer.averages.items():
+        named = {f"average.{stream}.{index}": tensor for index, tensor in enumerate(average.average)}
+        arrays |= _to_arrays(named)
     for stream, best in enumerate(progress.stopping.best):
         arrays |= {f"best.{stream}.{name}": array for name, array in _to_arrays(best.state).items()}
     header = {
@@ -68,6 +71,9 @@ def load_checkpoint(record: RunRecord, trainer: Trainer) -> Progress:
         state.setdefault(int(index), {})[key] = torch.from_numpy(array)
     trainer.optimizer.load_state_dict({**trainer.optimizer.state_dict(), "state": state})
     trainer.scaler.load_state_dict(header["scaler"])
+    for stream, average in trainer.averages.items():
+        saved = _below(arrays, f"average.{stream}.")
+        average.load([torch.from_numpy(saved[str(index)]) for index in range(len(saved))])
     for stream, (epoch, nll) in enumerate(header.get("best", [])):  # older checkpoints have none
         weights = _below(arrays, f"best.{stream}.")
         stopping.best.append(BestEpoch(epoch, nll, {name: torch.from_numpy(array) for name, array in weights.items()}))

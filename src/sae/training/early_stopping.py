@@ -1,7 +1,8 @@
 """Early stopping: the best epoch so far, and whether to go on.
 
-Each stream of a method is judged alone, by its own negative log-likelihood on the validation split. A
-member of a deep ensemble is therefore the same in ensembles of any size, also with early stopping.
+Each stream of a method is judged alone, by its own negative log-likelihood on the validation split, perhaps after
+temperature scaling. A member of a deep ensemble is therefore the same in ensembles of any size, also with early
+stopping.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from sae.core.predictive import aggregate
 from sae.data.dataset import Split
-from sae.measure.metrics import measure_all
+from sae.measure.calibration import cross_calibrated
+from sae.measure.metrics import measure_all, measure_scaled
 from sae.methods import Method
 
 
@@ -22,7 +24,7 @@ class BestEpoch:
 
     Attributes:
         epoch: Its number, from 1.
-        nll: Negative log-likelihood on the validation split.
+        nll: Negative log-likelihood on the validation split, as `stream_losses` measures it.
         state: The weights of the stream's module after this epoch.
     """
 
@@ -33,10 +35,10 @@ class BestEpoch:
 
 @dataclass
 class EarlyStopping:
-    """The best epoch of every stream; does nothing if `patience` is 0.
+    """The best epoch of every stream.
 
     Attributes:
-        patience: Epochs without a better one after which a stream stops.
+        patience: Epochs without a better one after which a stream stops; 0 to never stop.
         best: The best epoch by stream; empty before the first.
     """
 
@@ -69,16 +71,17 @@ class EarlyStopping:
             method.progress = 1.0
 
     def _is_over(self, stream: int, epoch: int) -> bool:
-        return epoch - self.best[stream].epoch >= self.patience
+        return 0 < self.patience <= epoch - self.best[stream].epoch
 
 
-def stream_losses(method: Method, outputs: Tensor, split: Split) -> list[float]:
+def stream_losses(method: Method, outputs: Tensor, split: Split, judged_by: str = "nll") -> list[float]:
     """Return the negative log-likelihood of every stream, with the exit weights that the method is shipped with.
 
     Args:
         method: The method; if it has several streams, each trains the member with its number.
         outputs: Raw outputs of all members on the split, (sample, member, out).
         split: The validation split.
+        judged_by: `nll`, or `nll_scaled`: after temperature scaling, cross-validated on the split.
     """
     targets = torch.from_numpy(split.targets)
     if method.num_streams > 1:
@@ -87,7 +90,10 @@ def stream_losses(method: Method, outputs: Tensor, split: Split) -> list[float]:
         now, method.progress = method.progress, 1.0
         members = [(outputs, method.member_weights().cpu())]
         method.progress = now
-    return [measure_all(aggregate(method.task, *member), targets)["nll"] for member in members]
+    predictives = [aggregate(method.task, *member) for member in members]
+    if judged_by == "nll":
+        return [measure_all(predictive, targets)[judged_by] for predictive in predictives]
+    return [measure_scaled(cross_calibrated(predictive, targets), targets)[judged_by] for predictive in predictives]
 
 
 def _snapshot(method: Method, stream: int, epoch: int, nll: float) -> BestEpoch:

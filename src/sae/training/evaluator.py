@@ -1,6 +1,6 @@
 """Evaluation at every number of exits K′ from one forward pass per sample."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 import torch
@@ -12,9 +12,9 @@ from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
 from sae.core.task import DataSpec
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
-from sae.measure.calibration import calibrated, fit_temperature
+from sae.measure.calibration import Temperature, calibrated, fit_or_keep, fit_temperature, held_out_temperatures
 from sae.measure.cost import Cost, PartCost, measure_cost, measure_shipped_cost
-from sae.measure.metrics import measure_all, reliability
+from sae.measure.metrics import measure_all, measure_scaled, reliability
 from sae.measure.uncertainty import (
     disagreement,
     diversity,
@@ -54,25 +54,84 @@ def member_outputs(method: Method, batches: Iterable[Tensor]) -> Tensor:
         return torch.cat(outputs)
 
 
-def evaluate_split(
-    method: Method, dataset: Dataset, name: SplitName, prepare: Preparation, costs: Sequence[Reading] | None = None
-) -> Evaluation:
-    """Evaluate a split at every K′.
+Outputs = Mapping[SplitName, Tensor]
+"""Raw outputs of all possible members on some splits, (sample, member, out)."""
+
+
+def split_outputs(method: Method, dataset: Dataset, prepare: Preparation, names: Iterable[SplitName]) -> Outputs:
+    """Return the raw outputs of all possible members on some splits."""
+    return {name: member_outputs(method, evaluation_batches(dataset.split(name).inputs, prepare)) for name in names}
+
+
+class Scaling:
+    """Temperatures fitted on the validation split, and the metrics of a network after scaling by them.
+
+    The validation split itself is scaled by temperatures that were each fitted without the samples they are used
+    for, in a cross-validation, so that metrics after scaling may choose among networks.
 
     Args:
         method: The trained method.
         dataset: The data.
+        outputs: The outputs of its members on the validation split.
+    """
+
+    def __init__(self, method: Method, dataset: Dataset, outputs: Tensor) -> None:
+        self.method, self.dataset, self.outputs = method, dataset, outputs
+        self._fitted: dict[int, Temperature] = {}
+
+    @property
+    def targets(self) -> Tensor:
+        """The targets of the validation split."""
+        return torch.from_numpy(self.dataset.val.targets)
+
+    def predictive(self, eval_exits: int) -> Predictive:
+        """Return the joint prediction of the members at K′ exits on the validation split."""
+        return predictive_at(self.method, self.outputs, eval_exits)
+
+    def fitted(self, eval_exits: int) -> Temperature:
+        """Return the temperature at K′ exits; 1 if the variance cannot be fitted, because all predictions are exact."""
+        if eval_exits not in self._fitted:
+            self._fitted[eval_exits] = fit_or_keep(self.predictive(eval_exits), self.targets)
+        return self._fitted[eval_exits]
+
+    def measure(self, predictive: Predictive, targets: Tensor, eval_exits: int) -> dict[str, float]:
+        """Return the metrics after scaling of predictions at K′ exits for samples that were not fitted on."""
+        return measure_scaled(calibrated(predictive, self.fitted(eval_exits).value), targets)
+
+    def measure_held_out(self, eval_exits: int) -> dict[str, float]:
+        """Return the metrics after scaling on the validation split, cross-validated."""
+        predictive = self.predictive(eval_exits)
+        temperatures = held_out_temperatures(predictive, self.targets, self.fitted(eval_exits))
+        return measure_scaled(calibrated(predictive, temperatures), self.targets)
+
+
+def evaluate_split(
+    scaling: Scaling, name: SplitName, outputs: Outputs, costs: Sequence[Reading] | None = None
+) -> Evaluation:
+    """Evaluate a split at every K′.
+
+    Args:
+        scaling: The trained method, the data, and the temperatures.
         name: The split.
-        prepare: The preparation of samples.
+        outputs: The outputs of the members on this split.
         costs: What `measure_costs` returned, if it was called already.
     """
-    split = dataset.split(name)
-    outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
+    method, dataset = scaling.method, scaling.dataset
     readings = [
-        reading.model_copy(update={"metrics": measure_members(method, outputs, split, reading.eval_exits), "parts": ()})
+        reading.model_copy(update={"metrics": measure_split(scaling, name, outputs, reading.eval_exits), "parts": ()})
         for reading in costs or measure_costs(method, dataset.spec)
     ]
     return Evaluation(exits=method.exits, readings=tuple(readings))
+
+
+def measure_split(scaling: Scaling, name: SplitName, outputs: Outputs, eval_exits: int) -> dict[str, float]:
+    """Return metrics and uncertainties of a split at K′ exits, also after temperature scaling."""
+    method, split = scaling.method, scaling.dataset.split(name)
+    measured = measure_members(method, outputs[name], split, eval_exits)
+    if name == "val":
+        return measured | scaling.measure_held_out(eval_exits)
+    predictive = predictive_at(method, outputs[name], eval_exits)
+    return measured | scaling.measure(predictive, torch.from_numpy(split.targets), eval_exits)
 
 
 def validation_metrics(method: Method, dataset: Dataset, outputs: Tensor) -> dict[str, float]:
@@ -112,27 +171,20 @@ def measure_predictive(predictive: Predictive, targets: Tensor) -> dict[str, flo
     return measured
 
 
-def scale_temperature(
-    method: Method, dataset: Dataset, name: SplitName, prepare: Preparation, evaluation: Evaluation
-) -> Evaluation:
-    """Add the metrics after temperature scaling, fitted on the validation split for each K′ separately.
+def scale_temperature(scaling: Scaling, name: SplitName, outputs: Outputs, evaluation: Evaluation) -> Evaluation:
+    """Add all metrics after temperature scaling, fitted on the validation split for each K′ separately.
 
     Args:
-        method: The trained method.
-        dataset: The data.
+        scaling: The trained method, the data, and the temperatures.
         name: The split to measure on.
-        prepare: The preparation of samples.
+        outputs: The outputs of the members on this split.
         evaluation: The evaluation of this split.
     """
-    fitted_on, split = dataset.val, dataset.split(name)
-    fitting_outputs = member_outputs(method, evaluation_batches(fitted_on.inputs, prepare))
-    outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
-    targets, fitting_targets = torch.from_numpy(split.targets), torch.from_numpy(fitted_on.targets)
+    targets = torch.from_numpy(scaling.dataset.split(name).targets)
     readings = []
     for reading in evaluation.readings:
-        fitting = predictive_at(method, fitting_outputs, reading.eval_exits)
-        temperature = fit_temperature(fitting, fitting_targets)
-        tempered = calibrated(predictive_at(method, outputs, reading.eval_exits), temperature.value)
+        temperature = fit_temperature(scaling.predictive(reading.eval_exits), scaling.targets)
+        tempered = calibrated(predictive_at(scaling.method, outputs[name], reading.eval_exits), temperature.value)
         scaled = {
             "temperature": temperature.value,
             "temperature_remark": temperature.remark,
@@ -195,9 +247,8 @@ def _part_costs(cost: Cost, shipped: Cost) -> tuple[PartCosts, ...]:
     return tuple(joined)
 
 
-def draw_curves(method: Method, split: Split, prepare: Preparation) -> SplitCurves:
-    """Return the curves of a split at every K′."""
-    outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
+def draw_curves(method: Method, split: Split, outputs: Tensor) -> SplitCurves:
+    """Return the curves of a split at every K′, from the outputs of all members on it."""
     targets = torch.from_numpy(split.targets)
     readings = (drawn_curves(predictive_at(method, outputs, k), targets, k) for k in method.exit_choices)
     return SplitCurves(readings=tuple(readings))

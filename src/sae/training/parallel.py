@@ -9,10 +9,13 @@ import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sae.config.run import RunConfig
@@ -117,19 +120,38 @@ def _noticing_its_end(process: BaseProcess) -> Iterator[None]:
         ) from None
 
 
-def stream_state(trainer: Trainer, stream: int) -> tuple[Arrays, Arrays]:
-    """Return the weights and the optimiser state of one stream, as arrays."""
+@dataclass(frozen=True)
+class StreamState:
+    """Everything that the next epoch of one stream depends on, as arrays.
+
+    Attributes:
+        weights: The state of the stream's module.
+        moments: The state of the optimiser.
+        average: The moving average of the weights; empty without one.
+    """
+
+    weights: Arrays
+    moments: Arrays
+    average: list[NDArray[np.generic]]
+
+
+def stream_state(trainer: Trainer, stream: int) -> StreamState:
+    """Return the state of one stream."""
     module, flat = trainer.method.stream_module(stream), trainer.group_of(stream).parameter
     states = (module.state_dict(), trainer.optimizer.state.get(flat, {}))
     weights, moments = ({name: tensor.numpy(force=True) for name, tensor in state.items()} for state in states)
-    return weights, moments
+    averages = trainer.averages[stream].average if trainer.averages else []
+    return StreamState(weights, moments, [tensor.numpy(force=True) for tensor in averages])
 
 
-def load_stream(trainer: Trainer, stream: int, state: tuple[Arrays, Arrays]) -> None:
+def load_stream(trainer: Trainer, stream: int, state: StreamState) -> None:
     """Load the state of one stream from another trainer."""
-    weights, moments = ({name: torch.from_numpy(array) for name, array in part.items()} for part in state)
+    parts = (state.weights, state.moments)
+    weights, moments = ({name: torch.from_numpy(array) for name, array in part.items()} for part in parts)
     trainer.method.stream_module(stream).load_state_dict(weights)
     trainer.optimizer.state[trainer.group_of(stream).parameter] = moments
+    if trainer.averages:
+        trainer.averages[stream].load([torch.from_numpy(array) for array in state.average])
 
 
 def _work(connection: Connection, config: RunConfig, binding: Binding | None, share: tuple[int, ...]) -> None:

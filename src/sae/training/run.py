@@ -1,9 +1,7 @@
 """Runs: train a config into a run folder, and evaluate or restore it from there."""
 
 import copy
-import math
 import platform
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,7 @@ from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
 from sae.core.progress import SILENT, ProgressDisplay
 from sae.core.version import __version__
-from sae.data.batches import Preparation, evaluation_batches
+from sae.data.batches import Preparation
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound, warn_of_unbound
 from sae.data.catalogue import load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
@@ -31,8 +29,9 @@ from sae.training.checkpoint import (
     save_model,
 )
 from sae.training.class_weights import training_spec
-from sae.training.early_stopping import stream_losses
+from sae.training.epochs import train_epochs
 from sae.training.evaluator import (
+    Scaling,
     describe_exits,
     draw_curves,
     evaluate_split,
@@ -40,7 +39,7 @@ from sae.training.evaluator import (
     measure_members,
     member_outputs,
     scale_temperature,
-    validation_metrics,
+    split_outputs,
 )
 from sae.training.network import describe_network
 from sae.training.parallel import training
@@ -227,9 +226,11 @@ def evaluate(
             check_same_shape(dataset, others)
         chosen = method.resolve_exits(eval_exits)
         prepare = preparation(dataset, device or settings.device)
-        evaluation = evaluate_split(method, dataset, split, prepare)
+        outputs = split_outputs(method, dataset, prepare, dict.fromkeys(("val", split)))
+        scaling = Scaling(method, dataset, outputs["val"])
+        evaluation = evaluate_split(scaling, split, outputs)
         if calibrate:
-            evaluation = scale_temperature(method, dataset, split, prepare, evaluation)
+            evaluation = scale_temperature(scaling, split, outputs, evaluation)
         detection = None
         if ood is not None and others is not None:
             detected = evaluate_ood(method, dataset, split, others, prepare, chosen)
@@ -351,8 +352,9 @@ def _train_and_record(
     if progress.epoch < trainer.config.train.epochs and not stopped:
         return
     trainer.method.progress = 1.0  # also after a run of one step, which ends at progress 0
-    progress.stopping.restore(trainer.method)
-    _record_results(trainer.method, trainer.dataset, trainer.prepare, record, costs)
+    with trainer.averaged():
+        progress.stopping.restore(trainer.method)
+        _record_results(trainer.method, trainer.dataset, trainer.prepare, record, costs)
     epochs = progress.epoch if stopped else None
     record.end("finished", seconds=progress.seconds, epochs=epochs, versions=_versions())
 
@@ -366,32 +368,17 @@ def _train(
     on_epoch: Callable[[Row], None],
 ) -> None:
     """Train all epochs that are not done yet, with a checkpoint after each."""
-    method, dataset, prepare = trainer.method, trainer.dataset, trainer.prepare
     done = progress.epoch * trainer.steps_per_epoch
     with display.steps(record.path.name, trainer.num_steps, done) as on_step:
-        for epoch in range(progress.epoch, until):
-            if progress.stopping.has_stopped(epoch):
-                return
-            start = time.perf_counter()
-            terms = trainer.train_epoch(epoch, on_step)
-            outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, prepare))
-            metrics = validation_metrics(method, dataset, outputs)
-            if not all(map(math.isfinite, metrics.values())):  # the last update may be the one that ruins the weights
-                raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch + 1}")
-            validation = {f"val_{key}": value for key, value in metrics.items()}
-            row = {"epoch": epoch + 1, **terms, **validation, **method.observables()}
-            columns = progress.history[0] if progress.history else row  # an older version may have measured less
-            progress.history.append({key: row[key] for key in columns})
-            progress.epoch = epoch + 1
-            if trainer.config.train.patience:
-                progress.stopping.update(method, epoch + 1, stream_losses(method, outputs, dataset.val))
-            progress.seconds += time.perf_counter() - start
+        for row in train_epochs(trainer, progress, until, on_step):
             record.write_rows(record.HISTORY, progress.history)
             save_checkpoint(record, trainer, progress)
-            on_epoch(progress.history[-1])
+            on_epoch(row)
     if progress.epoch < trainer.config.train.epochs and not progress.stopping.has_stopped(progress.epoch):
-        progress.stopping.restore(method)
-        evaluation = evaluate_split(method, dataset, "val", prepare)
+        with trainer.averaged():
+            progress.stopping.restore(trainer.method)
+            outputs = split_outputs(trainer.method, trainer.dataset, trainer.prepare, ["val"])
+            evaluation = evaluate_split(Scaling(trainer.method, trainer.dataset, outputs["val"]), "val", outputs)
         interim = Interim(epoch=progress.epoch, seconds=progress.seconds, val=evaluation)
         record.write_json(record.INTERIM, interim.to_json())
 
@@ -401,11 +388,15 @@ def _record_results(
 ) -> None:
     save_model(record, method)
     costs = measure_costs(method, dataset.spec, known_costs)
-    metrics: Json = {name: evaluate_split(method, dataset, name, prepare, costs).to_json() for name in SPLITS}
+    outputs = split_outputs(method, dataset, prepare, SPLITS)
+    scaling = Scaling(method, dataset, outputs["val"])
+    metrics: Json = {name: evaluate_split(scaling, name, outputs, costs).to_json() for name in SPLITS}
     record.write_json(record.METRICS, metrics)
     network = describe_network(method, record.read_config().method, dataset.spec, costs)
     record.write_json(record.NETWORK, network.to_json())
-    curves: Json = {name: draw_curves(method, dataset.split(name), prepare).to_json(method.exits) for name in SPLITS}
+    curves: Json = {
+        name: draw_curves(method, dataset.split(name), outputs[name]).to_json(method.exits) for name in SPLITS
+    }
     record.write_json(record.CURVES, curves)
 
 

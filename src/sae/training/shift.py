@@ -16,7 +16,7 @@ from sae.measure.metrics import measure_all
 from sae.measure.uncertainty import auroc, disagreement, entropy, fpr95
 from sae.methods import Method
 from sae.records.evaluation import ShiftedSet, ShiftEvaluation, ShiftReading, Split
-from sae.training.evaluator import member_outputs, predictive_at
+from sae.training.evaluator import Scaling, member_outputs, predictive_at, split_outputs
 
 
 def evaluate_shift(
@@ -44,14 +44,17 @@ def evaluate_shift(
     Returns:
         The mean and standard deviation over the sets, and each set, at every number of exits; `eval_exits` is
         the one that it is about. The standard deviation is that of a sample (n − 1), like the one over
-        seeds; it is left out if there is only one set. `auroc_entropy` measures how well predictive
+        seeds; it is left out if there is only one set. Metrics after temperature scaling use the temperature of the
+        clean validation split, because nobody knows the shift beforehand. `auroc_entropy` measures how well predictive
         entropy detects corrupted samples.
     """
     split = dataset.split(split_name)
     check_images(dataset)
     targets = torch.from_numpy(split.targets)
     corrupted = CorruptedImages(split.inputs)
-    clean = member_outputs(method, evaluation_batches(split.inputs, prepare))
+    names: tuple[Split, ...] = ("val", split_name)
+    outputs_of = split_outputs(method, dataset, prepare, dict.fromkeys(names))
+    clean, scaling = outputs_of[split_name], Scaling(method, dataset, outputs_of["val"])
     clean_entropy = {k: entropy(predictive_at(method, clean, k)) for k in method.exit_choices}
     measured: dict[int, list[ShiftedSet]] = {k: [] for k in method.exit_choices}
     with display.steps("corrupted sets", len(sets), 0) as on_step:
@@ -59,7 +62,7 @@ def evaluate_shift(
             outputs = member_outputs(method, evaluation_batches(images, prepare))
             for k in method.exit_choices:
                 predictive = predictive_at(method, outputs, k)
-                metrics = measure_all(predictive, targets)
+                metrics = measure_all(predictive, targets) | scaling.measure(predictive, targets, k)
                 metrics["auroc_entropy"] = auroc(clean_entropy[k], entropy(predictive))
                 measured[k].append(ShiftedSet(corruption=name, severity=severity, metrics=metrics))
             on_step()

@@ -5,6 +5,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,7 @@ from sae.data.batches import Preparation, batch_bounds, standardised, training_b
 from sae.data.dataset import Dataset
 from sae.methods import Batch, Loss, Method
 from sae.training.early_stopping import EarlyStopping
+from sae.training.weight_average import WeightAverage
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -99,6 +101,7 @@ class Trainer:
 
     Attributes:
         streams: The streams of the method that are trained here; by default all.
+        averages: The moving average of the weights of each stream; empty if `train.ema` is 0.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class Trainer:
             fused=True,
         )
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.train.precision == "float16")
+        self.averages = {stream: self._average_of(stream) for stream in self.streams if config.train.ema}
 
     @property
     def steps_per_epoch(self) -> int:
@@ -134,6 +138,20 @@ class Trainer:
     def group_of(self, stream: int) -> FlatParameters:
         """Return the parameters of one of several independent streams."""
         return self.groups[self.streams.index(stream)]
+
+    def _average_of(self, stream: int) -> WeightAverage:
+        """Return the average of all that training changes for one stream: parameters, and statistics of BatchNorm."""
+        groups = self.groups if self.method.num_streams == 1 else [self.group_of(stream)]
+        buffers = [buffer for buffer in self.method.stream_module(stream).buffers() if buffer.is_floating_point()]
+        return WeightAverage(self.config.train.ema, [*(group.parameter.detach() for group in groups), *buffers])
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Give the method the averaged weights within the context, with which it is judged and recorded."""
+        with ExitStack() as stack:
+            for average in self.averages.values():
+                stack.enter_context(average.in_use())
+            yield
 
     def train_epoch(self, epoch: int, on_step: Callable[[], None] = lambda: None) -> dict[str, float]:
         """Train one epoch; return its mean loss terms and gradient norms."""
@@ -195,6 +213,8 @@ class Trainer:
             logged.setdefault(name, []).append(group.clip_grad_norm(self.config.train.clip_norm))
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        for average in self.averages.values():
+            average.update(step)
         return list(logged), torch.stack([mean_of(values) for values in logged.values()])
 
     def _loss(self, batch: Batch, step: int, generator: torch.Generator) -> Loss:

@@ -1,43 +1,68 @@
 """Trimmed runs: members of a trained network chosen on validation samples, within limits on the cost."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from sae.config.methods import TrimWeights
 from sae.config.run import RunConfig, parse_run
 from sae.core.errors import ConfigError, did_you_mean
 from sae.core.objectives import COSTS
-from sae.data.batches import evaluation_batches
+from sae.core.task import Regression
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset
-from sae.ensemble.selection import Members, Mixtures, Selection, select_by_depth
+from sae.ensemble.selection import (
+    NUM_FOLDS,
+    Members,
+    Mixtures,
+    Selection,
+    fit_weights,
+    gain_held_out,
+    select_by_depth,
+    select_members,
+)
 from sae.methods import Method, build_method
 from sae.records.evaluation import SPLITS, Reading, RunEvaluation, Split
 from sae.records.network import Member
 from sae.records.run import RunRecord
 from sae.records.trimming import Trimming, TrimPoint, TrimStep
-from sae.training.evaluator import describe_exits, measure_members, member_outputs
+from sae.training.evaluator import Scaling, describe_exits, measure_split, split_outputs
 from sae.training.run import preparation, record_derived, restore, torch_threads
 
 Limits = Mapping[str, float]
 
 
-def trim(run: Path, out: Path, maximum: Limits, *, force: bool = False, where: Whereabouts = AS_BEFORE) -> Trimming:
+def trim(
+    run: Path,
+    out: Path,
+    maximum: Limits,
+    *,
+    weights: TrimWeights = "greedy",
+    force: bool = False,
+    where: Whereabouts = AS_BEFORE,
+) -> Trimming:
     """Choose members of a finished run on its validation samples, and record the network of these as a run.
 
     Nothing is trained. A member is any pair (input, exit); inputs without a member are dropped.
+
+    With `weights="em"` the weights of the chosen members are fitted to the validation samples. Without a limit these
+    are the members that the run has learnt to use. Weights that do not lower the NLL in a cross-validation are not
+    used.
 
     Args:
         run: The folder of the finished run.
         out: The folder of the trimmed run; the same call again returns what is there.
         maximum: What costs may be at most, by name.
+        weights: How the members are weighed.
         force: Whether to delete an earlier run in the folder.
         where: Where the data are today.
     """
     source = RunRecord.open(run)
-    config = trimmed_config(source, maximum)
+    config = trimmed_config(source, maximum, weights)
     if out.resolve() == run.resolve():
         raise ConfigError(f"the trimmed run needs a folder of its own, got {out}, which holds the run to trim")
     if not force and RunRecord(out).has(RunRecord.STATUS) and RunRecord(out).has(RunRecord.TRIM):
@@ -51,8 +76,13 @@ def trim(run: Path, out: Path, maximum: Limits, *, force: bool = False, where: W
         method.load_state_dict(state)
         device = next(trained.parameters()).device
         choice = MemberChoice(method.to(device).eval(), dataset, config.train.device)
-        selection = choice.within(maximum)
+        if weights == "em":
+            fitted = choice.fit(choice.within(maximum) if maximum else None, trained.member_weights().cpu())
+        else:
+            fitted = FittedChoice(choice.within(maximum))
+        selection = fitted.selection
         found = describe(choice, selection, source, maximum)
+        found = found.model_copy(update={"weights": fitted.weights, "remark": fitted.remark})
         record = RunRecord.create(out, config, force=force)
         record.write_json(record.TRIM, found.to_json())
         record.write_rows(record.TRIM_ROWS, found.rows())
@@ -61,7 +91,7 @@ def trim(run: Path, out: Path, maximum: Limits, *, force: bool = False, where: W
     return found
 
 
-def trimmed_config(source: RunRecord, maximum: Limits) -> RunConfig:
+def trimmed_config(source: RunRecord, maximum: Limits, weights: TrimWeights = "greedy") -> RunConfig:
     """Return the config of a run with these limits; refuse limits and runs for which there is no choice."""
     for name, bound in maximum.items():
         if name not in COSTS:
@@ -79,7 +109,17 @@ def trimmed_config(source: RunRecord, maximum: Limits) -> RunConfig:
     values = config.model_dump(mode="json")
     if "trim" in values["method"]:
         raise ConfigError(f"{source.path} is trimmed already: trim the run that it came from")
-    return parse_run({**values, "method": {**values["method"], "trim": dict(maximum)}})
+    chosen = {"trim": dict(maximum), "trim_weights": weights}
+    return parse_run({**values, "method": {**values["method"], **chosen}})
+
+
+@dataclass(frozen=True)
+class FittedChoice:
+    """Chosen members, how they are weighed, and how fitted weights did, if they were asked for."""
+
+    selection: Selection
+    weights: Literal["greedy", "em", "theta"] = "greedy"
+    remark: str | None = None
 
 
 class MemberChoice:
@@ -94,9 +134,7 @@ class MemberChoice:
     def __init__(self, method: Method, dataset: Dataset, device: str) -> None:
         self.method, self.dataset = method, dataset
         prepare = preparation(dataset, device)
-        self.outputs = {
-            name: member_outputs(method, evaluation_batches(dataset.split(name).inputs, prepare)) for name in SPLITS
-        }
+        self.outputs = split_outputs(method, dataset, prepare, SPLITS)
         targets = torch.from_numpy(dataset.val.targets)
         self.mixtures = Mixtures.of(method.task, self.outputs["val"], targets)
         self._readings: dict[tuple[tuple[int, ...], int], Reading] = {}
@@ -151,22 +189,56 @@ class MemberChoice:
             raise ConfigError(f"the limits must allow one member at least, got {given}: the least possible is {least}")
         return selection
 
-    def measure(self, selection: Selection, split: Split) -> Reading:
-        """Return what the chosen members cost and how well they predict a split."""
+    def fit(self, selection: Selection | None, learnt: Tensor) -> FittedChoice:
+        """Fit the weights of members by EM, and use them if they do better on samples that they were not fitted to.
+
+        Args:
+            selection: The chosen members; None for those that the network has learnt to use.
+            learnt: θ*/N, the learnt weight of each member, (member,).
+        """
+        if isinstance(self.method.task, Regression):
+            raise ConfigError(
+                "weights are fitted by EM for classes only, got a regression, whose members are averaged into one "
+                "normal distribution: leave out --weights"
+            )
+        before = selection or Selection((), {int(m): learnt[m].item() for m in learnt.nonzero().flatten()})
+        name: Literal["theta", "greedy"] = "theta" if selection is None else "greedy"
+        called = "learnt" if selection is None else "greedy"
+
+        def others(kept: Mixtures) -> Tensor:
+            if selection is None:
+                return learnt
+            again = select_members(kept, lambda _: True, selection.members)
+            assert again is not None, "members that were chosen before can be chosen again"
+            return again.weights(self.num_members)
+
+        gain = gain_held_out(self.mixtures, before.members, others)
+        how = f"in a {NUM_FOLDS}-fold cross-validation on the {len(self.dataset.val)} validation samples"
+        if not gain > 0:
+            return FittedChoice(
+                before, name, f"The {called} weights stay: fitted ones raise the NLL by {-gain:.4f} {how}."
+            )
+        fitted = Selection(before.steps, fit_weights(self.mixtures, before.members))
+        return FittedChoice(fitted, "em", f"Fitted weights lower the NLL of {called} ones by {gain:.4f} {how}.")
+
+    def measure(self, selection: Selection) -> dict[Split, Reading]:
+        """Return what the chosen members cost and how well they predict each split."""
         reading = self.cost_reading(selection.members)
         self.method.choose(self.weights(selection))
-        metrics = measure_members(self.method, self.outputs[split], self.dataset.split(split), self.method.exits)
-        return reading.model_copy(update={"metrics": metrics})
+        scaling = Scaling(self.method, self.dataset, self.outputs["val"])
+        metrics = {name: measure_split(scaling, name, self.outputs, self.method.exits) for name in SPLITS}
+        return {name: reading.model_copy(update={"metrics": found}) for name, found in metrics.items()}
 
     def point(self, selection: Selection, limit: float | None, *, is_chosen: bool) -> TrimPoint:
         """Return a selection as a point of the curve."""
+        measured = self.measure(selection)
         return TrimPoint(
             kind="chosen" if is_chosen else "greedy",
             limit=limit,
             members=len(selection.members),
             inputs=self.num_inputs(selection.members),
-            val=self.measure(selection, "val"),
-            test=self.measure(selection, "test"),
+            val=measured["val"],
+            test=measured["test"],
         )
 
 
