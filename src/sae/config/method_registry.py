@@ -6,12 +6,15 @@ entry, and compares no names.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from sae.config.backbones import BackboneSettings
 from sae.config.kinds import Kind, default_kind
 from sae.config.settings import Layer, Settings
 from sae.core.registry import Reference, Registry
+
+TeacherMatch = Literal["mean", "members"]
+"""What a member of a network learns from: the mean of its teacher's members, or one of them."""
 
 
 class MethodSettings(Settings):
@@ -78,6 +81,15 @@ class MethodSettings(Settings):
     def grid_cell(self) -> tuple[int, int] | None:
         """Return N and K for a method that is studied over both, otherwise None."""
         return None
+
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return how the method can learn from a teacher on a backbone of this depth: not at all, unless it says so.
+
+        A method that does passes `Batch.guidance` to its loss. Only members that stay the same in training can have a
+        teacher each.
+        """
+        del depth
+        return ()
 
     def check(self, backbone: BackboneSettings) -> None:
         """Raise a `ConfigError` if the method cannot be trained on this backbone."""

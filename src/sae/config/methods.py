@@ -15,6 +15,7 @@ from sae.config.method_registry import (
     METHODS,
     MethodEntry,
     MethodSettings,
+    TeacherMatch,
     all_kinds,
     kinds_with_exits,
     register_method,
@@ -35,6 +36,7 @@ __all__ = [
     "MethodSettings",
     "SaeConfig",
     "StandardConfig",
+    "TeacherMatch",
     "all_kinds",
     "kinds_with_exits",
     "register_method",
@@ -43,6 +45,13 @@ __all__ = [
 ]
 
 DEFAULT_METHOD = "sae"
+
+
+def _matches(num_members: int) -> tuple[TeacherMatch, ...]:
+    """Return how a method with this many lasting members can learn from a teacher."""
+    return ("mean", "members") if num_members > 1 else ("mean",)
+
+
 ORANGE = "#C55A11"
 
 
@@ -130,6 +139,10 @@ class SaeConfig(MethodSettings):
         """N."""
         return self.inputs
 
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return both ways, where there are several pairs of an input and an exit."""
+        return _matches(self.inputs * depth)
+
     def kind(self, depth: int) -> str:
         """Return SE, EE, MIMO, MIMMO or I/B (in between), the classes of the paper."""
         if self.inputs == 1:
@@ -187,6 +200,11 @@ class StandardConfig(MethodSettings):
 
     name: Literal["standard"] = "standard"
 
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return the mean: there is one member."""
+        del depth
+        return _matches(1)
+
 
 @register_method(
     "sae.methods.deep_ensemble:DeepEnsemble",
@@ -208,6 +226,11 @@ class EnsembleConfig(MethodSettings):
     def num_members(self) -> int:
         """M."""
         return self.members
+
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return both ways, where there are several networks."""
+        del depth
+        return _matches(self.members)
 
     def called(self, depth: int) -> str:
         """Return the kind of a standard network for an ensemble of one."""
@@ -233,6 +256,11 @@ class McDropoutConfig(MethodSettings):
     rate: float = Field(0.1, ge=0, le=1, description="probability with which a number is dropped")
     samples: int = Field(4, ge=1, le=LARGEST, description="draws that are averaged at prediction")
 
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return the mean: a draw of masks is new in every step."""
+        del depth
+        return _matches(1)
+
     def summary(self) -> list[str]:
         """Return the rate."""
         return [f"rate={self.rate:.2g}"]
@@ -250,6 +278,11 @@ class BatchEnsembleConfig(MethodSettings):
 
     name: Literal["batch_ensemble"] = "batch_ensemble"
     members: int = Field(4, ge=1, le=LARGEST, description="M, sets of factors and biases")
+
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return both ways, where there are several members."""
+        del depth
+        return _matches(self.members)
 
     def summary(self) -> list[str]:
         """Return M."""

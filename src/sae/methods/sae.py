@@ -10,11 +10,12 @@ from sae.backbones import build_backbone
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import SaeConfig
 from sae.core.errors import ConfigError
+from sae.core.predictive import Guidance
 from sae.core.task import DataSpec
 from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.network import MultiExitNetwork, repeat_sample
 from sae.ensemble.pruning import PrunedNetwork, active_counts
-from sae.ensemble.training import exit_nll, expected_cost, mix_indices, negative_elbo
+from sae.ensemble.training import exit_loss, expected_cost, mix_indices, negative_elbo, teacher_of
 from sae.measure.cost import measure_cost
 from sae.methods.base import Batch, Loss, Method, ParameterGroup
 
@@ -86,10 +87,10 @@ class Sae(Method):
         # index_select copies whole rows: 4 × faster here than batch.inputs[index]
         inputs = batch.inputs.index_select(0, index.flatten()).unflatten(0, index.shape)
         outputs = self.network(inputs)  # (position, input, exit, out)
-        nll = exit_nll(self.task, outputs, batch.targets[index])
+        losses = exit_loss(self.task, outputs, batch.targets[index], self._guidance(batch, index))
         weights = self.exit_distribution.sample(self.exits, self.temperature, generator)
         elbo = negative_elbo(
-            nll,
+            losses,
             weights,
             self.exit_distribution,
             self.temperature,
@@ -102,6 +103,13 @@ class Sae(Method):
         theta = self.exit_distribution.probs(self.temperature)
         cost = expected_cost(theta, self.exit_costs.to(theta.device))
         return Loss(elbo.loss + self.settings.cost_weight * cost, {**terms, "cost": cost})
+
+    def _guidance(self, batch: Batch, index: Tensor) -> Guidance | None:
+        """Return what a teacher says about each output of a mixed batch: (position, input, exit)."""
+        if batch.guidance is None:
+            return None
+        teacher = teacher_of(batch.guidance.num_teachers, self.settings.inputs, self.depth)
+        return batch.guidance.of(index[:, :, None], teacher.to(index.device))
 
     @cached_property
     def exit_costs(self) -> Tensor:
