@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BACKBONES, BackboneSettings
 from sae.config.kinds import Kind
 from sae.config.method_registry import (
     METHODS,
@@ -34,6 +34,7 @@ __all__ = [
     "McDropoutConfig",
     "MethodEntry",
     "MethodSettings",
+    "PackedConfig",
     "SaeConfig",
     "StandardConfig",
     "TeacherMatch",
@@ -50,6 +51,16 @@ DEFAULT_METHOD = "sae"
 def _matches(num_members: int) -> tuple[TeacherMatch, ...]:
     """Return how a method with this many lasting members can learn from a teacher."""
     return ("mean", "members") if num_members > 1 else ("mean",)
+
+
+def check_streams(num_streams: int, backbone: BackboneSettings, setting: str) -> None:
+    """Refuse several streams on a backbone whose stages cannot work in groups."""
+    if num_streams > 1 and not backbone.can_stream:
+        known = ", ".join(entry.name for entry in BACKBONES if entry.settings.can_stream)
+        raise ConfigError(
+            f"{setting} must be 1 on {backbone.name}, whose layers mix all features, got {num_streams}: "
+            f"use one of {known}"
+        )
 
 
 ORANGE = "#C55A11"
@@ -283,6 +294,34 @@ class BatchEnsembleConfig(MethodSettings):
         """Return both ways, where there are several members."""
         del depth
         return _matches(self.members)
+
+    def summary(self) -> list[str]:
+        """Return M."""
+        return [f"M={self.members}"]
+
+
+@register_method(
+    "sae.methods.packed:Packed",
+    kinds=(Kind("packed", "Packed", "a packed ensemble", "#548235", "diamond"),),
+    space={"members": {"choice": [2, 4]}},  # which divide the features of every backbone
+    small={"members": 2},
+)
+class PackedConfig(MethodSettings):
+    """Packed ensemble: one network in streams that share only the first layer."""
+
+    member_word: ClassVar[str] = "stream"
+
+    name: Literal["packed"] = "packed"
+    members: int = Field(4, ge=1, le=LARGEST, description="M, streams of features; backbone.width 2 pays for 4")
+
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return both ways, where there are several streams."""
+        del depth
+        return _matches(self.members)
+
+    def check(self, backbone: BackboneSettings) -> None:
+        """Refuse several streams where layers mix all features."""
+        check_streams(self.members, backbone, "method.members")
 
     def summary(self) -> list[str]:
         """Return M."""

@@ -80,6 +80,7 @@ ENTRIES = (
     Entry(
         "MC dropout", "One network that runs several times with random parts switched off; the results are averaged."
     ),
+    Entry("Packed", "One network whose layers work in groups that do not mix: each group is a member."),
     Entry("BatchEnsemble", "An ensemble whose members share most of their weights and differ in a few factors."),
     Entry(
         "configuration",
