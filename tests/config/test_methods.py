@@ -10,7 +10,19 @@ from tests.builders import SMALL_BACKBONES, SMALL_METHODS, method_settings, run_
 
 
 def test_kinds_are_in_the_order_of_the_paper() -> None:
-    own = ["standard", "ensemble", "mc_dropout", "batch_ensemble", "packed", "I/B", "EE", "MIMMO", "MIMO", "SE"]
+    own = [
+        "standard",
+        "ensemble",
+        "mc_dropout",
+        "batch_ensemble",
+        "packed",
+        "I/B",
+        "EE",
+        "MIMMO",
+        "MIMO",
+        "SE",
+        "STREAMS",
+    ]
     assert list(all_kinds()) == own
     assert kinds_with_exits() == set(own[5:])
 

@@ -4,12 +4,16 @@ Every group reads the whole stem, and is then a network of its own. A layer of �
 one that is not grouped, so that α = √G keeps the cost of a single network.
 """
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor, nn
 
 from sae.backbones.base import Backbone
 from sae.backbones.surgery import replaced, weight_layers
 from sae.core.errors import ConfigError
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class BlockLinear(nn.Linear):
@@ -46,10 +50,21 @@ def in_streams(backbone: Backbone, num_streams: int) -> Backbone:
         backbone: The backbone; its stem stays as it is.
         num_streams: G, the number of groups.
     """
+    return streamed(backbone, num_streams, within="stages.")
+
+
+def streamed(module: Module, num_streams: int, within: str = "") -> Module:
+    """Return a copy of a module whose Linear layers and convolutions work in groups; one stream is the module itself.
+
+    Args:
+        module: What to copy.
+        num_streams: G.
+        within: The beginning of the names of the layers that are grouped; by default all are.
+    """
     if num_streams == 1:
-        return backbone
-    layers = [name for name in weight_layers(backbone) if name.startswith("stages.")]
-    return replaced(backbone, dict.fromkeys(layers, lambda layer: grouped(layer, num_streams)))
+        return module
+    layers = [name for name in weight_layers(module) if name.startswith(within)]
+    return replaced(module, dict.fromkeys(layers, lambda layer: grouped(layer, num_streams)))
 
 
 def grouped(layer: nn.Module, groups: int) -> nn.Module:

@@ -61,6 +61,11 @@ class MethodSettings(Settings):
         return 1
 
     @property
+    def num_slots(self) -> int:
+        """What uses exits: N inputs, or as many pairs of a stream and an input as there are."""
+        return self.num_inputs
+
+    @property
     def num_members(self) -> int:
         """The number of networks that are trained apart."""
         return 1

@@ -74,6 +74,7 @@ ORANGE = "#C55A11"
         Kind("MIMMO", "SAE: MIMMO", "one network with several inputs and all exits", ORANGE, "pentagon"),
         Kind("MIMO", "SAE: MIMO", "one network with several inputs", ORANGE, "hexagon"),
         Kind("SE", "SAE: SE", "one network that chose its exit", ORANGE, "times"),
+        Kind("STREAMS", "SAE: streams", "one network in several streams", ORANGE, "star"),
     ),
     space={
         "inputs": {"int": [1, 4]},
@@ -116,6 +117,9 @@ class SaeConfig(MethodSettings):
     batch_repetition: int = Field(
         2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
     )
+    streams: int = later(
+        1, ge=1, le=LARGEST, description="G, groups of features that do not mix; backbone.width 2 pays for 4"
+    )
     shared_head: bool = later(False, description="one common head for all exits instead of a head for each")
     learn_exits: bool = later(
         True, description="learn which exits to use; false: all count the same, and each input keeps the K deepest"
@@ -150,12 +154,19 @@ class SaeConfig(MethodSettings):
         """N."""
         return self.inputs
 
+    @property
+    def num_slots(self) -> int:
+        """G·N: each stream predicts for all inputs."""
+        return self.streams * self.inputs
+
     def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
-        """Return both ways, where there are several pairs of an input and an exit."""
-        return _matches(self.inputs * depth)
+        """Return both ways, where there are several members."""
+        return _matches(self.num_slots * depth)
 
     def kind(self, depth: int) -> str:
-        """Return SE, EE, MIMO, MIMMO or I/B (in between), the classes of the paper."""
+        """Return SE, EE, MIMO, MIMMO or I/B (in between), the classes of the paper, or STREAMS for several streams."""
+        if self.streams > 1:
+            return "STREAMS"
         if self.inputs == 1:
             return "SE" if self.exits == 1 else "EE"
         if self.exits == 1:
@@ -165,6 +176,7 @@ class SaeConfig(MethodSettings):
     def summary(self) -> list[str]:
         """Return N and K as trained, what differs from the paper, and the limits on members chosen afterwards."""
         changed = {
+            f"G={self.streams}": self.streams > 1,
             f"λ={self.cost_weight:.2g}": self.cost_weight > 0,
             "shared head": self.shared_head,
             "fixed exits": not self.learn_exits,
@@ -175,11 +187,17 @@ class SaeConfig(MethodSettings):
         return [f"N={self.inputs}", f"K={self.exits}", *(word for word, is_so in changed.items() if is_so)]
 
     def grid_cell(self) -> tuple[int, int] | None:
-        """Return N and K."""
-        return self.inputs, self.exits
+        """Return N and K; several streams are another network."""
+        return (self.inputs, self.exits) if self.streams == 1 else None
 
     def check(self, backbone: BackboneSettings) -> None:
-        """Refuse more exits per input than the backbone has stages, and a price of exits that are not learnt."""
+        """Refuse more exits than stages, a price of exits that are not learnt, and streams that cannot be."""
+        check_streams(self.streams, backbone, "method.streams")
+        if self.streams > 1 and (self.shared_head or self.trim is not None):
+            raise ConfigError(
+                f"method.streams must be 1 with method.shared_head or method.trim, got {self.streams}: "
+                f"leave one of them out"
+            )
         if self.cost_weight and not self.learn_exits:
             raise ConfigError(
                 f"method.cost_weight must be 0 where method.learn_exits is false, got {self.cost_weight}: "
@@ -193,7 +211,7 @@ class SaeConfig(MethodSettings):
 
     def cheapest(self) -> MethodSettings:
         """Return one exit; what concerns training alone has no effect on the cost."""
-        return SaeConfig(inputs=self.inputs, exits=1, shared_head=self.shared_head)
+        return SaeConfig(inputs=self.inputs, exits=1, shared_head=self.shared_head, streams=self.streams)
 
 
 STANDARD = Kind("standard", "Standard", "a standard network", "#595959", "circle")

@@ -66,6 +66,7 @@ ENTRIES = (
         "In between: an SAE with several inputs and some of the exits for each.",
         "(?:SAE: )?I/B|between the known ones|some of its exits",
     ),
+    Entry("streams", "An SAE whose layers work in groups that do not mix; each predicts.", "SAE: streams|STREAMS"),
     Entry(
         "standard network",
         "A plain network with one output after its last layer.",
