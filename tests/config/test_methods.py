@@ -6,13 +6,36 @@ from pydantic import Field
 from sae.config.backbones import BACKBONES, BackboneSettings, register_backbone
 from sae.config.methods import METHODS, all_kinds, kinds_with_exits, rivals
 from sae.core.errors import ConfigError
-from tests.builders import run_config
+from tests.builders import SMALL_BACKBONES, SMALL_METHODS, method_settings, run_config
 
 
 def test_kinds_are_in_the_order_of_the_paper() -> None:
-    own = ["standard", "ensemble", "mc_dropout", "batch_ensemble", "I/B", "EE", "MIMMO", "MIMO", "SE"]
+    own = [
+        "standard",
+        "ensemble",
+        "mc_dropout",
+        "batch_ensemble",
+        "packed",
+        "I/B",
+        "EE",
+        "MIMMO",
+        "MIMO",
+        "SE",
+        "STREAMS",
+    ]
     assert list(all_kinds()) == own
-    assert kinds_with_exits() == set(own[4:])
+    assert kinds_with_exits() == set(own[5:])
+
+
+def test_only_packed_refuses_a_backbone_and_only_the_vit() -> None:
+    refused = []
+    for name in SMALL_METHODS:
+        for backbone, settings in SMALL_BACKBONES.items():
+            try:
+                method_settings(name).check(settings)
+            except ConfigError:
+                refused.append((name, backbone))
+    assert refused == [("packed", "vit")]
 
 
 def test_the_first_rival_is_the_ensemble() -> None:

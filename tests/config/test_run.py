@@ -39,7 +39,7 @@ def test_a_section_without_a_name_keeps_the_one_below() -> None:
         ({"method": {"name": "standard", "inputs": 2}}, "unknown setting method.inputs for standard"),
         (
             {"method": {"name": "sea"}},
-            "method.name must be one of sae, standard, ensemble, mc_dropout, batch_ensemble; "
+            "method.name must be one of sae, standard, ensemble, mc_dropout, batch_ensemble, packed; "
             "got 'sea', did you mean sae?",
         ),
         ({"backbone": {"name": "vggg"}}, "backbone.name must be one of fc, vgg, resnet, vit, conv1d; got 'vggg'"),

@@ -25,6 +25,7 @@ from tests.builders import (
     SPEC,
     blobs,
     run_config,
+    skip_refused,
     small_method,
     spec_of,
 )
@@ -35,6 +36,7 @@ every_task = pytest.mark.parametrize("task", [SPEC.task, REGRESSION_SPEC.task], 
 
 
 def config_of(name: str, backbone: str, epochs: int = 1) -> RunConfig:
+    skip_refused(name, backbone)
     train = {"epochs": epochs, "lr": 3e-3, "batch_size": 32}
     return run_config(
         method=SMALL_METHODS[name],

@@ -13,6 +13,8 @@ from sae.core.predictive import (
     aggregate,
     as_gaussian,
     gaussian_nll,
+    make_guidance,
+    member_loss,
     member_nll,
     mix_categoricals,
     mix_gaussians,
@@ -91,3 +93,41 @@ def test_gaussian_nll_is_the_density_without_its_constant() -> None:
 def test_the_loss_is_float32_under_mixed_precision() -> None:
     outputs = torch.randn(4, 3, dtype=torch.bfloat16)
     assert member_nll(Classification(3), outputs, torch.zeros(4, dtype=torch.long)).dtype == torch.float32
+
+
+def test_the_loss_with_a_teacher_is_the_naive_loop() -> None:
+    task, outputs, targets = Classification(4), torch.randn(6, 4), torch.randint(0, 4, (6,))
+    members, weights = torch.randn(6, 3, 4), torch.tensor([0.5, 0.3, 0.2])
+    guidance = make_guidance(task, members, weights, weight=0.7, temperature=2.0).of_all(0)
+    losses = member_loss(task, outputs, targets, guidance)
+    for n in range(6):
+        taught = sum(w * (z / 2.0).softmax(dim=0) for w, z in zip(weights, members[n], strict=True))
+        learnt = (outputs[n] / 2.0).softmax(dim=0)
+        kl = sum(p * (p / q).log() for p, q in zip(taught, learnt, strict=True))
+        nll = -outputs[n].softmax(dim=0)[targets[n]].log()
+        assert losses[n].item() == pytest.approx((0.3 * nll + 0.7 * 4.0 * kl).item(), rel=1e-5)
+
+
+def test_each_sample_may_have_a_teacher_of_its_own() -> None:
+    members = torch.randn(4, 3, 5)
+    guidance = make_guidance(Classification(5), members, None, weight=1.0, temperature=1.0)
+    chosen = guidance.of(torch.tensor([2, 0]), torch.tensor([1, 5])).outputs
+    torch.testing.assert_close(chosen, torch.stack([members[2, 1], members[0, 2]]).log_softmax(dim=1))
+
+
+def test_a_student_that_predicts_what_its_teacher_does_has_nothing_to_learn() -> None:
+    for task, size in ((Classification(5), 5), (Regression(), 2)):
+        outputs = torch.randn(4, 1, size)
+        guidance = make_guidance(task, outputs, None, weight=1.0, temperature=3.0).of_all(0)
+        losses = member_loss(task, outputs[:, 0], torch.zeros(4, dtype=torch.long), guidance)
+        torch.testing.assert_close(losses, torch.zeros(4), rtol=0, atol=1e-5)
+
+
+def test_the_divergence_of_normal_distributions_is_torchs() -> None:
+    task, outputs, members = Regression(), torch.randn(6, 2), torch.randn(6, 3, 2)
+    guidance = make_guidance(task, members, torch.full((3,), 1 / 3), weight=1.0, temperature=2.0).of_all(0)
+    mean, variance = members[..., 0].mean(dim=1), members[..., 1].clamp(-6, 1).exp().mean(dim=1)
+    variance = variance + members[..., 0].var(dim=1, correction=0)
+    student = torch.distributions.Normal(outputs[:, 0], outputs[:, 1].clamp(-6, 1).exp().sqrt())
+    expected = torch.distributions.kl_divergence(torch.distributions.Normal(mean, variance.sqrt()), student)
+    torch.testing.assert_close(member_loss(task, outputs, torch.zeros(6), guidance), expected)

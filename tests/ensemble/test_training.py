@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sae.core.task import Classification, Regression
 from sae.ensemble.exit_distribution import ExitDistribution
-from sae.ensemble.training import exit_nll, mix_indices, negative_elbo, num_repeated
+from sae.ensemble.training import exit_loss, mix_indices, negative_elbo, num_repeated, teacher_of
 
 
 def mix(batch: int, num_inputs: int, repetition: int, fraction: float, seed: int = 0) -> Tensor:
@@ -51,7 +51,7 @@ def test_the_number_of_repeated_positions_is_rounded_up() -> None:
 
 def test_nll_of_all_pairs_is_the_naive_loop() -> None:
     outputs, targets = torch.randn(6, 2, 3, 4), torch.randint(0, 4, (6, 2))
-    nll = exit_nll(Classification(4), outputs, targets)
+    nll = exit_loss(Classification(4), outputs, targets)
     for i in range(2):
         for j in range(3):
             torch.testing.assert_close(nll[i, j], F.cross_entropy(outputs[:, i, j], targets[:, i]))
@@ -59,7 +59,7 @@ def test_nll_of_all_pairs_is_the_naive_loop() -> None:
 
 def test_regression_nll_of_all_pairs_is_torchs() -> None:
     outputs, targets = torch.randn(6, 2, 3, 2), torch.randn(6, 2)
-    nll = exit_nll(Regression(), outputs, targets)
+    nll = exit_loss(Regression(), outputs, targets)
     for i in range(2):
         for j in range(3):
             variance = outputs[:, i, j, 1].clamp(-6, 1).exp()
@@ -88,3 +88,11 @@ def test_exits_that_fit_better_gain_probability() -> None:
         negative_elbo(nll, learnt.sample(1, 0.5, generator), learnt, 0.5, 1e-3).loss.backward()
         optimizer.step()
     assert learnt.probs(0.5).argmax().item() == 1
+
+
+def test_pairs_of_an_input_and_an_exit_share_the_teachers_as_the_formula_says() -> None:
+    for num_teachers in (1, 3, 4, 6):
+        found = teacher_of(num_teachers, num_inputs=3, depth=2)
+        for i in range(3):
+            for j in range(2):
+                assert found[i, j].item() == (i * (num_teachers // 3) + j) % num_teachers

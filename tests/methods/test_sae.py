@@ -6,6 +6,7 @@ from sae.config.backbones import FcConfig
 from sae.config.methods import SaeConfig
 from sae.config.schedules import Schedule, TemperatureSchedule, UnitSchedule
 from sae.core.errors import ConfigError
+from sae.core.predictive import make_guidance
 from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.training import Elbo, expected_cost, mix_indices, negative_elbo
 from sae.methods import Batch, build_method
@@ -190,3 +191,18 @@ def test_a_number_of_exits_that_cannot_be_is_refused(exits: int) -> None:
 def test_schedules_are_linear_and_exact_at_their_ends() -> None:
     schedule = Schedule(start=1.0, end=0.1)
     assert [schedule.at(p) for p in (0.0, 0.5, 1.0)] == [1.0, pytest.approx(0.55), 0.1]
+
+
+def test_every_pair_learns_what_its_teacher_says_about_its_sample() -> None:
+    sae = small_sae("fc", 2, 2)
+    guidance = make_guidance(SPEC.task, torch.randn(5, 4, 3), None, weight=0.5, temperature=2.0)
+    batch = Batch(torch.randn(5, *SPEC.shape), torch.zeros(5, dtype=torch.long), guidance=guidance)
+    index = mix_indices(5, 2, 2, 0.0, torch.Generator().manual_seed(0))
+    found = sae._guidance(batch, index)
+    assert found is not None
+    assert found.outputs.shape == (10, 2, sae.depth, 3)
+    for position in range(10):
+        for i in range(2):
+            for j in range(sae.depth):
+                expected = guidance.outputs[index[position, i], (2 * i + j) % 4]
+                assert torch.equal(found.outputs[position, i, j], expected)

@@ -139,7 +139,7 @@ def test_without_the_package_its_folders_are_refused_in_one_sentence(printed: di
     sentences = {
         "run": "backbone 'tower', which is not installed; known: fc, vgg, resnet, vit, conv1d",
         "study": "method 'two_heads', which is not installed; "
-        "known: sae, standard, ensemble, mc_dropout, batch_ensemble",
+        "known: sae, standard, ensemble, mc_dropout, batch_ensemble, packed",
     }
     commands = ["evaluate run", "report run --out x.html", "export run --out o/m.onnx", "pareto study", "pick study"]
     commands.append("report study --out x.html")
@@ -154,7 +154,7 @@ def test_help_lists_its_names_without_importing_it(tmp_path: Path) -> None:
     code = f"import atexit, sys; atexit.register(lambda: print('toy_plugin' in sys.modules)); {SAE}"
     _, out, _ = run_python(code, "train", "--help", folder=tmp_path, paths=paths)
     words = " ".join(out.replace("│", " ").split())
-    assert "sae, standard, ensemble, mc_dropout, batch_ensemble or two_heads" in words
+    assert "sae, standard, ensemble, mc_dropout, batch_ensemble, packed or two_heads" in words
     assert "fc, vgg, resnet, vit, conv1d or tower" in words
     assert words.endswith("False")
 

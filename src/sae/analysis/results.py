@@ -118,7 +118,7 @@ def run_results(records: Iterable[RunRecord]) -> list[Result]:
     groups: dict[str, dict[int, Run | None]] = {}
     for run in (read_run(record, with_shift=True) for record in records):
         if run.config is not None:
-            seeds = groups.setdefault(run.config.model_copy(update={"seed": 0}).model_dump_json(), {})
+            seeds = groups.setdefault(run.config.over_seeds.model_dump_json(), {})
             seeds[run.config.seed] = seeds.get(run.config.seed) or (run if run.evaluation else None)
     wholes = [([run for run in seeds.values() if run], len(seeds)) for seeds in groups.values()]
     kept = [(whole, total) for whole, total in wholes if whole]

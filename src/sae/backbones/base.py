@@ -189,6 +189,11 @@ class MemberNetwork(nn.Module, ABC):
         """How often the parts run for one sample."""
         return 1
 
+    def outputs_of(self, member: int, x: Tensor) -> Tensor:
+        """Return the raw outputs of one member, (batch, out)."""
+        outputs: Tensor = self(x)
+        return outputs[:, member]
+
     def member_places(self, depth: int) -> list[tuple[int | None, int]]:
         """Return the input and the exit of each member, counted from 1; without several inputs, None and the last."""
         return [(None, depth)] * len(self.weights)

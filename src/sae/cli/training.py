@@ -36,6 +36,9 @@ def train(
     depth: options.Depth = None,
     blocks: options.Blocks = None,
     epochs: options.Epochs = None,
+    teacher: Annotated[
+        Path | None, typer.Option(help="folder of a finished run to learn from, e.g. a deep ensemble on the same data")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="seed of weights, batches and sampling")] = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file of settings, or an ablation's name; flags override it")
@@ -57,6 +60,7 @@ def train(
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),
+        teacher=options.section(run=teacher and str(teacher)),
         seed=seed,
     )
     run = resolve_run(config, flags, set_ or [])

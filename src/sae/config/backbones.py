@@ -5,7 +5,7 @@ To add a backbone: a class of settings with `@register_backbone`, here or in ano
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
@@ -22,7 +22,13 @@ class BackboneSettings(Settings):
     """Sizes of a network in stages.
 
     A subclass fixes `name` to a literal and gives `depth` a default: the number of stages of the whole network.
+
+    Attributes:
+        can_stream: Whether stages treat each feature alone except in Linear layers and convolutions, so that these
+            can work in groups (see `sae.backbones.streams`).
     """
+
+    can_stream: ClassVar[bool] = False
 
     name: str
     width: int = Field(1, ge=1, le=LARGEST, description="multiplies the number of features")
@@ -109,6 +115,8 @@ FIVE_STAGES: Mapping[str, object] = {"depth": {"int": [1, 5]}}
 class FcConfig(BackboneSettings):
     """Residual fully connected network."""
 
+    can_stream: ClassVar[bool] = True
+
     name: Literal["fc"] = "fc"
     width: int = Field(1, ge=1, le=LARGEST, description="times 128 features")
     depth: int = Field(5, ge=1, le=5, description="residual blocks")
@@ -121,6 +129,8 @@ class FcConfig(BackboneSettings):
 )
 class VggConfig(BackboneSettings):
     """VGG without its large linear layers."""
+
+    can_stream: ClassVar[bool] = True
 
     name: Literal["vgg"] = "vgg"
     width: int = Field(1, ge=1, le=LARGEST, description="times 4, 8, 16, 32, 32 channels")
@@ -138,6 +148,8 @@ class VggConfig(BackboneSettings):
 @register_backbone("sae.backbones.resnet:build_resnet", space={"depth": {"int": [1, 4]}}, small={"depth": 2})
 class ResnetConfig(BackboneSettings):
     """ResNet-34 for small images."""
+
+    can_stream: ClassVar[bool] = True
 
     name: Literal["resnet"] = "resnet"
     width: int = Field(1, ge=1, le=1, description="fixed at 1")
@@ -169,6 +181,8 @@ class VitConfig(BackboneSettings):
 )
 class Conv1dConfig(BackboneSettings):
     """Convolutions over time, for signals."""
+
+    can_stream: ClassVar[bool] = True
 
     name: Literal["conv1d"] = "conv1d"
     width: int = Field(1, ge=1, le=LARGEST, description="times 16, 32, 64, 64, 64 channels")

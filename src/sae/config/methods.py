@@ -1,22 +1,49 @@
-"""Settings of the methods, and their registry. One entry holds all that the system needs to know of a method.
+"""The methods: their settings, each with its entry in the registry.
 
 To add a method: a class of settings with `@register_method`, here or in another package, and a
-builder. The rest of the system asks the settings or the entry, and compares no names.
+builder.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from sae.config.backbones import BackboneSettings
-from sae.config.kinds import Kind, default_kind
+from sae.config.backbones import BACKBONES, BackboneSettings
+from sae.config.kinds import Kind
+from sae.config.method_registry import (
+    METHODS,
+    MethodEntry,
+    MethodSettings,
+    TeacherMatch,
+    all_kinds,
+    kinds_with_exits,
+    register_method,
+    rival_label,
+    rivals,
+)
 from sae.config.schedules import TemperatureSchedule, UnitSchedule
-from sae.config.settings import LARGEST, Layer, Settings, later
+from sae.config.settings import LARGEST, later
 from sae.core.errors import ConfigError
-from sae.core.registry import Reference, Registry
 from sae.core.wording import count
+
+__all__ = [
+    "METHODS",
+    "BatchEnsembleConfig",
+    "EnsembleConfig",
+    "McDropoutConfig",
+    "MethodEntry",
+    "MethodSettings",
+    "PackedConfig",
+    "SaeConfig",
+    "StandardConfig",
+    "TeacherMatch",
+    "all_kinds",
+    "kinds_with_exits",
+    "register_method",
+    "rival_label",
+    "rivals",
+]
 
 DEFAULT_METHOD = "sae"
 
@@ -24,170 +51,19 @@ TrimWeights = Literal["greedy", "em"]
 """How `sae trim` weighs members: by how often they were chosen, or by weights fitted with EM."""
 
 
-class MethodSettings(Settings):
-    """Settings of a method, and its answers to what the system asks of every method.
-
-    A subclass fixes `name` to a literal. The answers here are those of a method without early exits.
-
-    Attributes:
-        has_exits: Whether a network has early exits, of which each of its inputs uses some.
-        member_word: What people call one of the predictions that are averaged, where they are not of several inputs.
-        members_from: The method whose larger ensembles hold this method's networks as their first members.
-    """
-
-    has_exits: ClassVar[bool] = False
-    member_word: ClassVar[str] = "member"
-    members_from: ClassVar[str | None] = None
-
-    name: str
-
-    @classmethod
-    def class_of(cls, name: object, setting: str = "method.name") -> "type[MethodSettings]":
-        """Return the settings class of a registered method."""
-        return METHODS.get(name, setting).settings
-
-    @classmethod
-    def defaults_at(cls, depth: object) -> dict[str, object]:
-        """Return the settings whose defaults differ on a backbone of this depth."""
-        del depth
-        return {}
-
-    @property
-    def trained_exits(self) -> int:
-        """K, the exits per input that the network is trained for."""
-        return 1
-
-    @property
-    def can_choose_exits(self) -> bool:
-        """Whether the trained network can be read at another number of exits K′ than the K it was trained for."""
-        return self.has_exits
-
-    @property
-    def num_inputs(self) -> int:
-        """N, the samples that the network reads at once."""
-        return 1
-
-    @property
-    def num_members(self) -> int:
-        """The number of networks that are trained apart."""
-        return 1
-
-    def kind(self, depth: int) -> str:
-        """Return the key of the class of methods that results are grouped by, on a backbone of this depth."""
-        del depth
-        return self.name
-
-    def called(self, depth: int) -> str:
-        """Return the kind whose name people give it, where that is not its own."""
-        return self.kind(depth)
-
-    def summary(self) -> list[str]:
-        """Return the settings that tell two runs of the method apart, `["N=2", "K=3"]`."""
-        return []
-
-    def grid_cell(self) -> tuple[int, int] | None:
-        """Return N and K for a method that is studied over both, otherwise None."""
-        return None
-
-    def check(self, backbone: BackboneSettings) -> None:
-        """Raise a `ConfigError` if the method cannot be trained on this backbone."""
-
-    def cheapest(self) -> "MethodSettings":
-        """Return the settings that cost least among those that a trained network can be read at."""
-        return self
+def _matches(num_members: int) -> tuple[TeacherMatch, ...]:
+    """Return how a method with this many lasting members can learn from a teacher."""
+    return ("mean", "members") if num_members > 1 else ("mean",)
 
 
-@dataclass(frozen=True)
-class MethodEntry:
-    """All that the system needs to know of a method.
-
-    Attributes:
-        settings: The class of its settings, which answers what depends on them.
-        build: From settings, backbone settings and a `DataSpec` to a `Method`.
-        kinds: What `settings.kind` may return.
-        space: What a search varies of the settings, with holes as in YAML.
-        small: Settings of a small one for tests.
-        rival: What a pick is compared with, such as `deep ensemble`: the best run of this method. None for no rival.
-        batch_sizes: Batch sizes that suit the method, by the usual one that they replace.
-        influences: Settings whose effect a report shows: label to path, such as `N` to `method.inputs`.
-    """
-
-    settings: type[MethodSettings]
-    build: Reference
-    kinds: tuple[Kind, ...]
-    space: Layer
-    small: Layer
-    rival: str | None
-    batch_sizes: Mapping[int, int]
-    influences: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        """The name that users write."""
-        name: str = self.settings.model_fields["name"].default
-        return name
-
-
-METHODS = Registry("method", "sae.methods", MethodEntry)
-
-Method = TypeVar("Method", bound=MethodSettings)
-
-
-def register_method(
-    build: Reference,
-    *,
-    kinds: tuple[Kind, ...] = (),
-    space: Layer | None = None,
-    small: Layer | None = None,
-    rival: str | None = None,
-    batch_sizes: Mapping[int, int] | None = None,
-    influences: Mapping[str, str] | None = None,
-) -> Callable[[type[Method]], type[Method]]:
-    """Register a method by decorating the class of its settings.
-
-    The arguments are those of `MethodEntry`. A method without kinds is one kind by itself, and
-    gets a colour and a marker that depend on its name.
-    """
-
-    def register(settings: type[Method]) -> type[Method]:
-        own = kinds or (default_kind(settings.model_fields["name"].default),)
-        METHODS.register(
-            MethodEntry(settings, build, own, space or {}, small or {}, rival, batch_sizes or {}, influences or {})
+def check_streams(num_streams: int, backbone: BackboneSettings, setting: str) -> None:
+    """Refuse several streams on a backbone whose stages cannot work in groups."""
+    if num_streams > 1 and not backbone.can_stream:
+        known = ", ".join(entry.name for entry in BACKBONES if entry.settings.can_stream)
+        raise ConfigError(
+            f"{setting} must be 1 on {backbone.name}, whose layers mix all features, got {num_streams}: "
+            f"use one of {known}"
         )
-        return settings
-
-    return register
-
-
-def all_kinds() -> dict[str, Kind]:
-    """Return the kinds of all methods by key, in the order of the paper: methods with exits come last."""
-    entries = sorted(METHODS, key=lambda entry: entry.settings.has_exits)
-    return {kind.key: kind for entry in entries for kind in entry.kinds}
-
-
-def kinds_with_exits() -> set[str]:
-    """Return the keys of the kinds whose networks can be read at several numbers of exits."""
-    return {kind.key for entry in METHODS if entry.settings.has_exits for kind in entry.kinds}
-
-
-def rivals() -> dict[str, str]:
-    """Return what a pick is compared with, phrases by method; the method that trains most networks comes first."""
-    entries = [entry for entry in METHODS if entry.rival is not None]
-    entries.sort(key=lambda entry: -entry.settings.model_validate(entry.small).num_members)
-    return {entry.name: str(entry.rival) for entry in entries}
-
-
-def rival_label(role: str, kind: str, called: str) -> str:
-    """Return the label of a pick's rival; an ensemble of one is called a standard network.
-
-    Args:
-        role: The rival's method.
-        kind: The class of methods that it is grouped with.
-        called: The kind whose name people give it.
-    """
-    if called == kind:
-        return rivals().get(role, role)
-    return f"{all_kinds()[called].phrase.removeprefix('a ')} (an {role} of one)"
 
 
 ORANGE = "#C55A11"
@@ -201,6 +77,7 @@ ORANGE = "#C55A11"
         Kind("MIMMO", "SAE: MIMMO", "one network with several inputs and all exits", ORANGE, "pentagon"),
         Kind("MIMO", "SAE: MIMO", "one network with several inputs", ORANGE, "hexagon"),
         Kind("SE", "SAE: SE", "one network that chose its exit", ORANGE, "times"),
+        Kind("STREAMS", "SAE: streams", "one network in several streams", ORANGE, "star"),
     ),
     space={
         "inputs": {"int": [1, 4]},
@@ -243,6 +120,9 @@ class SaeConfig(MethodSettings):
     batch_repetition: int = Field(
         2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
     )
+    streams: int = later(
+        1, ge=1, le=LARGEST, description="G, groups of features that do not mix; backbone.width 2 pays for 4"
+    )
     shared_head: bool = later(False, description="one common head for all exits instead of a head for each")
     learn_exits: bool = later(
         True, description="learn which exits to use; false: all count the same, and each input keeps the K deepest"
@@ -284,8 +164,19 @@ class SaeConfig(MethodSettings):
         """N."""
         return self.inputs
 
+    @property
+    def num_slots(self) -> int:
+        """G·N: each stream predicts for all inputs."""
+        return self.streams * self.inputs
+
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return both ways, where there are several members."""
+        return _matches(self.num_slots * depth)
+
     def kind(self, depth: int) -> str:
-        """Return SE, EE, MIMO, MIMMO or I/B (in between), the classes of the paper."""
+        """Return SE, EE, MIMO, MIMMO or I/B (in between), the classes of the paper, or STREAMS for several streams."""
+        if self.streams > 1:
+            return "STREAMS"
         if self.inputs == 1:
             return "SE" if self.exits == 1 else "EE"
         if self.exits == 1:
@@ -295,6 +186,7 @@ class SaeConfig(MethodSettings):
     def summary(self) -> list[str]:
         """Return N and K as trained, what differs from the paper, and the limits on members chosen afterwards."""
         changed = {
+            f"G={self.streams}": self.streams > 1,
             f"λ={self.cost_weight:.2g}": self.cost_weight > 0,
             f"exit gradient={self.exit_gradient:.2g}": self.exit_gradient < 1,
             "shared head": self.shared_head,
@@ -307,11 +199,17 @@ class SaeConfig(MethodSettings):
         return [f"N={self.inputs}", f"K={self.exits}", *(word for word, is_so in changed.items() if is_so)]
 
     def grid_cell(self) -> tuple[int, int] | None:
-        """Return N and K."""
-        return self.inputs, self.exits
+        """Return N and K; several streams are another network."""
+        return (self.inputs, self.exits) if self.streams == 1 else None
 
     def check(self, backbone: BackboneSettings) -> None:
-        """Refuse more exits per input than the backbone has stages, and a price of exits that are not learnt."""
+        """Refuse more exits than stages, a price of exits that are not learnt, and streams that cannot be."""
+        check_streams(self.streams, backbone, "method.streams")
+        if self.streams > 1 and (self.shared_head or self.trim is not None):
+            raise ConfigError(
+                f"method.streams must be 1 with method.shared_head or method.trim, got {self.streams}: "
+                f"leave one of them out"
+            )
         if self.cost_weight and not self.learn_exits:
             raise ConfigError(
                 f"method.cost_weight must be 0 where method.learn_exits is false, got {self.cost_weight}: "
@@ -330,7 +228,7 @@ class SaeConfig(MethodSettings):
 
     def cheapest(self) -> MethodSettings:
         """Return one exit; what concerns training alone has no effect on the cost."""
-        return SaeConfig(inputs=self.inputs, exits=1, shared_head=self.shared_head)
+        return SaeConfig(inputs=self.inputs, exits=1, shared_head=self.shared_head, streams=self.streams)
 
 
 STANDARD = Kind("standard", "Standard", "a standard network", "#595959", "circle")
@@ -347,6 +245,11 @@ class StandardConfig(MethodSettings):
     members_from: ClassVar[str | None] = "ensemble"
 
     name: Literal["standard"] = "standard"
+
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return the mean: there is one member."""
+        del depth
+        return _matches(1)
 
 
 @register_method(
@@ -369,6 +272,11 @@ class EnsembleConfig(MethodSettings):
     def num_members(self) -> int:
         """M."""
         return self.members
+
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return both ways, where there are several networks."""
+        del depth
+        return _matches(self.members)
 
     def called(self, depth: int) -> str:
         """Return the kind of a standard network for an ensemble of one."""
@@ -394,6 +302,11 @@ class McDropoutConfig(MethodSettings):
     rate: float = Field(0.1, ge=0, le=1, description="probability with which a number is dropped")
     samples: int = Field(4, ge=1, le=LARGEST, description="draws that are averaged at prediction")
 
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return the mean: a draw of masks is new in every step."""
+        del depth
+        return _matches(1)
+
     def summary(self) -> list[str]:
         """Return the rate."""
         return [f"rate={self.rate:.2g}"]
@@ -411,6 +324,39 @@ class BatchEnsembleConfig(MethodSettings):
 
     name: Literal["batch_ensemble"] = "batch_ensemble"
     members: int = Field(4, ge=1, le=LARGEST, description="M, sets of factors and biases")
+
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return both ways, where there are several members."""
+        del depth
+        return _matches(self.members)
+
+    def summary(self) -> list[str]:
+        """Return M."""
+        return [f"M={self.members}"]
+
+
+@register_method(
+    "sae.methods.packed:Packed",
+    kinds=(Kind("packed", "Packed", "a packed ensemble", "#548235", "diamond"),),
+    space={"members": {"choice": [2, 4]}},  # which divide the features of every backbone
+    small={"members": 2},
+)
+class PackedConfig(MethodSettings):
+    """Packed ensemble: one network in streams that share only the first layer."""
+
+    member_word: ClassVar[str] = "stream"
+
+    name: Literal["packed"] = "packed"
+    members: int = Field(4, ge=1, le=LARGEST, description="M, streams of features; backbone.width 2 pays for 4")
+
+    def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
+        """Return both ways, where there are several streams."""
+        del depth
+        return _matches(self.members)
+
+    def check(self, backbone: BackboneSettings) -> None:
+        """Refuse several streams where layers mix all features."""
+        check_streams(self.members, backbone, "method.members")
 
     def summary(self) -> list[str]:
         """Return M."""

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sae.config.backbones import BackboneSettings
 from sae.config.kinds import Kind
-from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig, all_kinds
+from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig, TeacherMatch, all_kinds
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse, section_name
 from sae.core.errors import ConfigError
 from sae.core.task import SampleKind
@@ -139,6 +139,28 @@ class TrainConfig(Settings):
         return self
 
 
+class TeacherConfig(Settings):
+    """A trained run whose predictions a network learns from, beside the targets."""
+
+    run: str = Field(description="folder of a finished run on the same data, usually a deep ensemble")
+    weight: float = Field(0.7, ge=0, le=1, description="λ, share of the teacher in the loss; the rest is the targets'")
+    temperature: float = Field(2.0, gt=0, description="τ, softens the classes of teacher and student")
+    match: TeacherMatch = Field(
+        "mean", description="what a member learns from: the mean of the teacher's members, or one of its members"
+    )
+    perturb: float = Field(
+        1.0,
+        ge=0,
+        description="size of a change of the inputs on which teachers differ, in units of 1/255 of a pixel's range",
+    )
+
+    @classmethod
+    def default_temperature(cls) -> float:
+        """Return τ where none is given."""
+        default: float = cls.model_fields["temperature"].default
+        return default
+
+
 class NetworkConfig(Settings):
     """What is built, whatever it is trained on; names decide which registered settings apply."""
 
@@ -189,6 +211,29 @@ class RunConfig(NetworkConfig):
     data: DataConfig
     train: TrainConfig = TrainConfig()
     seed: int = Field(0, ge=0)
+    teacher: TeacherConfig | None = later(None, description="a trained run to learn from")
+
+    @model_validator(mode="after")
+    def _method_can_learn_from_the_teacher(self) -> Self:
+        known = self.method.teacher_matches(self.backbone.depth)
+        if self.teacher is not None and self.teacher.match not in known:
+            raise ConfigError(
+                f"teacher.match must be one of {', '.join(known)} for {self.method.name}, got {self.teacher.match}"
+                if known
+                else f"{self.method.name} cannot learn from a teacher: leave out --teacher, or use another method"
+            )
+        return self
+
+    @property
+    def summary(self) -> str:
+        """The settings that distinguish it from other configurations, `N=2 K=3 W=4`, and whether it was distilled."""
+        return super().summary + (" distilled" if self.teacher is not None else "")
+
+    @property
+    def over_seeds(self) -> "RunConfig":
+        """The same settings without what differs between seeds: the seed, and the folder of the teacher."""
+        teacher = self.teacher and self.teacher.model_copy(update={"run": ""})
+        return self.model_copy(update={"seed": 0, "teacher": teacher})
 
 
 def suit_method(suggested: Layer, given: Layer) -> Values:

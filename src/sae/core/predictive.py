@@ -4,7 +4,8 @@ Raw outputs, (…, out), are logits for classification, and mean and log-varianc
 regression. Only this module knows what they mean.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -158,3 +159,90 @@ def member_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
     weight = None if given is None else outputs.new_tensor(given)
     flat = F.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), targets.reshape(-1), weight, reduction="none")
     return flat.view(targets.shape)
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """What a teacher predicts for the samples of a batch, and how much a student is to follow it.
+
+    Attributes:
+        outputs: (batch, teacher, out): log-probabilities at the temperature, or means and log-variances. Behind
+            `of`, one for each output of the student.
+        weight: λ, the share of the teacher in the loss.
+        temperature: τ, which softens the classes of both sides.
+    """
+
+    outputs: Tensor
+    weight: float
+    temperature: float
+
+    @property
+    def num_teachers(self) -> int:
+        """The number of teachers to learn from; 1 if it is their mean."""
+        return self.outputs.shape[1]
+
+    def of(self, sample: Tensor, teacher: Tensor | int) -> Self:
+        """Return the guidance for some samples by some teachers, as indices that broadcast to the student's outputs.
+
+        A teacher's number is taken modulo their count.
+        """
+        return replace(self, outputs=self.outputs[sample, teacher % self.num_teachers])
+
+    def of_all(self, teacher: Tensor | int) -> Self:
+        """Return the guidance for the whole batch by one teacher, or by one for each sample."""
+        return self.of(torch.arange(len(self.outputs), device=self.outputs.device), teacher)
+
+
+def make_guidance(
+    task: Task, outputs: Tensor, member_weights: Tensor | None, weight: float, temperature: float
+) -> Guidance:
+    """Turn the outputs of a teacher's members into guidance.
+
+    Args:
+        task: Decides what the outputs mean.
+        outputs: Raw outputs of the teacher's members, (batch, member, out).
+        member_weights: Those of the mean that all students learn from, (member,); None if each member is a teacher.
+        weight: λ.
+        temperature: τ, for classes.
+    """
+    if isinstance(task, Classification):
+        log_probs = (outputs / temperature).log_softmax(dim=-1)
+        mean = None if member_weights is None else mix_categoricals(log_probs, member_weights).log_probs
+        return Guidance(log_probs if mean is None else mean[:, None], weight, temperature)
+    member = as_gaussian(outputs)
+    if member_weights is not None:
+        mixed = mix_gaussians(member.mean, member.variance, member_weights)
+        member = Gaussian(mixed.mean[:, None], mixed.variance[:, None])
+    return Guidance(torch.stack([member.mean, member.variance.log()], dim=-1), weight, temperature)
+
+
+def member_loss(task: Task, outputs: Tensor, targets: Tensor, guidance: Guidance | None = None) -> Tensor:
+    """Return the loss of each output: its negative log-likelihood, or with a teacher (1−λ)·NLL + λ·τ²·KL.
+
+    KL is the divergence of the student's distribution from its teacher's, KL(teacher ‖ student): at temperature τ
+    for classes, and without a temperature for normal distributions.
+
+    Args:
+        task: Decides what the outputs mean; class weights multiply the likelihood only.
+        outputs: Raw outputs, (…, out).
+        targets: Class indices or standardised values, (…).
+        guidance: The teacher's predictions, aligned with the outputs.
+
+    Returns:
+        Losses, (…), in float32 also under mixed precision.
+    """
+    nll = member_nll(task, outputs, targets)
+    if guidance is None:
+        return nll
+    return (1 - guidance.weight) * nll + guidance.weight * _divergence(task, outputs.float(), guidance)
+
+
+def _divergence(task: Task, outputs: Tensor, guidance: Guidance) -> Tensor:
+    """Return τ²·KL(teacher ‖ student) of each output, (…)."""
+    if isinstance(task, Classification):
+        log_probs = (outputs / guidance.temperature).log_softmax(dim=-1)
+        terms = guidance.outputs.exp() * (guidance.outputs - log_probs)
+        return guidance.temperature**2 * terms.sum(dim=-1)
+    student, (mean, log_variance) = as_gaussian(outputs), guidance.outputs.unbind(dim=-1)
+    distance = (log_variance.exp() + (mean - student.mean).square()) / student.variance
+    return 0.5 * (student.variance.log() - log_variance + distance - 1)

@@ -12,15 +12,15 @@ from sae.backbones import MemberNetwork, named_parts
 from sae.backbones.surgery import replaced, weight_layers
 from sae.core.errors import ConfigError
 from sae.core.task import Shape
-from sae.ensemble.network import ExitHeads, MultiExitNetwork, join_inputs, repeat_sample
+from sae.ensemble.network import ExitHeads, MultiExitNetwork, StreamHeads, join_inputs, repeat_sample
 
 Layer = TypeVar("Layer", bound=nn.Linear | nn.Conv1d | nn.Conv2d)
 
 
 class Exit(nn.Module):
-    """A connector and the head rows of the inputs that use this exit."""
+    """A connector and the head rows of the inputs (with streams: of the slots) that use this exit."""
 
-    def __init__(self, connector: nn.Module, head: "nn.Linear | HeadRows", num_outputs: int) -> None:
+    def __init__(self, connector: nn.Module, head: "nn.Linear | HeadRows | StreamHeads", num_outputs: int) -> None:
         super().__init__()
         self.connector, self.head, self.num_outputs = connector, head, num_outputs
 
@@ -66,12 +66,13 @@ class PrunedNetwork(MemberNetwork):
 
     Args:
         network: The network to prune; it does not change.
-        exit_weights: θ*, (input, exit); each pair with a weight above 0 becomes a member of weight θ*/N.
+        exit_weights: θ*, (slot, exit); each pair with a weight above 0 becomes a member of weight θ*/slots. A slot is
+            an input, or with several streams a pair (stream, input).
         inputs: The inputs that the stem keeps, which are all by default. At prediction all inputs are the
             same sample, so the stem's weights for the others are added to those for the first.
 
     Attributes:
-        members: The (input, exit) pair behind each member.
+        members: The (slot, exit) pair behind each member.
         num_inputs: How many copies of a sample the stem takes: N, or fewer if inputs were left out, or 1 after folding.
     """
 
@@ -79,14 +80,15 @@ class PrunedNetwork(MemberNetwork):
         pairs = (exit_weights.T > 0).nonzero().tolist()  # [exit, input], by exit
         self.members = tuple((i, j) for j, i in pairs)
         super().__init__(torch.stack([exit_weights[i, j] for i, j in self.members]) / exit_weights.sum())
-        kept = range(len(exit_weights)) if inputs is None else inputs
+        self.trained_inputs = network.num_inputs
+        kept = range(network.num_inputs) if inputs is None else inputs
         self.num_inputs = len(kept)
-        self.stem = merged_stem(network.backbone.stem, len(exit_weights), kept)
+        self.stem = merged_stem(network.backbone.stem, network.num_inputs, kept)
         used_exits = sorted({exit_index for _, exit_index in self.members})
         self.stages = nn.ModuleList(copy.deepcopy(stage) for stage in network.backbone.stages[: used_exits[-1] + 1])
         self.exits = nn.ModuleDict()
-        inputs_of = {j: [i for i, exit_index in self.members if exit_index == j] for j in used_exits}
-        heads = used_heads(network.heads, inputs_of, kept)
+        slots_of = {j: [slot for slot, exit_index in self.members if exit_index == j] for j in used_exits}
+        heads = used_heads(network.heads, slots_of, kept)
         for j in used_exits:
             connector = copy.deepcopy(network.connectors[j])
             self.exits[str(j)] = Exit(connector, heads[j], network.heads.num_outputs)
@@ -95,7 +97,7 @@ class PrunedNetwork(MemberNetwork):
     def member_places(self, depth: int) -> list[tuple[int | None, int]]:
         """Return the input and the exit of each member, counted from 1."""
         del depth
-        return [(i + 1, j + 1) for i, j in self.members]
+        return [(slot % self.trained_inputs + 1, j + 1) for slot, j in self.members]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the raw outputs of the members."""
@@ -123,19 +125,19 @@ class PrunedNetwork(MemberNetwork):
 
 
 def used_heads(
-    heads: ExitHeads, inputs_of: dict[int, list[int]], kept: Sequence[int]
-) -> dict[int, nn.Linear | HeadRows]:
+    heads: ExitHeads, slots_of: dict[int, list[int]], kept: Sequence[int]
+) -> dict[int, nn.Linear | HeadRows | StreamHeads]:
     """Return a head with only the rows in use for each used exit; exits that share a head share its rows.
 
     Args:
         heads: Those of the network in training.
-        inputs_of: The inputs that use each used exit.
+        slots_of: The slots that use each used exit.
         kept: All inputs that use any exit.
     """
     if not heads.is_shared:
-        return {j: heads.linear(j, inputs) for j, inputs in inputs_of.items()}
+        return {j: heads.pruned(j, slots) for j, slots in slots_of.items()}
     head, places = heads.linear(0, list(kept)), {i: place for place, i in enumerate(kept)}
-    return {j: HeadRows(head, [places[i] for i in inputs], heads.num_outputs) for j, inputs in inputs_of.items()}
+    return {j: HeadRows(head, [places[i] for i in inputs], heads.num_outputs) for j, inputs in slots_of.items()}
 
 
 def active_counts(exit_weights: Tensor) -> tuple[int, ...]:

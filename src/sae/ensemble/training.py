@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sae.core.predictive import member_nll
+from sae.core.predictive import Guidance, member_loss
 from sae.core.task import Task
 from sae.ensemble.exit_distribution import ExitDistribution
 
@@ -50,7 +50,7 @@ class Elbo:
 
     Attributes:
         loss: scale · data_fit + kl_weight · kl.
-        data_fit: Σ over inputs and exits of sampled weight · mean negative log-likelihood.
+        data_fit: Σ over inputs and exits of sampled weight · mean loss.
         kl: Σ over inputs of KL(θ ‖ uniform).
     """
 
@@ -73,23 +73,36 @@ def expected_cost(theta: Tensor, exit_costs: Tensor) -> Tensor:
     return (theta @ exit_costs).mean()
 
 
-def exit_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean negative log-likelihood of every (input, exit) pair.
+def exit_loss(task: Task, outputs: Tensor, targets: Tensor, guidance: Guidance | None = None) -> Tensor:
+    """Return the mean loss of every (input, exit) pair: its negative log-likelihood, unless there is a teacher.
 
     Args:
         task: The task, which defines what the outputs mean.
         outputs: (batch, input, exit, out).
         targets: The target of each input, (batch, input).
+        guidance: The predictions of a teacher for each output.
 
     Returns:
         (input, exit).
     """
     expanded = targets[:, :, None].expand(outputs.shape[:-1])
-    return member_nll(task, outputs, expanded).mean(dim=0)
+    return member_loss(task, outputs, expanded, guidance).mean(dim=0)
+
+
+def teacher_of(num_teachers: int, num_inputs: int, depth: int) -> Tensor:
+    """Return the teacher that each pair (input, exit) learns from, (input, exit): input i begins at teacher i·⌊M/N⌋.
+
+    Example:
+        >>> teacher_of(4, num_inputs=2, depth=3)
+        tensor([[0, 1, 2],
+                [2, 3, 0]])
+    """
+    inputs, exits = torch.arange(num_inputs), torch.arange(depth)
+    return (inputs[:, None] * (num_teachers // num_inputs) + exits) % num_teachers
 
 
 def negative_elbo(
-    nll: Tensor,
+    losses: Tensor,
     exit_weights: Tensor,
     exit_distribution: ExitDistribution,
     temperature: float,
@@ -99,13 +112,13 @@ def negative_elbo(
     """Return the negative ELBO of one batch: the paper's equation with |D|/B replaced by 1, unless `scale` is |D|.
 
     Args:
-        nll: Mean negative log-likelihoods, (input, exit).
+        losses: Mean negative log-likelihoods, or losses with a teacher, (input, exit).
         exit_weights: One relaxed top-K sample, (input, exit).
         exit_distribution: The distribution that the sample came from.
         temperature: T at this step.
         kl_weight: α at this step.
-        scale: A factor of the data term; |D| gives |D|/B times the sum over the batch, as `nll` holds means.
+        scale: A factor of the data term; |D| gives |D|/B times the sum over the batch, as `losses` holds means.
     """
-    data_fit = (exit_weights * nll).sum()
+    data_fit = (exit_weights * losses).sum()
     kl = exit_distribution.kl_from_uniform(temperature)
     return Elbo(scale * data_fit + kl_weight * kl, data_fit, kl)

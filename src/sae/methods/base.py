@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, PlainNetwork
 from sae.core.errors import ConfigError
+from sae.core.predictive import Guidance
 from sae.core.task import Task
 from sae.ensemble.network import repeat_sample
 
@@ -26,12 +27,14 @@ class Batch:
         targets: (batch,), class indices or standardised values.
         stream: The number of the method's stream that they come from; 0 if it has only one.
         population: |D|, the samples of the training split; None if these are all.
+        guidance: What a teacher predicts for them; None without a teacher.
     """
 
     inputs: Tensor
     targets: Tensor
     stream: int = 0
     population: int | None = None
+    guidance: Guidance | None = None
 
 
 @dataclass(frozen=True)

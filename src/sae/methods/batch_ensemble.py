@@ -10,7 +10,7 @@ from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import WeightLayer, replaced, weight_layers
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import BatchEnsembleConfig
-from sae.core.predictive import member_nll
+from sae.core.predictive import member_loss
 from sae.core.task import DataSpec, Shape
 from sae.methods.base import Batch, Loss, RepeatedNetwork, SingleExitMethod
 
@@ -120,7 +120,9 @@ class BatchEnsemble(SingleExitMethod[FactoredNetwork]):
         self.settings = settings
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Return the mean negative log-likelihood; each sample is seen by exactly one member."""
+        """Return the mean loss; each sample is seen by exactly one member, and its teacher has the same number."""
         del progress, generator
         outputs = self.network.network(batch.inputs)
-        return Loss(member_nll(self.task, outputs, batch.targets).mean())
+        member = torch.arange(len(outputs), device=outputs.device) % self.settings.members
+        guidance = batch.guidance and batch.guidance.of_all(member)
+        return Loss(member_loss(self.task, outputs, batch.targets, guidance).mean())

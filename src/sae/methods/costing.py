@@ -53,7 +53,7 @@ def _pruned_network(
         built = construct(method, backbone, DataSpec(shape, Classification(num_outputs))).eval()
     if method.has_exits:
         unused = backbone.depth - method.trained_exits
-        return built.pruned_to(active or [0] * unused + [method.num_inputs] * method.trained_exits)
+        return built.pruned_to(active or [0] * unused + [method.num_slots] * method.trained_exits)
     if active is not None:
         raise ConfigError(
             f"--active needs a method with early exits, but {method.name} has one exit, the last: drop it"
@@ -81,6 +81,6 @@ def _bounds(method: MethodSettings, backbone: BackboneSettings, shape: Shape, nu
     count = shipped_cost_of if shipped else cost_of
     if not method.has_exits:
         return count(method, backbone, shape, num_outputs)
-    ways = ([0] * j + [method.num_inputs] + [0] * (backbone.depth - j - 1) for j in range(backbone.depth))
+    ways = ([0] * j + [method.num_slots] + [0] * (backbone.depth - j - 1) for j in range(backbone.depth))
     costs = [count(method, backbone, shape, num_outputs, active) for active in ways]
     return Cost(params=min(cost.params for cost in costs), flops=min(cost.flops for cost in costs), by_part={})

@@ -9,7 +9,7 @@ from sae.backbones import MemberNetwork, PlainNetwork, build_backbone
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import MethodSettings
 from sae.core.parts import member_name
-from sae.core.predictive import member_nll
+from sae.core.predictive import member_loss
 from sae.core.task import DataSpec
 from sae.methods.base import Batch, Loss, ParameterGroup, SingleExitMethod
 
@@ -31,6 +31,11 @@ class NetworkList(MemberNetwork):
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, *sample) → (batch, member, out)."""
         return torch.stack([member(x) for member in self.members], dim=1)
+
+    def outputs_of(self, member: int, x: Tensor) -> Tensor:
+        """Return the raw outputs of one member, (batch, out), without those of the others."""
+        outputs: Tensor = self.members[member](x)
+        return outputs
 
 
 class DeepEnsemble(SingleExitMethod[NetworkList]):
@@ -59,10 +64,11 @@ class DeepEnsemble(SingleExitMethod[NetworkList]):
         return self.network.members[stream]
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Return the mean negative log-likelihood of the member that this stream belongs to."""
+        """Return the mean loss of the member that this stream belongs to; a teacher has the same number."""
         del progress, generator
         outputs = self.network.members[batch.stream](batch.inputs)  # (batch, out)
-        return Loss(member_nll(self.task, outputs, batch.targets).mean())
+        guidance = batch.guidance and batch.guidance.of_all(batch.stream)
+        return Loss(member_loss(self.task, outputs, batch.targets, guidance).mean())
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Return one group per network, so that networks are clipped independently."""

@@ -16,7 +16,7 @@ from sae.backbones.surgery import replaced, weight_layers
 from sae.backbones.vit import EncoderLayer, OpenDotProduct, Positions
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import McDropoutConfig
-from sae.core.predictive import member_nll
+from sae.core.predictive import member_loss
 from sae.core.seeds import derive_seed
 from sae.core.task import DataSpec, Shape
 from sae.methods.base import Batch, Loss, RepeatedNetwork, SingleExitMethod
@@ -212,11 +212,12 @@ class McDropout(SingleExitMethod[DrawnNetwork]):
         self.settings, self.source = settings, source
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Return the mean negative log-likelihood, with one draw of the masks for each sample."""
+        """Return the mean loss, with one draw of the masks for each sample."""
         del progress
         with self.source.drawing_from(generator):
             outputs = self.network.network(batch.inputs)
-        return Loss(member_nll(self.task, outputs, batch.targets).mean())
+        guidance = batch.guidance and batch.guidance.of_all(0)
+        return Loss(member_loss(self.task, outputs, batch.targets, guidance).mean())
 
     def member_outputs(self, x: Tensor) -> Tensor:
         """Return one member for each draw; the samples get the masks of the first ones of a split."""

@@ -7,14 +7,16 @@ import torch
 from torch import Tensor
 
 from sae.backbones import build_backbone
+from sae.backbones.streams import in_streams
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import SaeConfig
 from sae.core.errors import ConfigError
+from sae.core.predictive import Guidance
 from sae.core.task import DataSpec
 from sae.ensemble.exit_distribution import ExitDistribution
 from sae.ensemble.network import MultiExitNetwork, repeat_sample
 from sae.ensemble.pruning import PrunedNetwork, active_counts
-from sae.ensemble.training import exit_nll, expected_cost, mix_indices, negative_elbo
+from sae.ensemble.training import exit_loss, expected_cost, mix_indices, negative_elbo, teacher_of
 from sae.measure.cost import measure_cost
 from sae.methods.base import Batch, Loss, Method, ParameterGroup
 
@@ -25,6 +27,9 @@ LOGITS, STORED_LOGITS = "exit_distribution.logits", "exits.logits"
 class Sae(Method):
     """SAE; a member is a pair (input, exit) of weight θ*/N, ordered by input, then exit.
 
+    With G streams, every stream predicts for all inputs. A slot is then a pair (stream, input), ordered by stream, and
+    takes the place of an input wherever exits are chosen; without streams a slot is an input.
+
     In a trimmed network, weights that were chosen after training replace θ*/N.
     """
 
@@ -34,17 +39,19 @@ class Sae(Method):
         settings.check(backbone)
         super().__init__(spec.task, backbone.depth, settings.exits)
         self.settings, self.sample_shape = settings, spec.shape
-        built = build_backbone(backbone, spec.shape, settings.inputs)
+        built = in_streams(build_backbone(backbone, spec.shape, settings.inputs), settings.streams)
         self.network = MultiExitNetwork(
             built,
             settings.inputs,
             spec.task.num_outputs,
             shared_head=settings.shared_head,
             exit_gradient=settings.exit_gradient,
+            num_streams=settings.streams,
         )
-        self.exit_distribution = ExitDistribution(settings.inputs, backbone.depth, is_learnt=settings.learn_exits)
+        self.num_slots = settings.num_slots
+        self.exit_distribution = ExitDistribution(self.num_slots, backbone.depth, is_learnt=settings.learn_exits)
         is_trimmed = settings.trim is not None
-        self.register_buffer("chosen", torch.zeros(settings.inputs, backbone.depth) if is_trimmed else None)
+        self.register_buffer("chosen", torch.zeros(self.num_slots, backbone.depth) if is_trimmed else None)
         self.register_state_dict_post_hook(_to_stored_name)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_from_stored_name)  # type: ignore[no-untyped-call]
 
@@ -91,11 +98,12 @@ class Sae(Method):
         ).to(batch.targets.device)
         # index_select copies whole rows: 4 × faster here than batch.inputs[index]
         inputs = batch.inputs.index_select(0, index.flatten()).unflatten(0, index.shape)
-        outputs = self.network(inputs)  # (position, input, exit, out)
-        nll = exit_nll(self.task, outputs, batch.targets[index])
+        outputs = self.network(inputs)  # (position, slot, exit, out)
+        seen = index.repeat(1, self.settings.streams)  # (position, slot)
+        losses = exit_loss(self.task, outputs, batch.targets[seen], self._guidance(batch, seen))
         weights = self.exit_distribution.sample(self.exits, self.temperature, generator)
         elbo = negative_elbo(
-            nll,
+            losses,
             weights,
             self.exit_distribution,
             self.temperature,
@@ -109,11 +117,18 @@ class Sae(Method):
         cost = expected_cost(theta, self.exit_costs.to(theta.device))
         return Loss(elbo.loss + self.settings.cost_weight * cost, {**terms, "cost": cost})
 
+    def _guidance(self, batch: Batch, seen: Tensor) -> Guidance | None:
+        """Return what a teacher says about each output, (position, slot, exit), from the sample that each slot sees."""
+        if batch.guidance is None:
+            return None
+        teacher = teacher_of(batch.guidance.num_teachers, self.num_slots, self.depth)
+        return batch.guidance.of(seen[:, :, None], teacher.to(seen.device))
+
     @cached_property
     def exit_costs(self) -> Tensor:
         """The FLOPs of a network with each exit alone, as shares of those of the network with all exits, (exit,)."""
-        every = [self.settings.inputs] * self.depth
-        alone = [[*[0] * j, self.settings.inputs, *[0] * (self.depth - 1 - j)] for j in range(self.depth)]
+        every = [self.num_slots] * self.depth
+        alone = [[*[0] * j, self.num_slots, *[0] * (self.depth - 1 - j)] for j in range(self.depth)]
         with torch.random.fork_rng(devices=[]):  # new heads draw weights, which are overwritten
             whole, *single = (
                 measure_cost(self.pruned_to(active), self.sample_shape).flops for active in (every, *alone)
@@ -121,20 +136,20 @@ class Sae(Method):
         return torch.tensor(single) / whole
 
     def member_outputs(self, x: Tensor) -> Tensor:
-        """Return the outputs of all N·D members."""
+        """Return the outputs of all members: every slot at every exit."""
         outputs: Tensor = self.network(repeat_sample(x, self.settings.inputs))
         return outputs.flatten(1, 2)
 
     def exit_weights(self, eval_exits: int | None = None) -> Tensor:
-        """Return θ*, (input, exit), or N times the weights that were chosen instead."""
+        """Return θ*, (slot, exit), or the weights that were chosen instead times the number of slots."""
         eval_exits = self.resolve_exits(eval_exits)
         if self.chosen is not None:
-            return self.chosen * self.settings.inputs
+            return self.chosen * self.num_slots
         return self.exit_distribution.weights(eval_exits, self.temperature)
 
     def member_weights(self, eval_exits: int | None = None) -> Tensor:
-        """Return θ*/N, (input·exit,)."""
-        return self.exit_weights(eval_exits).flatten() / self.settings.inputs
+        """Return θ* over the number of slots, (slot·exit,)."""
+        return self.exit_weights(eval_exits).flatten() / self.num_slots
 
     def choose(self, weights: Tensor) -> None:
         """Replace the chosen weights of a trimmed network."""
@@ -142,25 +157,25 @@ class Sae(Method):
         self.chosen.copy_(weights.view_as(self.chosen))
 
     def active_counts(self, eval_exits: int | None = None) -> tuple[int, ...]:
-        """Count the inputs that use each exit, shallowest first."""
+        """Count the slots that use each exit, shallowest first."""
         return active_counts(self.exit_weights(eval_exits))
 
     def pruned(self, eval_exits: int | None = None) -> PrunedNetwork:
         """Return a new network with only the used exits, head rows and stages, and the inputs that use any."""
         weights = self.exit_weights(eval_exits)
-        used: list[int] = (weights > 0).any(dim=1).nonzero().flatten().tolist()
-        return PrunedNetwork(self.network, weights, used)
+        slots: list[int] = (weights > 0).any(dim=1).nonzero().flatten().tolist()
+        return PrunedNetwork(self.network, weights, sorted({slot % self.settings.inputs for slot in slots}))
 
     def pruned_to(self, active: Sequence[int], kept_inputs: int | None = None) -> PrunedNetwork:
-        """Return a new network in which the first `active[j]` inputs use exit j, instead of the learnt choice."""
-        num_inputs = self.settings.inputs
-        if len(active) != self.depth or not all(0 <= count <= num_inputs for count in active) or not any(active):
+        """Return a new network in which the first `active[j]` slots use exit j, instead of the learnt choice."""
+        num_slots = self.num_slots
+        if len(active) != self.depth or not all(0 <= count <= num_slots for count in active) or not any(active):
             raise ConfigError(
-                f"active must hold {self.depth} counts in [0, {num_inputs}], one for each exit and not all 0, "
+                f"active must hold {self.depth} counts in [0, {num_slots}], one for each exit and not all 0, "
                 f"got {','.join(map(str, active))}"
             )
-        used = torch.arange(num_inputs)[:, None] < torch.tensor(active)  # (input, exit)
-        return PrunedNetwork(self.network, used.float(), range(kept_inputs or num_inputs))
+        used = torch.arange(num_slots)[:, None] < torch.tensor(active)  # (slot, exit)
+        return PrunedNetwork(self.network, used.float(), range(kept_inputs or self.settings.inputs))
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Return two groups: the weights, and the exit logits, which do not decay."""
@@ -170,7 +185,7 @@ class Sae(Method):
         ]
 
     def observables(self) -> dict[str, float]:
-        """Return the current values of the schedules, and θ by input and exit."""
+        """Return the current values of the schedules, and θ by slot and exit."""
         settings, progress = self.settings, self.progress
         theta = self.exit_distribution.probs(self.temperature).tolist()
         return {

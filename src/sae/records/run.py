@@ -173,13 +173,14 @@ class RunRecord(Record[RunConfig]):
     HISTORY, MODEL, CHECKPOINT, STATUS = "history.csv", "model.safetensors", "checkpoint.safetensors", "status.json"
     NETWORK, PREDICTIONS = "network.json", "predictions.npz"
     INTERIM, LATENCY, DATA, SPLIT = "interim.json", "latency.json", "data.json", "split.safetensors"
+    TEACHER = "teacher.json"
     TRIM, TRIM_ROWS, TRIM_FIGURE = "trim.json", "trim.csv", "trim.png"
     SHIFT: ClassVar[Mapping[Split, str]] = {"val": "shift-val.json", "test": "shift-test.json"}
     """Corrupted sets: of validation those that objectives use, of test all 95."""
     TENSORBOARD, EVENTS = "tensorboard", "events.out.tfevents.*"
     FILES = (
         *(STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT, NETWORK),
-        *(TRIM, TRIM_ROWS, TRIM_FIGURE, PREDICTIONS),
+        *(TEACHER, TRIM, TRIM_ROWS, TRIM_FIGURE, PREDICTIONS),
     )
     RETRAIN: ClassVar[str] = "train again with --force"
 

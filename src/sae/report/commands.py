@@ -28,6 +28,7 @@ FLAGS = {
     "backbone.depth": "--depth",
     "backbone.blocks": "--blocks",
     "train.epochs": "--epochs",
+    "teacher.run": "--teacher",
     "seed": "--seed",
 }
 """Flags of `sae train` by setting, in reading order."""

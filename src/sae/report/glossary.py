@@ -66,6 +66,7 @@ ENTRIES = (
         "In between: an SAE with several inputs and some of the exits for each.",
         "(?:SAE: )?I/B|between the known ones|some of its exits",
     ),
+    Entry("streams", "An SAE whose layers work in groups that do not mix; each predicts.", "SAE: streams|STREAMS"),
     Entry(
         "standard network",
         "A plain network with one output after its last layer.",
@@ -80,6 +81,7 @@ ENTRIES = (
     Entry(
         "MC dropout", "One network that runs several times with random parts switched off; the results are averaged."
     ),
+    Entry("Packed", "One network whose layers work in groups that do not mix: each group is a member."),
     Entry("BatchEnsemble", "An ensemble whose members share most of their weights and differ in a few factors."),
     Entry(
         "configuration",

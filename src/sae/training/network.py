@@ -41,7 +41,7 @@ def describe_network(method: Method, settings: MethodSettings, spec: DataSpec, c
 def _whole(method: Method, settings: MethodSettings, spec: DataSpec, costs: Sequence[Reading]) -> tuple[PartCosts, ...]:
     """Return the parts as trained: every input at every exit, also at those that no K′ keeps."""
     most = costs[-1]
-    active = (settings.num_inputs,) * method.depth
+    active = (settings.num_slots,) * method.depth
     if not settings.has_exits or most.active == active:
         return most.parts
     return describe_pruned(method.pruned_to(active), method.depth, active, spec).parts

@@ -25,25 +25,31 @@ from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
 from sae.records.folder import Arrays
 from sae.training.class_weights import training_spec
-from sae.training.trainer import Trainer, keep_freed_memory, mean_of
+from sae.training.teacher import load_teacher
+from sae.training.trainer import Guide, Trainer, keep_freed_memory, mean_of
 
 
 @contextmanager
 def training(
-    method: Method, dataset: Dataset, config: RunConfig, processes: int, binding: Binding | None = None
+    method: Method,
+    dataset: Dataset,
+    config: RunConfig,
+    processes: int,
+    binding: Binding | None = None,
+    guide: Guide | None = None,
 ) -> Iterator[Trainer]:
     """Provide a trainer that uses several processes where that helps; the number of processes changes no result.
 
     Only independent streams can be trained in parallel, and only if they share nothing else:
     with float16 they share a loss scale, and on a GPU the device. Workers read the data again, and with
-    `binding` check that they are the same.
+    `binding` check that they are the same; they load the teacher again, which `guide` is for this process.
     """
     can_split = config.train.device == "cpu" and config.train.precision != "float16"
     count = min(processes, method.num_streams) if can_split else 1
     if count == 1:
-        yield Trainer(method, dataset, config)
+        yield Trainer(method, dataset, config, guide=guide)
         return
-    trainer = ParallelTrainer(method, dataset, config, count, binding)
+    trainer = ParallelTrainer(method, dataset, config, count, binding, guide)
     try:
         yield trainer
     finally:
@@ -54,9 +60,15 @@ class ParallelTrainer(Trainer):
     """A trainer that trains the streams of a method in worker processes."""
 
     def __init__(
-        self, method: Method, dataset: Dataset, config: RunConfig, processes: int, binding: Binding | None = None
+        self,
+        method: Method,
+        dataset: Dataset,
+        config: RunConfig,
+        processes: int,
+        binding: Binding | None = None,
+        guide: Guide | None = None,
     ) -> None:
-        super().__init__(method, dataset, config)
+        super().__init__(method, dataset, config, guide=guide)
         self.binding = binding
         self.shares = [self.streams[start::processes] for start in range(processes)]
         self.workers: list[tuple[BaseProcess, Connection]] = []
@@ -162,7 +174,8 @@ def _work(connection: Connection, config: RunConfig, binding: Binding | None, sh
         dataset = load_bound(config.data, config.seed, binding)
         keep_freed_memory()
         method = build_method(config.method, config.backbone, training_spec(dataset, config.train), config.seed)
-        trainers = {stream: Trainer(method, dataset, config, (stream,)) for stream in share}
+        guide = load_teacher(config, dataset).guide if config.teacher else None
+        trainers = {stream: Trainer(method, dataset, config, (stream,), guide) for stream in share}
         for stream, state in connection.recv().items():
             load_stream(trainers[stream], stream, state)
         while True:

@@ -49,6 +49,7 @@ from sae.training.shift import (
     evaluate_ood,
     evaluate_shift,
 )
+from sae.training.teacher import bind_teacher, load_teacher, open_teacher
 from sae.training.tracking import Row, RunCallback, check_callbacks, follow
 from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device
 
@@ -91,12 +92,17 @@ def train(
         binding = before or Binding.of(dataset, config.data)
         spec = training_spec(dataset, config.train)
         method = build_method(config.method, config.backbone, spec, config.seed)
-        with training(method, dataset, config, processes, binding) as trainer:
+        is_over = not is_new and RunRecord(out).has(RunRecord.STATUS)  # then the teacher is needed no more
+        teacher = open_teacher(config.teacher, out, binding) if config.teacher and not is_over else None
+        guide = load_teacher(config, dataset).guide if teacher else None
+        with training(method, dataset, config, processes, binding, guide) as trainer:
             costs = check_run(trainer) if is_new else []
             record = RunRecord.create(out, config, force=force)
             with record.lock():
                 if is_new and not _has_begun(out):  # another process may have begun it meanwhile
                     binding.write(record)
+                if teacher:
+                    bind_teacher(teacher, record)
                 has_ended, epochs = _has_ended(record), config.train.epochs
                 progress = None if has_ended else load_checkpoint(record, trainer)
                 with follow(callbacks, record, progress.history if progress else record.read_history()) as on_epoch:

@@ -2,6 +2,7 @@
 
 import ctypes
 import inspect
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ from sae.training.weight_average import WeightAverage
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+Guide = Callable[[Batch, torch.Generator], Batch]
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
@@ -102,12 +104,18 @@ class Trainer:
     Attributes:
         streams: The streams of the method that are trained here; by default all.
         averages: The moving average of the weights of each stream; empty if `train.ema` is 0.
+        guide: Adds to a batch what a teacher says about it; None without a teacher.
     """
 
     def __init__(
-        self, method: Method, dataset: Dataset, config: RunConfig, streams: tuple[int, ...] | None = None
+        self,
+        method: Method,
+        dataset: Dataset,
+        config: RunConfig,
+        streams: tuple[int, ...] | None = None,
+        guide: Guide | None = None,
     ) -> None:
-        self.method, self.dataset, self.config = method, dataset, config
+        self.method, self.dataset, self.config, self.guide = method, dataset, config, guide
         self.streams = tuple(range(method.num_streams)) if streams is None else streams
         self.device = pick_device(config.train.device)
         method.to(self.device)
@@ -181,7 +189,9 @@ class Trainer:
         inputs = self.prepare(self.dataset.train.inputs[:count])
         batch = Batch(inputs, torch.from_numpy(targets).to(self.device), self.streams[0], len(self.dataset.train))
         self.method.train()
-        self._loss(batch, 0, torch.Generator().manual_seed(self.config.seed)).total.backward()
+        generator = torch.Generator().manual_seed(self.config.seed)
+        batch = self.guide(batch, generator) if self.guide else batch
+        self._loss(batch, 0, generator).total.backward()
 
     def batches(self, epoch: int, stream: int) -> Iterator[Batch]:
         """Yield the training data of one epoch in the order and with the augmentation of one stream."""
@@ -194,7 +204,11 @@ class Trainer:
             self.prepare,
             np.random.default_rng(derive_seed(self.config.seed, *purpose)),
         )
-        return (Batch(inputs, targets, stream, len(self.dataset.train)) for inputs, targets in pairs)
+        batches = (Batch(inputs, targets, stream, len(self.dataset.train)) for inputs, targets in pairs)
+        if self.guide is None:
+            return batches
+        generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "teacher", epoch, "stream", stream))
+        return map(self.guide, batches, itertools.repeat(generator))
 
     def _step(self, batches: Sequence[Batch], step: int, generator: torch.Generator) -> tuple[list[str], Tensor]:
         """Do one update; return the names and values of the logged terms, loss first, as means over streams."""

@@ -106,6 +106,10 @@ def trimmed_config(source: RunRecord, maximum: Limits, weights: TrimWeights = "g
             f"members can be chosen from the exits of a network, but {source.path} is a run of {config.method.name}, "
             f"which has only one exit: give a run of method sae"
         )
+    if config.method.num_slots > config.method.num_inputs:
+        raise ConfigError(
+            f"members of {source.path} cannot be chosen: it has several streams, which `sae trim` does not know"
+        )
     values = config.model_dump(mode="json")
     if "trim" in values["method"]:
         raise ConfigError(f"{source.path} is trimmed already: trim the run that it came from")
