@@ -98,15 +98,21 @@ def compare_with_baselines(record: "RunRecord", dataset: "Dataset") -> None:
 
 def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) -> "RunConfig":
     """Return the settings of a run, from layers, lowest first: YAML, flags, --set."""
-    from sae.config.settings import from_assignments
+    from sae.config.settings import from_assignments, merge
     from sae.data.catalogue import resolve
 
-    return resolve(_read_config(config) if config else {}, flags, from_assignments(assignments))
+    set_ = from_assignments(assignments)
+    return resolve(_read_config(config, merge(flags, set_)) if config else {}, flags, set_)
 
 
-def _read_config(config: Path) -> "Values":
-    """Read a file of settings, or those of an ablation that is given by its name."""
-    from sae.config.settings import read_yaml
+def _read_config(config: Path, above: "Values") -> "Values":
+    """Read a file of settings, or those of an ablation that is given by its name.
+
+    Args:
+        config: The file or the name.
+        above: The settings that are laid over it. Another method or backbone would drop an ablation, and is refused.
+    """
+    from sae.config.settings import read_yaml, section_name
     from sae.core.errors import ConfigError, did_you_mean
     from sae.presets import ablations, read_ablation
 
@@ -117,7 +123,12 @@ def _read_config(config: Path) -> "Values":
         raise ConfigError(
             f"--config must be a file or one of {', '.join(names)}, got {name}{did_you_mean(name, names)}"
         )
-    return read_ablation(name)
+    settings = read_ablation(name)
+    for key, section in settings.items():
+        needed, given = section_name(section), section_name(above.get(key))
+        if given not in (None, needed):
+            raise ConfigError(f"--config {name} needs {key} {needed}, got {given}: leave out one of the two")
+    return settings
 
 
 @options.spread_groups
@@ -206,12 +217,13 @@ def trim(
     from sae.core.wording import count
     from sae.records.run import RunRecord
     from sae.report.figures.trim import trim_figure
+    from sae.report.files import write_figure
     from sae.training.trimming import trim as trim_run
 
     limits = options.bounds("--max", max_)
     found = trim_run(run, out, limits, weights=weights, force=force, where=source.where())
     figure = out / RunRecord.TRIM_FIGURE
-    trim_figure(found, title=f"{found.run}, trimmed").save(figure, ppi=144)
+    write_figure(trim_figure(found, name="trim", title=f"{found.run}, trimmed"), figure, panels_per_row=2)
     print_json(found.to_json()) if json else print_trimming(found)
     samples = count(found.val_samples, "validation sample")
     print_message(

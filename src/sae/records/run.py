@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from sae.config.run import RunConfig
-from sae.config.settings import Model, differences, parse, read_yaml, to_yaml
-from sae.core.errors import ConfigError, MissingPluginError, NotRegisteredError, RecordError
+from sae.core.errors import RecordError
 from sae.records.evaluation import (
     AtExits,
     Evaluation,
@@ -28,99 +27,14 @@ from sae.records.evaluation import (
     Where,
     check_recorded,
 )
-from sae.records.folder import LOCK, Folder
+from sae.records.folder import Record
 from sae.records.network import Network
+from sae.records.trimming import Trimming
 
 Ending = Literal["finished", "stopped", "failed"]
 State = Literal["finished", "stopped", "failed", "running", "unfinished", "damaged"]
 ENDINGS: tuple[Ending, ...] = ("finished", "stopped", "failed")
 STATES: tuple[State, ...] = (*ENDINGS, "running", "unfinished", "damaged")
-
-
-class Record(Folder, Generic[Model]):
-    """A folder that was made with a config, and keeps it."""
-
-    KIND: ClassVar[str]
-    """What users call it."""
-    MARK: ClassVar[str]
-    """First line of its config; a folder with another first line is not ours to write to."""
-    CONFIG: ClassVar[str]
-    """Name of the config file."""
-    FILES: ClassVar[tuple[str, ...]]
-    """Everything that the folder may hold."""
-    MAKER: ClassVar[str]
-    """The command that makes it."""
-
-    def make(self, config: Model, *, force: bool = False) -> None:
-        """Make the folder for this config, or check that it was made for it.
-
-        A folder with another config is refused; `force` first deletes our files in it, and nothing else.
-        """
-        path = self.path
-        try:
-            if path.exists() and not path.is_dir():
-                raise RecordError(f"{path} is a file, but must be a {self.KIND} folder: choose another")
-            self._make_room(config, force)
-        except OSError as error:
-            raise RecordError(f"{path} must be a writable {self.KIND} folder ({error.strerror})") from None
-        if not self.has(self.CONFIG):
-            with self.lock():  # if two processes start at once, the second finds the first one's config
-                if self.has(self.CONFIG):
-                    self._check_config(config)
-                else:
-                    self.write_text(self.CONFIG, f"{self.MARK}\n{to_yaml(config)}")
-
-    def _make_room(self, config: Model, force: bool) -> None:
-        """Refuse a folder of other files; clear ours if asked to; make the folder if it is missing."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        strange = [entry.name for entry in self.path.iterdir() if entry.name != LOCK and entry.suffix != ".tmp"]
-        config_file = self.path / self.CONFIG
-        if not config_file.exists():
-            if strange:
-                raise RecordError(
-                    f"{self.path} must be empty or hold a {self.KIND}, but it holds {strange[0]}: choose another folder"
-                )
-        elif not config_file.is_file() or not config_file.read_text(encoding="utf-8", errors="replace").startswith(
-            self.MARK
-        ):
-            raise RecordError(
-                f"{config_file} was not written by `{self.MAKER}` and is left alone: choose another folder"
-            )
-        elif force:
-            with self.lock():  # never while another process works in it
-                self.clear()
-        else:
-            self._check_config(config)
-
-    def _check_config(self, config: Model) -> None:
-        changed = differences(self.read_config(), config)
-        if changed:
-            raise RecordError(
-                f"{self.path} holds a {self.KIND} with another config ({'; '.join(changed[:5])}): "
-                f"choose another folder, or start over with --force"
-            )
-
-    def read_config(self) -> Model:
-        """Read the resolved config that the folder was made with."""
-        raise NotImplementedError
-
-    def clear(self) -> None:
-        """Delete our files."""
-        raise NotImplementedError
-
-    def check_made(self) -> None:
-        """Refuse a folder without a config."""
-        if not self.has(self.CONFIG):
-            raise RecordError(f"{self.path} is not a {self.KIND} folder: it has no {self.CONFIG} from `{self.MAKER}`")
-
-    def _parse_config(self, model: type[Model]) -> Model:
-        self.check_made()
-        try:
-            return parse(model, read_yaml(self.path / self.CONFIG))
-        except NotRegisteredError as error:
-            raise MissingPluginError(self.path, error) from None
-        except ConfigError as error:
-            raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
 
 
 class Status(Part):
@@ -244,6 +158,10 @@ class RunRecord(Record[RunConfig]):
             check_recorded(readings, evaluation.eval_exits)
         except ValueError as error:
             raise RecordError(f"{self.path / name} is damaged ({error}): {self.advice}") from None
+
+    def read_trimming(self) -> Trimming | None:
+        """Read how the members of a trimmed run were chosen; None for any other run."""
+        return self.read_model(self.TRIM, Trimming) if self.has(self.TRIM) else None
 
     def read_shift(self, split: Split) -> ShiftEvaluation | None:
         """Read the results on corrupted versions of a split; None if they were not measured."""
