@@ -49,6 +49,50 @@ def test_a_model_predicts_what_the_run_predicts(digits_run: Path, digits_model: 
     assert prediction.names == [str(label) for label in prediction.labels]
 
 
+def test_members_are_those_of_the_manifest_and_average_to_the_prediction(
+    digits_run: Path, digits_model: Path, table_model: Path, pixels: np.ndarray
+) -> None:
+    model = load(digits_model)
+    prediction, manifest = model.predict(pixels, members=True), model.manifest
+    assert isinstance(prediction, ClassPrediction)
+    assert prediction.members is not None
+    weights = np.array([member.weight for member in manifest.network.members])
+    assert prediction.members.shape == (3, len(weights), 10)
+    np.testing.assert_allclose(np.einsum("m,bmc->bc", weights, prediction.members), prediction.probs, atol=1e-5)
+    method, dataset = restore(RunRecord(digits_run))
+    x = Preparation(dataset.normalisation, 3, torch.device("cpu"))(pixels)
+    with torch.no_grad():
+        every = method.member_outputs(x).softmax(dim=-1).unflatten(1, (2, method.depth)).numpy()
+    for index, member in enumerate(manifest.network.members):
+        assert member.input is not None
+        expected = every[:, member.input - 1, member.exit - 1]
+        np.testing.assert_allclose(prediction.members[:, index], expected, atol=1e-5)
+    values = load(table_model)
+    found = values.predict(np.zeros((2, *values.manifest.input.shape)), members=True)
+    assert isinstance(found, ValuePrediction)
+    assert found.members is not None
+    weights = np.array([member.weight for member in values.manifest.network.members])
+    np.testing.assert_allclose(found.members[:, :, 0] @ weights, found.mean, rtol=1e-5)
+    spread = (found.members[:, :, 0] - found.mean[:, None]) ** 2
+    np.testing.assert_allclose((found.members[:, :, 1] + spread) @ weights, found.variance, rtol=1e-4)
+
+
+def test_members_are_returned_only_if_asked_for_and_empty_for_no_samples(
+    digits_model: Path, pixels: np.ndarray
+) -> None:
+    model = load(digits_model)
+    assert model.predict(pixels).members is None
+    empty = model.predict(pixels[:0], members=True).members
+    assert empty is not None
+    assert empty.shape == (0, len(model.manifest.network.members), 10)
+
+
+def test_members_that_a_model_does_not_have_are_refused(pixels: np.ndarray) -> None:
+    older = load(Path(__file__).parents[1] / "golden" / "study" / "shipped")
+    with pytest.raises(ModelError, match="exported by an older version, without the output members"):
+        older.predict(pixels, members=True)
+
+
 def test_a_batch_of_one_is_the_first_of_many(digits_model: Path, pixels: np.ndarray) -> None:
     model = load(digits_model)
     alone, together = model.predict(pixels[:1]), model.predict(pixels)

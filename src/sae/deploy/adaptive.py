@@ -152,7 +152,11 @@ def time_adaptive(
         effort: How much is measured.
     """
     batches = batches_of(samples, batch)
-    runs = {"plain": Session(plain).run, "again": Session(plain).run, "adaptive": segments.run}
+    runs: dict[str, Callable[[Samples], object]] = {
+        "plain": Session(plain).run,
+        "again": Session(plain).run,
+        "adaptive": segments.run,
+    }
     times = batch_times(runs, batches, effort)
     return TimingPart(
         batch=len(batches[0]),

@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 
 from sae.core.errors import ParityError
-from sae.core.predictive import Categorical, Gaussian
+from sae.core.predictive import Categorical, Gaussian, member_values
 from sae.core.task import Regression, Task
 from sae.data.batches import Preparation
 from sae.data.dataset import Dataset, Split
 from sae.deploy.graph import Aggregation, SampleForm, without_frame
 from sae.deploy.manifest import ParityPart
-from sae.deploy.session import CHUNK, NEVER, Floats, Output, Samples, SegmentSessions, Session
+from sae.deploy.session import CHUNK, MEMBERS, NEVER, Floats, Output, Samples, SegmentSessions, Session
 from sae.methods import Method
 from sae.training.evaluator import measure_predictive
 
@@ -32,7 +32,7 @@ def split_outputs(session: Session, split: Split, dataset: Dataset) -> dict[str,
         session.run(without_frame(split.inputs[start : start + CHUNK], dataset.frame))
         for start in range(0, len(split), CHUNK)
     ]
-    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in session.outputs}
+    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 
 def trace_split(segments: SegmentSessions, split: Split, dataset: Dataset) -> Floats:
@@ -81,7 +81,7 @@ def compare_graph(session: Session, method: Method, form: SampleForm, eval_exits
     }
     largest = 0.0
     for how, (batch, wanted) in batches.items():
-        found = session.run(batch)
+        found = session.run(batch, members=True)
         for name, values in wanted.items():
             given, right = (_standardised(method.task, name, output) for output in (found[name], values))
             difference = float((np.abs(given - right) / np.maximum(1.0, np.abs(right))).max())
@@ -120,8 +120,14 @@ def _expected(method: Method, form: SampleForm, eval_exits: int, samples: Sample
     prepare = Preparation(form.normalisation, len(form.spec.shape), torch.device("cpu"))
     aggregation = Aggregation(method.task, method.member_weights(eval_exits))
     with torch.inference_mode():
-        outputs = aggregation(method.eval().shipped_outputs(prepare(samples)))
-    return {name: output.double().numpy() for name, output in zip(aggregation.output_names, outputs, strict=True)}
+        prepared = prepare(samples)
+        combined = aggregation(method.eval().shipped_outputs(prepared))
+        outputs = dict(zip(aggregation.output_names, combined, strict=True))
+        folded = (
+            method.pruned(eval_exits).folded(form.spec.shape).eval()
+        )  # its members are those of the graph, in order
+        outputs[MEMBERS] = member_values(method.task, folded(prepared))
+    return {name: output.double().numpy() for name, output in outputs.items()}
 
 
 def _standardised(task: Task, output: str, values: Output) -> NDArray[np.float64]:
@@ -132,6 +138,8 @@ def _standardised(task: Task, output: str, values: Output) -> NDArray[np.float64
     exact = values.astype(np.float64)
     if not isinstance(task, Regression):
         return exact
+    if output == MEMBERS:  # (sample, member, mean and variance)
+        return np.stack([(exact[..., 0] - task.mean) / task.std, exact[..., 1] / task.std**2], axis=-1)
     if output == "mean":
         return (exact - task.mean) / task.std
     return exact - math.log(task.std) if output == "entropy" else exact / task.std**2

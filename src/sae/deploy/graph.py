@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
-from sae.core.predictive import Categorical, aggregate
+from sae.core.predictive import Categorical, aggregate, member_values
 from sae.core.task import Classification, DataSpec, SampleKind, Shape, Task
 from sae.data.dataset import Depth, Normalisation
+from sae.deploy.session import MEMBERS
 from sae.measure.uncertainty import disagreement, entropy
 from sae.methods import Method
 
@@ -104,7 +105,7 @@ class Aggregation(nn.Module):
 
 
 class ShippedGraph(nn.Module):
-    """Preprocessing, the network, aggregation.
+    """Preprocessing, the network, aggregation; and every member's own prediction, (batch, member, out).
 
     Args:
         network: In evaluation mode.
@@ -117,12 +118,13 @@ class ShippedGraph(nn.Module):
         self.preprocessing = Preprocessing(dataset.normalisation, len(shape), dataset.frame)
         self.network = network
         self.aggregation = Aggregation(dataset.spec.task, network.weights)
+        self.output_names = (*self.aggregation.output_names, MEMBERS)
         self.eval()
 
     def forward(self, samples: Tensor) -> tuple[Tensor, ...]:
-        """Compute (batch, *raw) → the outputs, in the order of the aggregation's names."""
-        outputs: tuple[Tensor, ...] = self.aggregation(self.network(self.preprocessing(samples)))
-        return outputs
+        """Compute (batch, *raw) → the outputs, in the order of `output_names`."""
+        outputs: Tensor = self.network(self.preprocessing(samples))
+        return *self.aggregation(outputs), member_values(self.aggregation.task, outputs)
 
 
 def raw_shape(dataset: SampleForm) -> Shape:
@@ -144,7 +146,7 @@ def shipped_content(method: Method, dataset: SampleForm, eval_exits: int) -> byt
 def graph_content(graph: ShippedGraph, dataset: SampleForm) -> bytes:
     """Export a graph that takes the raw samples of a data set as an ONNX file."""
     example, name = example_input(dataset)
-    return to_onnx(graph, example, name, graph.aggregation.output_names)
+    return to_onnx(graph, example, name, graph.output_names)
 
 
 def sample_dtype(dataset: SampleForm) -> Literal["uint8", "float32", "float64"]:

@@ -11,7 +11,7 @@ from sae.core.errors import ConfigError, ModelError
 from sae.deploy.conformal import ConformalScores, Values, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
 from sae.deploy.rows import Frame, Row, encode_rows, is_rows
-from sae.deploy.session import Floats, Integers, Output, SegmentSessions, Session
+from sae.deploy.session import MEMBERS, Floats, Integers, Output, SegmentSessions, Session
 from sae.deploy.sources import as_samples
 
 
@@ -26,6 +26,8 @@ class ClassPrediction:
         disagreement: Disagreement between the members in nats, (batch,).
         class_names: In the order of `probs`.
         exits: The depth of the exit at which each sample left, counted from 1, (batch,); None for a plain graph.
+        members: Probabilities of every member, (batch, member, class), ordered as in the manifest; None unless asked
+            for.
     """
 
     labels: Integers
@@ -34,6 +36,7 @@ class ClassPrediction:
     disagreement: Floats
     class_names: tuple[str, ...]
     exits: Integers | None = None
+    members: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -64,12 +67,15 @@ class ValuePrediction:
         variance: Variances, (batch,).
         entropy: Uncertainty of the prediction in nats, (batch,).
         disagreement: The variance of the members' means, (batch,).
+        members: Mean and variance of every member, (batch, member, 2), ordered as in the manifest; None unless asked
+            for.
     """
 
     mean: Output
     variance: Output
     entropy: Output
     disagreement: Output
+    members: Output | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -95,7 +101,7 @@ class Model:
     def __init__(self, manifest: Manifest, graph: Session | SegmentSessions) -> None:
         self.manifest, self.graph = manifest, graph
 
-    def predict(self, x: ArrayLike | Sequence[Row] | Frame) -> Prediction:
+    def predict(self, x: ArrayLike | Sequence[Row] | Frame, *, members: bool = False) -> Prediction:
         """Predict samples. An empty batch gives an empty prediction.
 
         Args:
@@ -103,13 +109,16 @@ class Model:
                 [0, 255]; rows of a table as dictionaries or as a data frame of pandas; or encoded
                 features (batch, feature). A model that resizes takes images of any size, also a list of
                 arrays of several sizes. `sae.deploy.sources` reads image files.
+            members: Whether to return the prediction of every member, too: they take memory.
         """
+        if members:
+            self._check_members()
         samples = as_samples(encode_rows(x, self.manifest).samples if is_rows(x) else x, self.manifest.input)
         left = None
         if isinstance(self.graph, SegmentSessions):
             outputs, left = self.graph.run(samples)
         else:
-            outputs = self.graph.run(samples)
+            outputs = self.graph.run(samples, members=members)
         if self.manifest.task == "regression":
             return ValuePrediction(**outputs)
         names = self.manifest.target.class_names
@@ -117,6 +126,13 @@ class Model:
         labels = outputs["probs"].argmax(axis=1) if len(outputs["probs"]) else np.zeros(0, np.int64)
         exits = None if left is None else self._exits()[left]
         return ClassPrediction(labels, class_names=names, exits=exits, **outputs)
+
+    def _check_members(self) -> None:
+        """Refuse to return members that the graph does not have."""
+        if isinstance(self.graph, SegmentSessions):
+            raise ConfigError("members are those of the plain graph, because samples leave before some: use sae.load")
+        if MEMBERS not in self.graph.outputs:
+            raise ModelError(f"this model was exported by an older version, without the output {MEMBERS}: {ADVICE}")
 
     def sets(self, prediction: Prediction, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Return the classes in each sample's set, (batch, class). It contains the truth with this probability."""

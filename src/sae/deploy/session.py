@@ -28,6 +28,8 @@ NEVER = 2.0
 """A threshold that no confidence reaches: every sample goes to the last exit."""
 SHARE, NEXT = "share", "next_features"
 """Outputs of a segment: its members' part of the prediction, and the input of the next segment."""
+MEMBERS = "members"
+"""The output of a plain graph that is computed only if asked for; older graphs do not have it."""
 SMALLEST = np.float32(np.finfo(np.float32).tiny)
 
 
@@ -64,25 +66,31 @@ class Session:
         self._widths = [tuple(output.shape[1:]) for output in self._session.get_outputs()]
         self._dtypes = [ELEMENT_TYPES[output.type] for output in self._session.get_outputs()]
 
-    def run(self, samples: Samples) -> dict[str, Output]:
-        """Return all outputs by name, computed in chunks. Without samples they are empty."""
+    def run(self, samples: Samples, *, members: bool = False) -> dict[str, Output]:
+        """Return the outputs by name, computed in chunks. Without samples they are empty.
+
+        Args:
+            samples: (sample, *shape).
+            members: Also return the predictions of every member, which are large, if the graph has them.
+        """
+        names = [name for name in self.outputs if members or name != MEMBERS]
         if 0 < len(samples) <= CHUNK:
-            return dict(zip(self.outputs, self.run_once(samples), strict=True))
-        chunks = [self.run_once(samples[start : start + CHUNK]) for start in range(0, len(samples), CHUNK)]
+            return dict(zip(names, self.run_once(samples, names), strict=True))
+        chunks = [self.run_once(samples[start : start + CHUNK], names) for start in range(0, len(samples), CHUNK)]
         if not chunks:
-            chunks = [[np.zeros((0, *width), dtype) for width, dtype in zip(self._widths, self._dtypes, strict=True)]]
-        return {
-            name: np.concatenate(parts) for name, parts in zip(self.outputs, zip(*chunks, strict=True), strict=True)
-        }
+            kinds = dict(zip(self.outputs, zip(self._widths, self._dtypes, strict=True), strict=True))
+            chunks = [[np.zeros((0, *kinds[name][0]), kinds[name][1]) for name in names]]
+        return {name: np.concatenate(parts) for name, parts in zip(names, zip(*chunks, strict=True), strict=True)}
 
     def width(self, output: str) -> int:
         """Return how many numbers an output has per sample."""
         return int(np.prod(self._widths[self.outputs.index(output)], dtype=int))
 
-    def run_once(self, samples: Samples) -> list[Output]:
-        """Return all outputs of one batch, computed at once."""
+    def run_once(self, samples: Samples, names: Sequence[str] | None = None) -> list[Output]:
+        """Return outputs of one batch, computed at once; by default all but the members."""
         self.rows += len(samples)
-        return list(self._session.run(None, {self.input_name: samples}))
+        asked = [name for name in self.outputs if name != MEMBERS] if names is None else list(names)
+        return list(self._session.run(asked, {self.input_name: samples}))
 
 
 class SegmentSessions:
