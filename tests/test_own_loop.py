@@ -353,6 +353,7 @@ def test_bfloat16_keeps_the_exit_distribution_in_float32_and_learns() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # inside torch.compile
 @pytest.mark.parametrize("backbone", ["fc", "vgg"])
 def test_a_compiled_network_trains_and_predicts_the_same(backbone: str) -> None:
     eager, compiled = small(backbone), small(backbone)

@@ -88,7 +88,11 @@ def read_rows(path: Path, manifest: Manifest) -> TableRows:
 def encodings_of(manifest: Manifest) -> list[ColumnEncoding]:
     """Return the encodings of a model's columns."""
     if manifest.input.columns is None:
-        raise DataError("rows with names are for models of tables, but this model predicts from images")
+        raise DataError(
+            "rows with names are for models of tables whose columns are known, but this one takes "
+            f"{manifest.input.dtype} numbers, (batch, {', '.join(map(str, manifest.input.shape))}): "
+            "give it images, or in Python an array"
+        )
     return [ColumnEncoding(**dict(part)) for part in manifest.input.columns]
 
 
