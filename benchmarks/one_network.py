@@ -22,6 +22,7 @@ from sae.config.settings import Layer, merge
 from sae.data.catalogue import resolve
 from sae.records.evaluation import Reading
 from sae.records.run import RunRecord
+from sae.training.predictions import keep_predictions
 from sae.training.run import derive, train
 
 REPRODUCTION = Path(__file__).parent.parent / "docs" / "reproduction"
@@ -147,7 +148,9 @@ class Queue:
         if config.method.members_from and row == "standard" and (larger / RunRecord.STATUS).exists():
             record = derive(config, folder, larger)
         else:
-            record = train(config, folder, keep_predictions=seed != TUNING_SEED)
+            record = train(config, folder)
+        if seed != TUNING_SEED and not record.has(RunRecord.PREDICTIONS):
+            keep_predictions(folder)
         reading = record.read_evaluation().val.chosen
         spent = time.process_time() - started
         print(f"{folder.name}: validation NLL, scaled {reading.metrics['nll_scaled']:.4f}, {spent:.0f} s", flush=True)
