@@ -201,8 +201,10 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[SingleArchitectur
 
 def assert_same_predictions(model: SingleArchitectureEnsemble, path: Path) -> None:
     x, _ = samples(model, 20)
-    predicted, expected = load(path).predict(x.numpy()), model.predict(x)
+    predicted, expected = load(path).predict(x.numpy(), members=True), model.predict(x)
     assert isinstance(predicted, ClassPrediction)
+    assert predicted.members is not None
+    np.testing.assert_allclose(predicted.members, expected.members, atol=1e-5)
     np.testing.assert_allclose(predicted.probs, expected.mean, atol=1e-5)
     np.testing.assert_allclose(predicted.disagreement, expected.disagreement, atol=1e-5)
     assert predicted.names == [predicted.class_names[label] for label in expected.mean.argmax(dim=1)]

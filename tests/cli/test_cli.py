@@ -86,7 +86,7 @@ def test_evaluation_prints_calibrated_numbers_beside_the_raw_ones(run: Path) -> 
     code, out, _ = sae("evaluate", run, "--calibrate")
     assert code == 0
     assert "temperature" in out
-    assert out.count("nll") == 2
+    assert out.count("│ nll ") == 2
     report = json.loads(sae("evaluate", run, "--calibrate", "--json")[1])
     assert {"temperature", "calibrated", "metrics"} <= set(report["by_exits"][0])
 

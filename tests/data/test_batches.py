@@ -185,3 +185,23 @@ def test_an_epoch_of_signals_depends_on_its_generator_alone() -> None:
 
     assert torch.equal(signals(0), signals(0))
     assert not torch.equal(signals(0), signals(1))
+
+
+def test_each_image_is_standardised_by_its_own_numbers() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 6), dtype=np.uint8)
+    prepare = Preparation(Normalisation((10.0, 20.0, 30.0), (2.0, 4.0, 8.0), each_image=True), 3, CPU)
+    found = prepare(images).numpy()
+    scaled = (images - np.array([10.0, 20.0, 30.0])[:, None, None]) / np.array([2.0, 4.0, 8.0])[:, None, None]
+    for image, own in zip(scaled, found, strict=True):
+        np.testing.assert_allclose(own, (image - image.mean()) / image.std(), rtol=1e-4, atol=1e-5)
+
+
+def test_an_image_of_one_colour_becomes_zero() -> None:
+    prepare = Preparation(Normalisation((10.0,), (2.0,), each_image=True), 3, CPU)
+    assert not prepare(np.full((2, 1, 4, 4), 77, np.uint8)).any()
+
+
+def test_brightness_and_contrast_of_an_image_do_not_matter() -> None:
+    images = np.random.default_rng(0).integers(0, 100, (2, 1, 8, 8), dtype=np.uint8)
+    prepare = Preparation(Normalisation((10.0,), (2.0,), each_image=True), 3, CPU)
+    torch.testing.assert_close(prepare(images), prepare(2 * images + 30), rtol=1e-4, atol=1e-4)

@@ -20,6 +20,7 @@ from sae.measure.metrics import (
     error,
     f1,
     measure_all,
+    measure_scaled,
     mse,
     nll,
     r2,
@@ -104,7 +105,8 @@ def test_nll_is_finite_where_the_softmax_underflows() -> None:
 @given(arrays.arrays(np.float32, (20, CLASSES), elements=st.floats(-30, 30, width=32)), st.integers(0, 100))
 def test_classification_metrics_keep_to_their_bounds(logits: np.ndarray, seed: int) -> None:
     labels = torch.randint(0, CLASSES, (20,), generator=torch.Generator().manual_seed(seed))
-    measured = measure_all(Categorical(torch.from_numpy(logits).log_softmax(-1)), labels)
+    predictive = Categorical(torch.from_numpy(logits).log_softmax(-1))
+    measured = measure_all(predictive, labels) | measure_scaled(predictive, labels)
     metrics = metrics_of("classification")
     assert set(measured) == set(metrics)
     for key, value in measured.items():
@@ -128,7 +130,7 @@ def test_regression_metrics_are_their_definitions() -> None:
     ]
     assert regression_nll(gaussian, y) == pytest.approx(np.mean(naive), rel=1e-5)
     assert mse(gaussian, y) == pytest.approx(sklearn_metrics.mean_squared_error(y.numpy(), mean.numpy()), rel=1e-5)
-    assert set(measure_all(gaussian, y)) == set(metrics_of("regression"))
+    assert set(measure_all(gaussian, y) | measure_scaled(gaussian, y)) == set(metrics_of("regression"))
 
 
 def test_regression_metrics_agree_with_scikit_learn() -> None:

@@ -81,6 +81,9 @@ class DataConfig(Settings):
         ge=0,
         description="pixels, or time steps of a signal, of padding before a random crop to the old size; 0 is off",
     )
+    standardise: Literal["set", "image"] = later(
+        "set", description="image: after the data set's mean and deviation, each image by its own mean and deviation"
+    )
     flip: bool = Field(False, description="mirror each image with probability one half")
     jitter: float = later(
         0.0, ge=0, allow_inf_nan=False, description="noise added to each standardised value of a signal; 0 is off"

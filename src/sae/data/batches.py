@@ -3,6 +3,7 @@
 Batches index arrays in memory or mapped from disk, which is many times faster than a DataLoader.
 """
 
+import math
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -30,7 +31,7 @@ class Preparation:
 
     def __init__(self, normalisation: Normalisation, num_dimensions: int, device: torch.device) -> None:
         shape = (-1, *[1] * (num_dimensions - 1))  # channels first, or features
-        self.device = device
+        self.device, self.each_image = device, normalisation.each_image
         self.exact_shift = torch.tensor(normalisation.mean, dtype=torch.float64).view(shape)
         self.exact_scale = torch.tensor(normalisation.std, dtype=torch.float64).view(shape).reciprocal()
         self.shift = torch.tensor(normalisation.mean, dtype=torch.float32, device=device).view(shape)
@@ -43,7 +44,21 @@ class Preparation:
         if given.dtype == torch.float64:
             return ((given - self.exact_shift) * self.exact_scale).float().to(self.device)
         moved = given.to(self.device)
-        return moved.to(torch.float32, copy=True).sub_(self.shift).mul_(self.scale)
+        prepared = moved.to(torch.float32, copy=True).sub_(self.shift).mul_(self.scale)
+        return standardise_each(prepared) if self.each_image else prepared
+
+
+def standardise_each(images: Tensor) -> Tensor:
+    """Shift and scale each image to mean 0 and deviation 1 over all of its numbers.
+
+    The deviation counts as at least 1/√n for n numbers, so that an image of one colour becomes 0 and not noise.
+
+    Args:
+        images: (batch, channel, height, width).
+    """
+    centred = images - images.mean(dim=(1, 2, 3), keepdim=True)
+    deviation = centred.square().mean(dim=(1, 2, 3), keepdim=True).sqrt()
+    return centred / deviation.clamp_min(math.prod(images.shape[1:]) ** -0.5)
 
 
 def training_batches(

@@ -4,7 +4,7 @@ Cheap to import: a reader is imported only when its data set is read.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -109,6 +109,8 @@ class Entry:
         module, function = self.reader.split(":")
         more = (known,) if self.learns else ()
         dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
+        if config.standardise == "image":
+            dataset = replace(dataset, normalisation=replace(dataset.normalisation, each_image=True))
         if config.train_size is None:
             return dataset
         from sae.data.splits import limit_training
@@ -132,6 +134,10 @@ class Entry:
         for key in (*TABLE_SETTINGS, "size", "resize", "val_fraction"):
             if getattr(config, key) not in (None, ()) and key not in self.takes:
                 raise ConfigError(f"data.{key} has no effect on {config.name}, got {getattr(config, key)}: remove it")
+        if config.standardise == "image" and self.kind is not SampleKind.IMAGES:
+            raise ConfigError(
+                f"data.standardise must be set for {config.name}, which is {self.kind.phrase}, got image: remove it"
+            )
         if config.fit != "stretch" and config.resize is None:
             raise ConfigError(
                 f"data.fit has no effect without data.resize, got {config.fit}: add --resize, or remove it"

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from sae.config.run import Fit
 from sae.core.errors import DataError
@@ -98,10 +99,17 @@ class Split:
 
 @dataclass(frozen=True)
 class Normalisation:
-    """(x − mean) / std per channel or feature, in the units of the raw samples."""
+    """(x − mean) / std per channel or feature, in the units of the raw samples.
+
+    Attributes:
+        mean: What is subtracted.
+        std: What the difference is divided by.
+        each_image: Whether each image is then standardised by its own mean and deviation; left out of files if not.
+    """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    each_image: Annotated[bool, Field(exclude_if=lambda each: not each)] = False
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ def input_part(
         fit=fit,
         mean=form.normalisation.mean,
         std=form.normalisation.std,
+        each_image=form.normalisation.each_image,
         columns=None
         if columns is None
         else tuple(ColumnPart.model_validate(column, from_attributes=True) for column in columns),

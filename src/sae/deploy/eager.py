@@ -103,7 +103,8 @@ def read_eager(path: Path) -> EagerModel:
     with safe_open(path, framework="pt") as file:
         header = json.loads(file.metadata()[HEADER])
     task = (Classification if "num_classes" in header["task"] else Regression)(**header["task"])
-    normalisation = Normalisation(**{key: tuple(values) for key, values in header["normalisation"].items()})
+    given = header["normalisation"]
+    normalisation = Normalisation(tuple(given["mean"]), tuple(given["std"]), given["each_image"])
     form = KnownForm(DataSpec(tuple(header["shape"]), task), normalisation, header["frame"], header["depth"])
     active = tuple(header["active"])
     config = RunRecord.open(Path(header["run"])).read_config()

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from sae.backbones import MemberNetwork
 from sae.core.predictive import Categorical, aggregate, member_values
 from sae.core.task import Classification, DataSpec, SampleKind, Shape, Task
+from sae.data.batches import standardise_each
 from sae.data.dataset import Depth, Normalisation
 from sae.deploy.session import MEMBERS
 from sae.measure.uncertainty import disagreement, entropy
@@ -52,7 +53,9 @@ class SampleForm(Protocol):
 
 
 class Preprocessing(nn.Module):
-    """A black frame, then (x − mean) / std. As in training, the frame is black before normalisation.
+    """A black frame, then (x − mean) / std, and perhaps each image by its own mean and deviation.
+
+    As in training, the frame is black before normalisation.
 
     Tables and signals are normalised in float64 and then rounded, as in training.
 
@@ -65,7 +68,7 @@ class Preprocessing(nn.Module):
     def __init__(self, normalisation: Normalisation, num_dimensions: int, frame: int = 0) -> None:
         super().__init__()
         shape = (-1, *[1] * (num_dimensions - 1))  # channels first, or features
-        self.frame = frame
+        self.frame, self.each_image = frame, normalisation.each_image
         dtype = torch.float32 if num_dimensions == 3 else torch.float64  # pixels fit into float32
         self.register_buffer("shift", torch.tensor(normalisation.mean, dtype=dtype).view(shape))
         self.register_buffer("scale", torch.tensor(normalisation.std, dtype=dtype).view(shape).reciprocal())
@@ -74,7 +77,8 @@ class Preprocessing(nn.Module):
         """Return samples as the network was trained on them."""
         x = x.to(self.shift.dtype)
         normalised = ((F.pad(x, [self.frame] * 4) if self.frame else x) - self.shift) * self.scale
-        return normalised.to(torch.float32)
+        prepared = normalised.to(torch.float32)
+        return standardise_each(prepared) if self.each_image else prepared
 
 
 class Aggregation(nn.Module):

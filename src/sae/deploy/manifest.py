@@ -55,6 +55,7 @@ class InputPart(_Part):
         fit: How an image of another size is resized before the graph, see `sae.data.resizing`; None if it is refused.
         mean: What the graph subtracts, by channel or feature.
         std: What the graph then divides by.
+        each_image: Whether the graph then standardises each image by its own mean and deviation.
         columns: Columns of a table, also of a table of signals; None for other files.
     """
 
@@ -66,6 +67,7 @@ class InputPart(_Part):
     fit: Fit | None = Field(None, exclude_if=lambda fit: fit is None)
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    each_image: bool = Field(False, exclude_if=lambda each: not each)
     columns: tuple[ColumnPart, ...] | None
 
     @property
