@@ -1,5 +1,15 @@
-"""One torch thread in every test process: small networks gain nothing from more, and workers would fight over cores."""
+"""What every test process has in common: one torch thread, and the same instructions of the processor.
 
-import torch
+Small networks gain nothing from more threads, and workers would fight over cores. Stored numbers were computed with
+AVX2. AVX-512 rounds differently, which a training of some epochs amplifies, so tests do without it; processes that
+tests start inherit the choice. Other kinds of processors ignore it.
+"""
+
+import os
+
+os.environ.setdefault("ATEN_CPU_CAPABILITY", "avx2")
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+
+import torch  # noqa: E402 (torch reads the choice when it is imported)
 
 torch.set_num_threads(1)
