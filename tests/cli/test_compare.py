@@ -44,6 +44,7 @@ def test_a_comparison_has_the_means_that_the_runs_recorded(folder: Path) -> None
     assert nll["difference"] == pytest.approx(nll["first"] - nll["second"])
     assert nll["low"] < nll["difference"] < nll["high"]
     assert nll["matches"] == (nll["high"] < 0.01)
+    assert set(found["ensemble_equivalent"]) == {"members", "low", "high", "nll_scaled"}
     assert found["first"] == {"runs": str(folder / "sae"), "seeds": [0, 1], "eval_exits": [2, 2]}
 
 

@@ -51,9 +51,14 @@ class EnsembleEquivalent:
             >>> [equivalent.describe(value) for value in (equivalent.members, equivalent.low, equivalent.high)]
             ['2.2', '1.9', '>4']
         """
+        exact = self.exact(members)
+        return exact if isinstance(exact, str) else f"{exact:.1f}"
+
+    def exact(self, members: float) -> float | str:
+        """Return a number of members for JSON, which has no infinity: the number, or `<1` or `>4` as a text."""
         if math.isinf(members):
             return "<1" if members < 0 else f">{self.most}"
-        return f"{members:.1f}"
+        return members
 
 
 def ensemble_equivalent(

@@ -129,9 +129,9 @@ def as_json(
         for item in found
     }
     equivalent = worth and {
-        "members": worth.describe(worth.members),
-        "low": worth.describe(worth.low),
-        "high": worth.describe(worth.high),
+        "members": worth.exact(worth.members),
+        "low": worth.exact(worth.low),
+        "high": worth.exact(worth.high),
         "nll_scaled": list(worth.curve),
     }
     samples = len(one.runs[0].test.targets)

@@ -1,4 +1,4 @@
-"""Run folders: YAML, JSON, CSV and safetensors, nothing that executes.
+"""Run folders: YAML, JSON, CSV, arrays of NumPy and safetensors, nothing that executes.
 
 Every file is written under a temporary name and renamed, and `status.json` comes last, so that a
 folder is either unfinished work, which is resumed, or a whole result. `RunRecord` is the folder;
