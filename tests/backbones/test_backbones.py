@@ -2,12 +2,14 @@ from itertools import pairwise
 
 import pytest
 import torch
+from torch import nn
 
 from sae.backbones import PlainNetwork, build_backbone
 from sae.config.backbones import BackboneSettings, Conv1dConfig, FcConfig, ResnetConfig, VggConfig, VitConfig
-from sae.core.errors import ShapeError
+from sae.config.settings import to_yaml
+from sae.core.errors import ConfigError, ShapeError
 from sae.measure.cost import measure_cost
-from tests.builders import SHAPES, SMALL_BACKBONES
+from tests.builders import SHAPES, SMALL_BACKBONES, run_config
 
 IMAGE = (3, 32, 32)
 
@@ -142,3 +144,28 @@ def test_image_backbones_refuse_tables_and_signals(settings: BackboneSettings, s
 def test_vit_refuses_sides_that_patches_do_not_cover() -> None:
     with pytest.raises(ShapeError, match="multiples of 4, got inputs of shape 1×18×16"):
         build_backbone(VitConfig(), (1, 18, 16))
+
+
+@pytest.mark.parametrize("backbone", ["fc", "vgg", "conv1d"])
+def test_four_networks_of_half_the_width_cost_the_inner_layers_of_one(backbone: str) -> None:
+    narrow = run_config(method="ensemble", backbone={"name": backbone, "width": 0.5, "depth": 3})
+    plain = run_config(method="standard", backbone={"name": backbone, "width": 1, "depth": 3})
+    assert (narrow.backbone.width, plain.backbone.width) == (0.5, 1)
+    layers = []
+    for config in (narrow, plain):
+        network = PlainNetwork(build_backbone(config.backbone, SHAPES[backbone]), 3).backbone.stages
+        weights = (m.weight for m in network.modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d))
+        layers.append([weight.numel() for weight in weights])
+    assert [4 * size for size in layers[0]] == layers[1]
+    assert narrow.summary.startswith("M=4 W=0.5 D=3")
+
+
+def test_whole_widths_are_written_as_before() -> None:
+    for given in (2, 2.0):
+        written = to_yaml(run_config(backbone={"name": "fc", "width": given}))
+        assert "  width: 2\n" in written
+
+
+def test_a_width_must_keep_whole_channels() -> None:
+    with pytest.raises(ConfigError, match=r"backbone.width must be a multiple of 0.25, got 0.3"):
+        run_config(backbone={"name": "vgg", "width": 0.3})

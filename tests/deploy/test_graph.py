@@ -16,7 +16,7 @@ from sae.methods import Method
 from tests.builders import SMALL_BACKBONES, SMALL_METHODS
 from tests.deploy.models import as_values, digit_values, digits, digits_for, exported, stirred_method
 
-QUICK = {("sae", "fc"), ("batch_ensemble", "vgg"), ("sae", "conv1d")}
+QUICK = {("sae", "fc"), ("batch_ensemble", "vgg"), ("sae", "conv1d"), ("packed", "fc")}
 CASES = [
     pytest.param(name, backbone, marks=() if (name, backbone) in QUICK else pytest.mark.slow)
     for name in SMALL_METHODS

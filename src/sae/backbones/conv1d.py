@@ -30,7 +30,7 @@ def build_conv1d(settings: Conv1dConfig, shape: Shape, num_inputs: int = 1) -> B
     in_channels, length = num_inputs * shape[0], shape[1]
     stages, infos = [], []
     for index in range(settings.depth):
-        out_channels = settings.width * BASE_CHANNELS[index]
+        out_channels = int(settings.width * BASE_CHANNELS[index])
         layers: list[nn.Module] = [
             nn.Conv1d(in_channels, out_channels, settings.kernel, padding=settings.kernel // 2, bias=False),
             nn.BatchNorm1d(out_channels),

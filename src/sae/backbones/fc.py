@@ -33,7 +33,7 @@ def build_fc(settings: FcConfig, shape: Shape, num_inputs: int = 1) -> Backbone:
         >>> [info.shape for info in build_fc(FcConfig(depth=2), (1, 16, 16)).stage_info]
         [(128,), (128,)]
     """
-    num_features = BASE_FEATURES * settings.width
+    num_features = int(BASE_FEATURES * settings.width)
     stem = nn.Sequential(nn.Flatten(), nn.Linear(num_inputs * math.prod(shape), num_features), nn.ReLU())
     info = StageInfo(FeatureKind.VECTOR, (num_features,))
     return Backbone(stem, [FcBlock(num_features) for _ in range(settings.depth)], [info] * settings.depth)

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones.base import Backbone
-from sae.backbones.surgery import replaced, weight_layers
+from sae.backbones.dry_run import DryRun
+from sae.backbones.surgery import fuse_batch_norms, replaced, weight_layers
 from sae.core.errors import ConfigError
+from sae.core.task import Shape
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -83,6 +85,21 @@ def grouped(layer: nn.Module, groups: int) -> nn.Module:
         groups=groups,
         bias=layer.bias is not None,
     )
+
+
+def fuse_blocks(network: nn.Module, shape: Shape) -> None:
+    """Fuse the BatchNorms of a network with block-diagonal layers into its layers; leave any other network alone.
+
+    The export to ONNX does this for all other layers.
+
+    Args:
+        network: A network to ship, which is changed.
+        shape: The shape of one sample.
+    """
+    if any(isinstance(module, BlockLinear) for module in network.modules()):
+        network.eval()
+        with DryRun():
+            fuse_batch_norms(network, shape)
 
 
 def _check_sizes(in_features: int, out_features: int, groups: int) -> None:

@@ -22,7 +22,7 @@ def build_vgg(settings: VggConfig, shape: Shape, num_inputs: int = 1) -> Backbon
     height, width = _check_shape(settings, shape)
     in_channels, stages, infos = num_inputs * shape[0], [], []
     for index in range(settings.depth):
-        out_channels = settings.width * BASE_CHANNELS[index]
+        out_channels = int(settings.width * BASE_CHANNELS[index])
         layers = _stage(in_channels, out_channels, settings.blocks[index])
         if index < NUM_POOLED_STAGES:
             layers.append(nn.MaxPool2d(2))

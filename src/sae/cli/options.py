@@ -25,7 +25,7 @@ Exits = Annotated[int | None, typer.Option(help="K, exits kept per input (sae)")
 Members = Annotated[int | None, typer.Option(help="M, members (ensemble, batch_ensemble, packed)")]
 Samples = Annotated[int | None, typer.Option(help="dropout samples averaged at prediction (mc_dropout)")]
 Rate = Annotated[float | None, typer.Option(help="dropout probability (mc_dropout)")]
-Width = Annotated[int | None, typer.Option(help="width multiplier of the backbone")]
+Width = Annotated[float | None, typer.Option(help="width multiplier of the backbone, e.g. 2 or 0.5")]
 Depth = Annotated[int | None, typer.Option(help="stages of the backbone; by default all")]
 Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage (vgg), e.g. 1,1,2,2,2")]
 DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by default SAE_DATA_ROOT, then the cache")]

@@ -7,12 +7,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, PlainSerializer
 
 from sae.config.settings import LARGEST, Layer, Settings, later
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
 from sae.core.task import Shape
+
+NARROWEST = 0.25
+"""The least width, and the step of widths: a quarter of the features of every layer is a whole number."""
+
+
+def _without_point(width: float) -> float:
+    return int(width) if width == int(width) else width
+
+
+Width = Annotated[
+    float,
+    Field(ge=NARROWEST, le=LARGEST, multiple_of=NARROWEST),
+    AfterValidator(_without_point),
+    PlainSerializer(_without_point, return_type=int | float),
+]
+"""A width that may be a fraction; a whole number is kept and written as one."""
 
 SMALL_IMAGE: Shape = (2, 8, 8)
 SMALL_SIGNAL: Shape = (2, 32)
@@ -31,7 +47,7 @@ class BackboneSettings(Settings):
     can_stream: ClassVar[bool] = False
 
     name: str
-    width: int = Field(1, ge=1, le=LARGEST, description="multiplies the number of features")
+    width: Width = Field(1, description="multiplies the number of features")
     depth: int = Field(ge=1, description="stages")
 
     @classmethod
@@ -118,7 +134,7 @@ class FcConfig(BackboneSettings):
     can_stream: ClassVar[bool] = True
 
     name: Literal["fc"] = "fc"
-    width: int = Field(1, ge=1, le=LARGEST, description="times 128 features")
+    width: Width = Field(1, description="times 128 features")
     depth: int = Field(5, ge=1, le=5, description="residual blocks")
 
 
@@ -133,7 +149,7 @@ class VggConfig(BackboneSettings):
     can_stream: ClassVar[bool] = True
 
     name: Literal["vgg"] = "vgg"
-    width: int = Field(1, ge=1, le=LARGEST, description="times 4, 8, 16, 32, 32 channels")
+    width: Width = Field(1, description="times 4, 8, 16, 32, 32 channels")
     depth: int = Field(5, ge=1, le=5, description="stages")
     blocks: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (1, 1, 1, 1, 1), min_length=5, max_length=5, description="convolutions in each of the five stages"
@@ -185,7 +201,7 @@ class Conv1dConfig(BackboneSettings):
     can_stream: ClassVar[bool] = True
 
     name: Literal["conv1d"] = "conv1d"
-    width: int = Field(1, ge=1, le=LARGEST, description="times 16, 32, 64, 64, 64 channels")
+    width: Width = Field(1, description="times 16, 32, 64, 64, 64 channels")
     depth: int = Field(5, ge=1, le=5, description="stages")
     kernel: Literal[3, 5, 7, 9, 11] = Field(7, description="time steps that a convolution spans")
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, named_parts
+from sae.backbones.streams import fuse_blocks
 from sae.backbones.surgery import replaced, weight_layers
 from sae.core.errors import ConfigError
 from sae.core.task import Shape
@@ -115,12 +116,12 @@ class PrunedNetwork(MemberNetwork):
 
     def folded(self, shape: Shape) -> Self:
         """Return a copy whose stem takes the sample once instead of N times, with a head of its own at each exit."""
-        del shape
         network = copy.deepcopy(self)
         network.stem, network.num_inputs = folded_stem(self.stem, self.num_inputs), 1
         for exit_ in network.exits.values():
             if isinstance(exit_.head, HeadRows):
                 exit_.head = exit_.head.alone()
+        fuse_blocks(network, shape)
         return network
 
 

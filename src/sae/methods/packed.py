@@ -3,15 +3,18 @@
 Laurent et al., Packed-Ensembles for Efficient Uncertainty Estimation (ICLR 2023).
 """
 
+import copy
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
 from sae.backbones import Backbone, MemberNetwork, build_backbone, named_parts
-from sae.backbones.streams import BlockLinear, in_streams
+from sae.backbones.streams import BlockLinear, fuse_blocks, in_streams
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import PackedConfig
 from sae.core.predictive import member_loss
-from sae.core.task import DataSpec
+from sae.core.task import DataSpec, Shape
 from sae.methods.base import Batch, Loss, SingleExitMethod
 
 
@@ -35,6 +38,12 @@ class PackedNetwork(MemberNetwork):
     def parts(self) -> dict[str, nn.Module]:
         """Return the stem, the stages and the exit."""
         return named_parts(self.backbone.stem, self.backbone.stages, {self.backbone.depth: self.exit})
+
+    def folded(self, shape: Shape) -> Self:
+        """Return a copy with BatchNorm fused into block-diagonal layers."""
+        network = copy.deepcopy(self)
+        fuse_blocks(network, shape)
+        return network
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, *sample) → (batch, member, out)."""
