@@ -8,7 +8,7 @@ import pytest
 from sae.cli.training import resolve_run
 from sae.config.methods import SaeConfig
 from sae.config.run import RunConfig, parse_run
-from sae.config.settings import from_assignments
+from sae.config.settings import Layer, from_assignments
 from sae.core.errors import ConfigError
 from sae.data.catalogue import load
 from sae.deploy.export import export
@@ -69,6 +69,22 @@ def test_only_a_vit_has_class_tokens_to_read(backbone: str) -> None:
     given = {**BASE.model_dump(mode="json"), "backbone": {"name": backbone, "pooling": "class_token"}}
     with pytest.raises(ConfigError, match=f"unknown setting backbone.pooling for {backbone}"):
         parse_run(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "assignments", "message"),
+    [
+        ("shared_head", {"method": {"name": "standard"}}, [], "shared_head needs method sae, got standard"),
+        ("fixed_exits", {}, ["method=ensemble"], "fixed_exits needs method sae, got ensemble"),
+        ("class_token", {"backbone": {"name": "fc"}}, [], "class_token needs backbone vit, got fc"),
+    ],
+)
+def test_another_method_or_backbone_that_would_drop_an_ablation_is_refused(
+    name: str, flags: Layer, assignments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=f"--config {message}: leave out one of the two"):
+        resolve_run(Path(name), {"data": {"name": "digits"}, **flags}, assignments)
 
 
 @pytest.mark.parametrize("name", ablations())

@@ -90,15 +90,21 @@ def compare_with_baselines(record: "RunRecord", dataset: "Dataset") -> None:
 
 def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) -> "RunConfig":
     """Return the settings of a run, from layers, lowest first: YAML, flags, --set."""
-    from sae.config.settings import from_assignments
+    from sae.config.settings import from_assignments, merge
     from sae.data.catalogue import resolve
 
-    return resolve(_read_config(config) if config else {}, flags, from_assignments(assignments))
+    set_ = from_assignments(assignments)
+    return resolve(_read_config(config, merge(flags, set_)) if config else {}, flags, set_)
 
 
-def _read_config(config: Path) -> "Values":
-    """Read a file of settings, or those of an ablation that is given by its name."""
-    from sae.config.settings import read_yaml
+def _read_config(config: Path, above: "Values") -> "Values":
+    """Read a file of settings, or those of an ablation that is given by its name.
+
+    Args:
+        config: The file or the name.
+        above: The settings that are laid over it. Another method or backbone would drop an ablation, and is refused.
+    """
+    from sae.config.settings import read_yaml, section_name
     from sae.core.errors import ConfigError, did_you_mean
     from sae.presets import ablations, read_ablation
 
@@ -109,7 +115,12 @@ def _read_config(config: Path) -> "Values":
         raise ConfigError(
             f"--config must be a file or one of {', '.join(names)}, got {name}{did_you_mean(name, names)}"
         )
-    return read_ablation(name)
+    settings = read_ablation(name)
+    for key, section in settings.items():
+        needed, given = section_name(section), section_name(above.get(key))
+        if given not in (None, needed):
+            raise ConfigError(f"--config {name} needs {key} {needed}, got {given}: leave out one of the two")
+    return settings
 
 
 @options.spread_groups
