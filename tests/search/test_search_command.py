@@ -160,8 +160,9 @@ def test_a_search_with_shift_has_two_fronts_and_trains_both_again(tmp_path: Path
     out, confirm = tmp_path / "x", ("--confirm", "1", "--confirm-most", "2", "--confirm-shifted", "2")
     code, told, error = search(out, *RANDOM, "--trials", "3", "--shift", *confirm)
     assert code == 0, error
-    assert "under shift:    another front" in told
     record = StudyRecord.open(out)
+    fronts = [{(item.label, item.eval_exits) for item in select(record, shift=shift).front} for shift in (False, True)]
+    assert f"under shift:    {'the same' if fronts[0] == fronts[1] else 'another'} front" in told
     assert record.config.shift_sets == "all"
     for run in record.trials():
         shifted = json.loads((run.path / "shift-val.json").read_text())
@@ -180,6 +181,26 @@ def test_a_search_with_shift_has_two_fronts_and_trains_both_again(tmp_path: Path
     inline.done.clear()
     assert search(out, *RANDOM, "--trials", "3", "--shift", *confirm)[0] == 0
     assert all(job.run.has_finished() for job in inline.done)
+
+
+def test_a_study_of_one_network_has_the_same_front_under_shift(tmp_path: Path, inline: InlineExecutor) -> None:
+    flags = ("--method", "standard", "--trials", "1", "--shift", "--shift-sets", "few")
+    one = ("--set", "backbone.width=1", "--set", "backbone.depth=2")
+    code, told, error = search(tmp_path / "x", *RANDOM, *flags, *one)
+    assert code == 0, error
+    assert "under shift:    the same front, of 1 configuration:" in told
+
+
+def test_nothing_is_confirmed_under_shift_if_none_is_asked_for(tmp_path: Path, inline: InlineExecutor) -> None:
+    confirm = ("--confirm", "1", "--confirm-most", "1", "--confirm-each", "1", "--confirm-shifted", "0")
+    code, told, error = search(tmp_path / "x", *RANDOM, "--trials", "3", "--shift", "--shift-sets", "few", *confirm)
+    assert code == 0, error
+    confirmed = StudyRecord.open(tmp_path / "x").read_confirmed()
+    assert confirmed is not None
+    assert confirmed.shifted is None
+    trained = {job.folder for job in inline.done if "confirm" in job.folder.parts}
+    assert len(trained) == len({item.trial for item in confirmed.front})
+    assert "trained again: `" not in told
 
 
 def test_few_corrupted_sets_may_choose(tmp_path: Path, inline: InlineExecutor) -> None:

@@ -294,7 +294,7 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
     print_front(out, selection, record.config.task)
     print_confirmed(record, selection)
     print_pick(picked)
-    print_shifted(record, out)
+    print_shifted(record, out, selection)
 
 
 def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
@@ -318,8 +318,8 @@ def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
         print_line(f"{count(missing, 'configuration')} of the front not confirmed; --confirm SEEDS confirms all")
 
 
-def print_shifted(record: "StudyRecord", out: Path) -> None:
-    """Print the size of the front under shift and how to see it; nothing if the study has none."""
+def print_shifted(record: "StudyRecord", out: Path, clean: "Selection") -> None:
+    """Print the size of the front under shift, and how to see it; nothing if the study has none."""
     from sae.analysis.selection import select
     from sae.cli.output import print_line
     from sae.core.errors import SaeError
@@ -328,14 +328,16 @@ def print_shifted(record: "StudyRecord", out: Path) -> None:
     if record.config.shift_sets is None:
         return
     try:
-        front = select(record, shift=True).front
+        front = select(record, runs=clean.runs, shift=True).front
     except SaeError as error:
         print_line(f"under shift:    {error}")
         return
     confirmed = record.read_confirmed()
     again = f", {len(confirmed.shifted)} trained again" if confirmed and confirmed.shifted else ""
     command = f"sae pareto {shlex.quote(str(out))} --shift"
-    print_line(f"under shift:    another front, of {count(len(front), 'configuration')}{again}: `{command}`")
+    networks = [{(item.label, item.eval_exits) for item in found} for found in (front, clean.front)]
+    which = "the same front" if networks[0] == networks[1] else "another front"
+    print_line(f"under shift:    {which}, of {count(len(front), 'configuration')}{again}: `{command}`")
 
 
 def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> None:

@@ -91,7 +91,9 @@ class ChoiceConfig(Settings):
 class ShiftedChoice(ChoiceConfig):
     """The same for the front under shift, which need not be trained again."""
 
-    most: int | None = Field(None, ge=0, description="at most this many of the front under shift; by default all of it")
+    most: int | None = Field(
+        None, ge=0, description="at most this many of the front under shift; by default all of it, 0 for nothing at all"
+    )
 
 
 class ConfirmConfig(ChoiceConfig):

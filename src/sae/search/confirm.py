@@ -22,7 +22,8 @@ class Confirmation:
 
     Attributes:
         front: The candidates that clean validation data chose.
-        shifted: Those that corrupted validation images chose; None for a study that was not evaluated on them.
+        shifted: Those that corrupted validation images chose; None for a study that was not evaluated on them, and
+            where none of their front is to be trained again.
         chosen: The candidates of both, each once.
         jobs: All trainings: one for each configuration and seed.
         ended: The jobs that ended in this session, with their outcomes.
@@ -35,7 +36,7 @@ class Confirmation:
         self.front = choose(record, confirm.most, confirm.each, total=confirm.total, runs=runs)
         self.shifted = (
             choose(record, other.most, other.each, total=other.total, runs=runs, shift=True)
-            if record.config.shift_sets is not None
+            if record.config.shift_sets is not None and other.most != 0
             else None
         )
         self.chosen = _each_once([*self.front, *(self.shifted or ())])
