@@ -16,57 +16,96 @@ import json
 import tempfile
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import Literal
 
-from sae.records.evaluation import Reading
+from pydantic import TypeAdapter
+
+from sae.records.evaluation import Part
 from sae.records.run import RunRecord
-from sae.records.trimming import Trimming
+from sae.records.trimming import Trimming, TrimPoint
 from sae.training.trimming import trim
 
 STORED = Path(__file__).parents[1] / "docs" / "reproduction" / "trim.json"
 TITLES = {"pneumonia": "PneumoniaMNIST", "blood-cells": "blood cells, rebuilt, own split"}
-COSTS = ("flops", "shipped_flops")
-METRICS = {"nll": "NLL", "cc_ece": "CC-ECE"}
+Cost = Literal["flops", "shipped_flops"]
+Kind = Literal["learnt", "chosen"]
+Key = Literal["nll", "cc_ece"]
+COSTS: tuple[Cost, ...] = ("flops", "shipped_flops")
+KINDS: tuple[Kind, ...] = ("learnt", "chosen")
+METRICS: dict[Key, str] = {"nll": "NLL", "cc_ece": "CC-ECE"}
 
-Row = dict[str, Any]
+
+class Network(Part):
+    """What a network costs, and its metrics on test samples."""
+
+    cost: float
+    nll: float
+    cc_ece: float
+    members: int
+    inputs: int
 
 
-def rows_of(found: Trimming, cost: str) -> list[Row]:
-    """Return a row for every K′: the learnt exits, and the members chosen within their cost."""
+class Pair(Part):
+    """The learnt top K′ exits, and the members chosen within their cost."""
+
+    eval_exits: int
+    limit: float
+    learnt: Network
+    chosen: Network
+
+
+class Measured(Part):
+    """The pairs of every run, by the cost that is limited; the runs differ in their seed."""
+
+    seeds: list[int]
+    flops: list[list[Pair]]
+    val_samples: int
+    shipped_flops: list[list[Pair]]
+
+    def pairs(self, cost: Cost) -> list[list[Pair]]:
+        """Return the pairs of each run for a cost."""
+        return self.flops if cost == "flops" else self.shipped_flops
+
+
+Results = dict[str, Measured]
+FILE = TypeAdapter(Results)
+
+
+def pairs_of(found: Trimming, cost: Cost) -> list[Pair]:
+    """Return a pair for every K′."""
     greedy = found.of_kind("greedy")
-    rows = []
+    pairs = []
     for learnt in found.of_kind("theta"):
+        assert learnt.eval_exits is not None, "learnt exits have a K′"
         limit = learnt.val.costs[cost]
         chosen = max((point for point in greedy if (point.limit or 0) <= limit), key=lambda point: point.limit or 0)
-        rows.append(
-            {
-                "eval_exits": learnt.eval_exits,
-                "limit": limit,
-                "learnt": numbers(learnt.test, cost) | {"members": learnt.members, "inputs": learnt.inputs},
-                "chosen": numbers(chosen.test, cost) | {"members": chosen.members, "inputs": chosen.inputs},
-            }
-        )
-    return sorted(rows, key=lambda row: row["eval_exits"])
+        both = {"learnt": network_of(learnt, cost), "chosen": network_of(chosen, cost)}
+        pairs.append(Pair(eval_exits=learnt.eval_exits, limit=limit, **both))
+    return sorted(pairs, key=lambda pair: pair.eval_exits)
 
 
-def numbers(reading: Reading, cost: str) -> dict[str, float]:
+def network_of(point: TrimPoint, cost: Cost) -> Network:
     """Return the cost and the metrics of a network on test samples."""
-    return {"cost": reading.costs[cost], **{key: reading.metrics[key] for key in METRICS}}
+    metrics = {key: point.test.metrics[key] for key in METRICS}
+    return Network(cost=point.test.costs[cost], **metrics, members=point.members, inputs=point.inputs)
 
 
-def measure(runs: list[Path]) -> Row:
-    """Return the rows of some runs, which differ in their seed, for both costs."""
-    found: Row = {"seeds": [RunRecord(run).read_config().seed for run in runs]}
+def measure(runs: list[Path]) -> Measured:
+    """Return the pairs of some runs, which differ in their seed, for both costs."""
+    found: dict[Cost, list[Trimming]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for cost in COSTS:
             largest = [RunRecord(run).read_evaluation().val.readings[-1].costs[cost] for run in runs]
-            trimmed = [
+            found[cost] = [
                 trim(run, Path(folder) / f"{cost}-{number}", {cost: limit})
                 for number, (run, limit) in enumerate(zip(runs, largest, strict=True))
             ]
-            found[cost] = [rows_of(item, cost) for item in trimmed]
-            found["val_samples"] = trimmed[0].val_samples
-    return found
+    return Measured(
+        seeds=[RunRecord(run).read_config().seed for run in runs],
+        flops=[pairs_of(item, "flops") for item in found["flops"]],
+        val_samples=found["flops"][0].val_samples,
+        shipped_flops=[pairs_of(item, "shipped_flops") for item in found["shipped_flops"]],
+    )
 
 
 def spread(values: list[float]) -> str:
@@ -74,47 +113,49 @@ def spread(values: list[float]) -> str:
     return f"{mean(values):.4f} ± {stdev(values):.4f}"
 
 
-def table(results: dict[str, Row]) -> str:
+def table(results: Results) -> str:
     """Return the stored results at equal FLOPs as a table in Markdown; the better mean of a pair is bold."""
     header = ["data", "K′", "MFLOPs: learnt, chosen", "members", "inputs, chosen", *(
-        f"{label}, {kind}" for label in METRICS.values() for kind in ("learnt", "chosen")
+        f"{label}, {kind}" for label in METRICS.values() for kind in KINDS
     ), "chosen better, NLL, CC-ECE"]  # fmt: skip
     lines = [header, ["---"] * len(header)]
     for name, result in results.items():
-        lines += [_cells(name, list(rows)) for rows in zip(*result["flops"], strict=True)]
+        lines += [_cells(name, list(pairs)) for pairs in zip(*result.flops, strict=True)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cells(name: str, rows: list[Row]) -> list[str]:
-    def values(kind: str, key: str) -> list[float]:
-        return [row[kind][key] for row in rows]
-
-    pairs: list[str] = []
+def _cells(name: str, pairs: list[Pair]) -> list[str]:
+    of_kind: dict[Kind, list[Network]] = {
+        "learnt": [pair.learnt for pair in pairs],
+        "chosen": [pair.chosen for pair in pairs],
+    }
+    shown: list[str] = []
     for key in METRICS:
-        texts = {kind: spread(values(kind, key)) for kind in ("learnt", "chosen")}
-        better = min(texts, key=lambda kind: mean(values(kind, key)))
-        pairs += [f"**{text}**" if kind == better else text for kind, text in texts.items()]
-    wins = [sum(row["chosen"][key] < row["learnt"][key] for row in rows) for key in METRICS]
+        values = {kind: [getattr(network, key) for network in networks] for kind, networks in of_kind.items()}
+        better = min(values, key=lambda kind: mean(values[kind]))
+        shown += [f"**{spread(found)}**" if kind == better else spread(found) for kind, found in values.items()]
     return [
         TITLES[name],
-        str(rows[0]["eval_exits"]),
-        ", ".join(f"{mean(values(kind, 'cost')) / 1e6:.2f}" for kind in ("learnt", "chosen")),
-        ", ".join(f"{mean(values(kind, 'members')):.1f}" for kind in ("learnt", "chosen")),
-        f"{mean(values('chosen', 'inputs')):.1f}",
-        *pairs,
-        ", ".join(f"{count} of {len(rows)}" for count in wins),
+        str(pairs[0].eval_exits),
+        ", ".join(f"{mean(network.cost for network in of_kind[kind]) / 1e6:.2f}" for kind in KINDS),
+        ", ".join(f"{mean(network.members for network in of_kind[kind]):.1f}" for kind in KINDS),
+        f"{mean(network.inputs for network in of_kind['chosen']):.1f}",
+        *shown,
+        ", ".join(f"{num_better(pairs, key)} of {len(pairs)}" for key in METRICS),
     ]
 
 
-def wins(results: dict[str, Row], cost: str) -> str:
+def num_better(pairs: list[Pair], key: Key) -> int:
+    """Count the pairs in which the chosen members are better."""
+    return sum(getattr(pair.chosen, key) < getattr(pair.learnt, key) for pair in pairs)
+
+
+def wins(results: Results, cost: Cost) -> str:
     """Say in how many pairs of a seed and a K′ the chosen members are better, by data set and metric."""
     texts = []
     for name, result in results.items():
-        pairs = [row for rows in result[cost] for row in rows]
-        better = [
-            f"{sum(row['chosen'][key] < row['learnt'][key] for row in pairs)} in {label}"
-            for key, label in METRICS.items()
-        ]
+        pairs = [pair for run in result.pairs(cost) for pair in run]
+        better = [f"{num_better(pairs, key)} in {label}" for key, label in METRICS.items()]
         texts.append(f"{TITLES[name]}: {' and '.join(better)} of {len(pairs)}")
     return "; ".join(texts)
 
@@ -125,11 +166,11 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", help="NAME=RUN,RUN,…")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
-    stored: dict[str, Row] = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    stored = FILE.validate_json(STORED.read_bytes()) if STORED.exists() else {}
     for text in () if given.table else given.sets:
         name, _, runs = text.partition("=")
         stored[name] = measure([Path(run) for run in runs.split(",")])
-        STORED.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+        STORED.write_text(json.dumps(FILE.dump_python(stored), indent=1) + "\n", encoding="utf-8")
     print(table(stored))
     for cost in COSTS:
         print(cost, wins(stored, cost))
