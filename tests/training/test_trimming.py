@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from sae.deploy.export import export
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.records.run import RunRecord
 from sae.records.trimming import Trimming
+from sae.report.build import report_of
+from sae.report.content import Note
 from sae.training.evaluator import member_outputs, predictive_at
 from sae.training.run import evaluate, preparation, restore, train
 from sae.training.trimming import trim
@@ -168,6 +171,26 @@ def test_every_command_takes_a_trimmed_run(digits: Path, tmp_path: Path) -> None
     assert json.loads(runner.invoke(app, [*commands[0], "--json"]).stdout)["limits"] == {"flops": 90000}
 
 
+def test_the_page_of_a_trimmed_run_has_its_curve(digits: Path, trimmed: tuple[Path, Trimming]) -> None:
+    out, found = trimmed
+    figures = list(report_of([], [RunRecord.open(out), RunRecord.open(digits)]).figures())
+    (curve,) = (figure for figure in figures if figure.name == "trim")
+    assert len(curve.panels) == 4  # two metrics on two splits
+    drawn = curve.panels[1].to_dict()["data"]["values"]
+    expected = [
+        (point.test.flops / 1e6, point.test.metrics["nll"]) for point in found.of_kind("theta", "greedy", "chosen")
+    ]
+    np.testing.assert_allclose([(row["x"], row["y"]) for row in drawn], expected, rtol=1e-5)
+    assert [row["kind"] for row in drawn].count("chosen") == 1
+
+
+def test_a_damaged_choice_is_named_on_the_page(trimmed: tuple[Path, Trimming], tmp_path: Path) -> None:
+    shutil.copytree(trimmed[0], tmp_path / "run")
+    (tmp_path / "run" / RunRecord.TRIM).write_text("{}")
+    (section,) = report_of([], [RunRecord.open(tmp_path / "run")]).sections
+    assert any("choice of members cannot be drawn" in part.text for part in section.parts if isinstance(part, Note))
+
+
 def test_a_trimmed_run_is_shown_with_its_members_and_not_with_a_number_of_exits(trimmed: tuple[Path, Trimming]) -> None:
     out, found = trimmed
     runner = CliRunner()
@@ -233,6 +256,27 @@ def test_a_trimmed_run_and_the_folder_of_the_run_are_refused(
         trim(trimmed[0], tmp_path / "new", {"flops": 1e6})
     with pytest.raises(ConfigError, match="needs a folder of its own"):
         trim(digits, digits, {"flops": 1e6}, force=True)
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_anything_is_computed(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sae.training.trimming.restore", lambda *_, **__: pytest.fail("computed too early"))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("keep")
+    (tmp_path / "file").write_text("keep")
+    refused = {
+        tmp_path / "notes": "must be empty or hold a run, but it holds mine.txt",
+        tmp_path / "file": "is a file, but must be a run folder",
+        tmp_path / "file" / "below": "file is a file, but must be a run folder",
+    }
+    for out, message in refused.items():
+        with pytest.raises(RecordError, match=message):
+            trim(digits, out, {"flops": 1e6}, force=True)
+    other = RunRecord.create(tmp_path / "other", run_config()).path
+    with pytest.raises(RecordError, match="holds a run with another config"):
+        trim(digits, other, {"flops": 1e6})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "notes", "other"]
 
 
 def test_a_config_of_a_trimmed_run_is_not_trained(trimmed: tuple[Path, Trimming], tmp_path: Path) -> None:

@@ -189,11 +189,12 @@ def trim(
     from sae.core.wording import count
     from sae.records.run import RunRecord
     from sae.report.figures.trim import trim_figure
+    from sae.report.files import write_figure
     from sae.training.trimming import trim as trim_run
 
     found = trim_run(run, out, options.bounds("--max", max_), force=force, where=source.where())
     figure = out / RunRecord.TRIM_FIGURE
-    trim_figure(found, title=f"{found.run}, trimmed").save(figure, ppi=144)
+    write_figure(trim_figure(found, name="trim", title=f"{found.run}, trimmed"), figure, panels_per_row=2)
     print_json(found.to_json()) if json else print_trimming(found)
     samples = count(found.val_samples, "validation sample")
     print_message(

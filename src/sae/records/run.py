@@ -5,6 +5,8 @@ folder is either unfinished work, which is resumed, or a whole result. `RunRecor
 `Run` is what it held when it was read.
 """
 
+import errno
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +32,7 @@ from sae.records.evaluation import (
 )
 from sae.records.folder import LOCK, Folder
 from sae.records.network import Network
+from sae.records.trimming import Trimming
 
 Ending = Literal["finished", "stopped", "failed"]
 State = Literal["finished", "stopped", "failed", "running", "unfinished", "damaged"]
@@ -56,13 +59,14 @@ class Record(Folder, Generic[Model]):
 
         A folder with another config is refused; `force` first deletes our files in it, and nothing else.
         """
-        path = self.path
+        self.check_room(config, force=force)
         try:
-            if path.exists() and not path.is_dir():
-                raise RecordError(f"{path} is a file, but must be a {self.KIND} folder: choose another")
-            self._make_room(config, force)
+            self.path.mkdir(parents=True, exist_ok=True)
+            if force and self.has(self.CONFIG):
+                with self.lock():  # never while another process works in it
+                    self.clear()
         except OSError as error:
-            raise RecordError(f"{path} must be a writable {self.KIND} folder ({error.strerror})") from None
+            raise RecordError(f"{self.path} must be a writable {self.KIND} folder ({error.strerror})") from None
         if not self.has(self.CONFIG):
             with self.lock():  # if two processes start at once, the second finds the first one's config
                 if self.has(self.CONFIG):
@@ -70,27 +74,35 @@ class Record(Folder, Generic[Model]):
                 else:
                     self.write_text(self.CONFIG, f"{self.MARK}\n{to_yaml(config)}")
 
-    def _make_room(self, config: Model, force: bool) -> None:
-        """Refuse a folder of other files; clear ours if asked to; make the folder if it is missing."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        strange = [entry.name for entry in self.path.iterdir() if entry.name != LOCK and entry.suffix != ".tmp"]
-        config_file = self.path / self.CONFIG
-        if not config_file.exists():
-            if strange:
-                raise RecordError(
-                    f"{self.path} must be empty or hold a {self.KIND}, but it holds {strange[0]}: choose another folder"
-                )
-        elif not config_file.is_file() or not config_file.read_text(encoding="utf-8", errors="replace").startswith(
-            self.MARK
-        ):
-            raise RecordError(
-                f"{config_file} was not written by `{self.MAKER}` and is left alone: choose another folder"
-            )
-        elif force:
-            with self.lock():  # never while another process works in it
-                self.clear()
-        else:
+    def check_room(self, config: Model, *, force: bool = False) -> None:
+        """Refuse a folder that `make` would refuse: other files, or another config; nothing is written."""
+        try:
+            if self.has(self.CONFIG):
+                self._check_is_ours()
+            else:
+                self._check_is_free()
+        except OSError as error:
+            raise RecordError(f"{self.path} must be a writable {self.KIND} folder ({error.strerror})") from None
+        if self.has(self.CONFIG) and not force:
             self._check_config(config)
+
+    def _check_is_free(self) -> None:
+        nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        if not nearest.is_dir():
+            raise RecordError(f"{nearest} is a file, but must be a {self.KIND} folder: choose another")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        found = self.path.iterdir() if nearest is self.path else ()
+        strange = [entry.name for entry in found if entry.name != LOCK and entry.suffix != ".tmp"]
+        if strange:
+            raise RecordError(
+                f"{self.path} must be empty or hold a {self.KIND}, but it holds {strange[0]}: choose another folder"
+            )
+
+    def _check_is_ours(self) -> None:
+        file = self.path / self.CONFIG
+        if not file.is_file() or not file.read_text(encoding="utf-8", errors="replace").startswith(self.MARK):
+            raise RecordError(f"{file} was not written by `{self.MAKER}` and is left alone: choose another folder")
 
     def _check_config(self, config: Model) -> None:
         changed = differences(self.read_config(), config)
@@ -243,6 +255,10 @@ class RunRecord(Record[RunConfig]):
             check_recorded(readings, evaluation.eval_exits)
         except ValueError as error:
             raise RecordError(f"{self.path / name} is damaged ({error}): {self.advice}") from None
+
+    def read_trimming(self) -> Trimming | None:
+        """Read how the members of a trimmed run were chosen; None for any other run."""
+        return self.read_model(self.TRIM, Trimming) if self.has(self.TRIM) else None
 
     def read_shift(self, split: Split) -> ShiftEvaluation | None:
         """Read the results on corrupted versions of a split; None if they were not measured."""

@@ -65,13 +65,16 @@ def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
         folder: Created if it is missing.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for figure in figures:
-        chart = whole_figure(figure)
-        for kind in FIGURE_FORMATS:
-            written.append(folder / f"{figure.name}.{kind}")
-            write_whole(written[-1], partial(_save_png if kind == "png" else _save_svg, chart))
-    return written
+    paths = {folder / f"{figure.name}.{kind}": figure for figure in figures for kind in FIGURE_FORMATS}
+    for path, figure in paths.items():
+        write_figure(figure, path)
+    return list(paths)
+
+
+def write_figure(figure: Figure, path: Path, panels_per_row: int = PANELS_PER_ROW) -> None:
+    """Draw a figure into a file, as SVG or, if it ends in .png, as PNG."""
+    chart = whole_figure(figure, panels_per_row)
+    write_whole(path, partial(_save_png if path.suffix == ".png" else _save_svg, chart))
 
 
 def write_drawings(drawings: Iterable[Drawing], folder: Path) -> list[Path]:
@@ -108,15 +111,15 @@ def _save_small_png(content: bytes, path: Path) -> None:
     image.save(path, format="png", optimize=True)
 
 
-def whole_figure(figure: Figure) -> alt.ConcatChart:
-    """Join the panels of a figure in rows of at most three, with its title and caption above.
+def whole_figure(figure: Figure, panels_per_row: int = PANELS_PER_ROW) -> alt.ConcatChart:
+    """Join the panels of a figure in rows, with its title and caption above.
 
     Panels with the same scale of colours or shapes share a legend.
     """
-    caption = textwrap.wrap(figure.caption, CAPTION_LINE * min(len(figure.panels), PANELS_PER_ROW))
+    caption = textwrap.wrap(figure.caption, CAPTION_LINE * min(len(figure.panels), panels_per_row))
     title = alt.TitleParams(figure.title, subtitle=caption, anchor="start", fontSize=15, offset=14)
     config = {**chart_config(ON_PAPER), "padding": 16}
-    chart = alt.concat(*figure.panels, columns=PANELS_PER_ROW, spacing=32, title=title, config=config)
+    chart = alt.concat(*figure.panels, columns=panels_per_row, spacing=32, title=title, config=config)
     shared: alt.ConcatChart = chart.resolve_scale(color=_resolve(figure, "color"), shape=_resolve(figure, "shape"))
     return shared
 

@@ -15,6 +15,7 @@ from sae.report.confirmed_sections import calibration_figures, corruption_figure
 from sae.report.content import Figure, Lead, Note, Section, prefixed, section
 from sae.report.figures.curves import Epoch, TrainingCurve, training_figure
 from sae.report.figures.depth import depth_figure
+from sae.report.figures.trim import trim_figure
 from sae.report.labels import headline
 from sae.report.network_sections import run_drawings
 from sae.report.tables import confirmed_table
@@ -80,6 +81,7 @@ def _section(data: str, results: Sequence[Result]) -> Section:
     parts = (
         confirmed_table(results, metrics, task, name="runs", title="The runs"),
         *run_drawings(compared),
+        *_trims(compared),
         training_figure(_curves(results), name="training", title="Training"),
         *calibration_figures(compared),
         _depth(results),
@@ -88,6 +90,22 @@ def _section(data: str, results: Sequence[Result]) -> Section:
     )
     intro = "On the test split. Runs that differ only in their seed are one configuration: mean ± standard deviation."
     return section("the-runs", f"The runs on {data}", intro, *parts)
+
+
+def _trims(compared: Sequence[tuple[str, Result]]) -> list[Figure | Note]:
+    """Draw the curve of the first run of each configuration whose members were chosen after training."""
+    parts: list[Figure | Note] = []
+    trimmed = [(label, item.runs[0].record) for label, item in compared if item.runs[0].record.has(RunRecord.TRIM)]
+    for number, (label, record) in enumerate(trimmed, start=1):
+        try:
+            found = record.read_trimming()
+        except RecordError as error:
+            parts.append(Note(f"The choice of members cannot be drawn: {error}."))
+            continue
+        assert found is not None, "the file is there"
+        name = "trim" if len(trimmed) == 1 else f"trim-{number}"
+        parts.append(trim_figure(found, name=name, title=f"Members chosen after training: {label}"))
+    return parts
 
 
 def _without(compared: Sequence[tuple[str, Result]]) -> Note | None:

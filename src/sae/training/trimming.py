@@ -40,8 +40,10 @@ def trim(run: Path, out: Path, maximum: Limits, *, force: bool = False, where: W
     config = trimmed_config(source, maximum)
     if out.resolve() == run.resolve():
         raise ConfigError(f"the trimmed run needs a folder of its own, got {out}, which holds the run to trim")
-    if not force and RunRecord(out).has(RunRecord.STATUS) and RunRecord(out).has(RunRecord.TRIM):
-        return RunRecord.create(out, config).read_model(RunRecord.TRIM, Trimming)
+    RunRecord(out).check_room(config, force=force)
+    earlier = RunRecord(out).read_trimming() if RunRecord(out).has(RunRecord.STATUS) and not force else None
+    if earlier is not None:
+        return earlier
     with torch_threads(config.train.threads):
         trained, dataset = restore(source, where=where)
         if dataset.is_other:
