@@ -40,6 +40,20 @@ def test_a_table_of_images_is_recognised_by_its_first_row(tmp_path: Path) -> Non
     assert find_entry(str(write_list(tmp_path)), SampleKind.TABLE).kind is SampleKind.TABLE
 
 
+def test_a_parquet_table_of_images_is_recognised_and_read_like_a_csv(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import csv, parquet
+
+    path = write_list(tmp_path)
+    same = path.with_suffix(".parquet")
+    parquet.write_table(csv.read_csv(path), same)
+    assert find_entry(str(same)).kind is SampleKind.IMAGES
+    np.testing.assert_array_equal(read(same).train.inputs, read(path).train.inputs)
+    numbers = tmp_path / "t.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(table_rows()), numbers)
+    assert find_entry(str(numbers)).kind is SampleKind.TABLE
+
+
 def test_every_image_keeps_its_label(tmp_path: Path) -> None:
     dataset = read(write_list(tmp_path))
     assert dataset.class_names == ("blue", "red")

@@ -119,6 +119,7 @@ def test_the_table_shows_models_and_noise(digits_model: Path) -> None:
         ("model.onnx", "--batch 0", "--batch must list different sizes of at least 1, got 0"),
         ("model.onnx", "--batch 4,4", "--batch must list different sizes"),
         ("model.onnx", "--eval-exits 1", "--eval-exits is for run folders"),
+        ("model.onnx", "--data p.csv", "--data and --allow-other-data are for run folders"),
         ("absent.onnx", "", "must be a run folder or an .onnx file"),
         ("manifest.json", "", "must be an ONNX graph that onnxruntime can load"),
     ],

@@ -78,6 +78,25 @@ def test_shuffled_rows_are_split_as_before(trained: Path, place: Path) -> None:
     assert metrics_of(place / "run", "--data", here) == metrics_of(trained / "run")
 
 
+def test_a_run_whose_data_moved_is_timed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    bench = ("bench", place / "run", "--batch", "2", "--repeats", "1", "--sessions", "1")
+    here = write(place / "elsewhere.csv", shuffled())
+    code, out, error = sae(*bench, "--data", here)
+    assert code == 0, error
+    assert "batches of 2" in out
+
+
+def test_a_column_name_with_a_comma_is_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["height, cm", "b", "colour", "label"], *rows()])
+    code, _, error = train(tmp_path, path, "--ignore", '"height, cm", b')
+    assert code == 0, error
+    config = RunRecord.open(tmp_path / "run").read_config()
+    assert config.data.ignore == ("height, cm", "b")
+
+
 def test_a_changed_row_is_refused(place: Path) -> None:
     content = rows()
     content[3][0] = "9.0"

@@ -333,6 +333,7 @@ def test_a_folder_at_work_is_left_alone(
         (("--objectives", "nll,foo"), "an objective of classification must be one of"),
         (("--objectives", "nll,nll"), "--objectives takes different names separated by commas"),
         (("--method", "sae,foo"), "method must be one of"),
+        (("--objectives", '"nll'), "--objectives takes names separated by commas, quoted as in"),
         (("--method", "sae,sae"), "--method takes different names separated by commas"),
         (("--sampler", "foo"), "sampler must be 'gp', 'scalarized'"),
         (("--max", "flops"), "--max takes name=number"),

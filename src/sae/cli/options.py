@@ -32,7 +32,9 @@ DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by de
 Task = Annotated[str | None, typer.Option(help="classification or regression (for your own .npz file or table)")]
 Target = Annotated[str | None, typer.Option(help="column to predict (for your own table)")]
 Kind = Annotated[str | None, typer.Option(help="what your own .npz file or table holds: images, signals or a table")]
-Ignore = Annotated[list[str] | None, typer.Option(help="columns of your table not to use, e.g. id,name")]
+Ignore = Annotated[
+    list[str] | None, typer.Option(help="columns of your table not to use, e.g. id,name or '\"height, cm\",id'")
+]
 Categories = Annotated[list[str] | None, typer.Option(help="columns of your table that hold categories, e.g. zip")]
 Dates = Annotated[
     list[str] | None, typer.Option(help="columns of your table that hold dates; ISO dates are recognised anyway")
@@ -126,13 +128,18 @@ def integers(flag: str, text: str | None) -> list[int] | None:
 
 
 def names(flag: str, text: str | None) -> list[str] | None:
-    """Read `nll,f1` as a list of different names."""
+    """Read `nll,f1` as a list of different names; a name with a comma is quoted as in CSV: `"height, cm",id`."""
+    import csv
+
     from sae.core.errors import ConfigError
 
     if text is None:
         return None
-    found = [part.strip() for part in text.split(",")]
-    if not all(found) or len(set(found)) < len(found):
+    try:
+        found = [part.strip() for part in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
+    except csv.Error:
+        raise ConfigError(f'{flag} takes names separated by commas, quoted as in "a, b",c, got {text!r}') from None
+    if not found or not all(found) or len(set(found)) < len(found):
         raise ConfigError(f"{flag} takes different names separated by commas, got {text!r}")
     return found
 

@@ -284,27 +284,28 @@ def print_summary(values: Mapping[str, str | float | None]) -> None:
     print_table(text_table(f"{values['model']}", ["", "value"], rows))
 
 
+@options.spread_groups
 def bench(
     models: Annotated[list[Path], typer.Argument(help="run folders and exported models; ratios relate to the first")],
+    *,
     batch: Annotated[str, typer.Option(help="batch sizes, e.g. 1,64")] = "1,64",
     repeats: Annotated[int, typer.Option(min=1, help="repeats of every model in every session")] = 20,
     sessions: Annotated[int, typer.Option(min=1, help="how often every model is loaded afresh")] = 3,
     threads: Annotated[int, typer.Option(min=1, help="threads that one operation may use")] = 1,
     eval_exits: options.EvalExits = None,
     seed: Annotated[int, typer.Option(help="seed of the order in which models take turns")] = 0,
-    data_root: options.DataRoot = None,
+    source: options.RunDataOptions,
     json: options.Json = False,
 ) -> None:
     """Measure time, throughput, memory and size of models side by side."""
     from sae.cli.output import print_json
-    from sae.data.locations import choose_data_root
     from sae.deploy.bench import bench as measure
     from sae.deploy.latency import Effort
 
-    choose_data_root(data_root)
+    where = source.where()
     batches = options.integers("--batch", batch) or []
     effort = Effort(repeats, sessions, seed)
-    found = measure(models, batches, effort=effort, threads=threads, eval_exits=eval_exits)
+    found = measure(models, batches, effort=effort, threads=threads, eval_exits=eval_exits, where=where)
     print_json(found.to_json()) if json else print_bench(found)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sae.core.errors import DataError, MissingExtraError
+from sae.core.errors import DataError, MissingExtraError, SaeError
 from sae.core.progress import reading as reading_progress
 from sae.data.cache import LARGEST_IN_MEMORY, nameless_file
 from sae.data.dataset import Cells, Features, Mask
@@ -110,6 +110,29 @@ def column_names(path: Path) -> list[str]:
             raise DataError(f"{path} must hold rows, got none")
         return names
     return list(_parquet_file(path).schema_arrow.names)
+
+
+def first_row(path: Path) -> list[str]:
+    """Return the texts in the first row of a file; empty if it has none or cannot be read, which is reported later."""
+    try:
+        if path.suffix.lower() == ".parquet":
+            return _first_parquet_row(path)
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            separator = separator_of(file.readline())
+            return next(csv.reader(file, delimiter=separator), [])
+    except (OSError, UnicodeDecodeError, csv.Error, SaeError):
+        return []
+
+
+def _first_parquet_row(path: Path) -> list[str]:
+    file = _parquet_file(path)
+    from pyarrow import types  # after the check that it is installed
+
+    texts = [
+        field.name for field in file.schema_arrow if types.is_string(field.type) or types.is_large_string(field.type)
+    ]
+    rows = next(file.iter_batches(batch_size=1, columns=texts), None) if texts else None
+    return [] if rows is None else [str(cell) for row in rows.to_pylist() for cell in row.values()]
 
 
 def _read_csv(path: Path, reading: Reading) -> dict[str, Column]:

@@ -1,6 +1,5 @@
 """Tables of image files: one column holds their paths, relative to the table, and another the target."""
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from sae.config.run import DataConfig
 from sae.core.errors import DataError
 from sae.data.archive import Files
 from sae.data.cache import cached, file_identity
-from sae.data.columns import Column, read_columns, separator_of
+from sae.data.columns import Column, first_row, read_columns
 from sae.data.dataset import ALL, SPLITS, Dataset, Known, Split, rows_of
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
 from sae.data.kept_images import image_dataset, keep_kind, keep_split, kept_kind, kept_splits, resizing
@@ -21,10 +20,8 @@ VERSION = 1
 
 
 def is_image_list(path: Path) -> bool:
-    """Return whether the first row of a CSV file names an image file that exists."""
-    if path.suffix.lower() != ".csv":
-        return False
-    return any(is_image(cell) and (path.parent / cell).is_file() for cell in _first_row(path))
+    """Return whether the first row of a CSV or Parquet file names an image file that exists."""
+    return any(is_image(cell) and (path.parent / cell).is_file() for cell in first_row(path))
 
 
 def list_kind(path: Path) -> ImageKind:
@@ -85,13 +82,3 @@ def _decode(tree: Files, config: DataConfig, folder: Path) -> None:
     rows = np.arange(len(tree.names))  # the target is read from the table each time
     keep_split(folder, ALL, decode_images(tree, tree.names, kind), rows, kind)
     keep_kind(folder, kind)
-
-
-def _first_row(path: Path) -> list[str]:
-    """Return the cells of the first row behind the header; empty if the file has none or is not text."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            separator = separator_of(file.readline())
-            return next(csv.reader(file, delimiter=separator), [])
-    except (OSError, UnicodeDecodeError, csv.Error):  # reading the table reports the error
-        return []

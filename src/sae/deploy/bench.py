@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sae.core.errors import ConfigError, ModelError
+from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.deploy.latency import BATCH, CONTROL, Effort, Maker, Timing, interleaved, session_maker
 from sae.deploy.manifest import NAME, read_manifest
 from sae.records.evaluation import Latency, LatencyReading
@@ -148,7 +149,13 @@ class Bench:
 
 
 def bench(
-    targets: Sequence[Path], batches: Sequence[int], *, effort: Effort, threads: int = 1, eval_exits: int | None = None
+    targets: Sequence[Path],
+    batches: Sequence[int],
+    *,
+    effort: Effort,
+    threads: int = 1,
+    eval_exits: int | None = None,
+    where: Whereabouts = AS_BEFORE,
 ) -> Bench:
     """Measure models side by side. The first is measured twice, to show the noise.
 
@@ -158,7 +165,10 @@ def bench(
         effort: How much is measured.
         threads: Threads that one operation may use.
         eval_exits: K′ of the runs; by default the trained K.
+        where: Where the data of the runs are today; their network is built for these.
     """
+    if where != AS_BEFORE and not any(map(_is_run, targets)):
+        raise ConfigError("--data and --allow-other-data are for run folders, got exported models only: drop them")
     if min(batches) < 1 or len(set(batches)) < len(batches):
         raise ConfigError(f"--batch must list different sizes of at least 1, got {','.join(map(str, batches))}")
     with ExitStack() as stack:
@@ -166,7 +176,11 @@ def bench(
         found = [
             entry
             for number, target in enumerate(targets)
-            for entry in _entries(target, number, folder, threads, eval_exits, stack)
+            for entry in (
+                _run_entries(target, folder / str(number), threads, eval_exits, where, stack)
+                if _is_run(target)
+                else [_exported_entry(target, threads, eval_exits)]
+            )
         ]
         entries = dict(zip(_labels(found), found, strict=True))
         results = tuple(_measure(entries, batch, effort, threads) for batch in batches)
@@ -198,11 +212,11 @@ def _times(timing: Timing, first: Timing, batch: int) -> BenchTimes:
     )
 
 
-def _entries(
-    target: Path, number: int, folder: Path, threads: int, eval_exits: int | None, stack: ExitStack
-) -> list[Entry]:
-    if (target / RunRecord.CONFIG).exists():
-        return _run_entries(target, number, folder, threads, eval_exits, stack)
+def _is_run(target: Path) -> bool:
+    return (target / RunRecord.CONFIG).exists()
+
+
+def _exported_entry(target: Path, threads: int, eval_exits: int | None) -> Entry:
     if eval_exits is not None:
         raise ConfigError(f"--eval-exits is for run folders, but {target} is an exported model with a fixed number")
     path = target / read_manifest(target / NAME).graph.file if target.is_dir() else target
@@ -210,19 +224,19 @@ def _entries(
         content = path.read_bytes()
     except OSError as error:
         raise ModelError(f"a model must be a run folder or an .onnx file, got {target}: {error.strerror}") from None
-    return [_graph_entry(target, content, path, threads)]
+    return _graph_entry(target, content, path, threads)
 
 
 def _run_entries(
-    run: Path, number: int, folder: Path, threads: int, eval_exits: int | None, stack: ExitStack
+    run: Path, stem: Path, threads: int, eval_exits: int | None, where: Whereabouts, stack: ExitStack
 ) -> list[Entry]:
     """Return the graph of a run and its network in torch, in this order because ratios relate to the first."""
     from sae.deploy.eager import eager_maker, open_run, write_eager
     from sae.training.run import torch_threads
 
-    model, content = open_run(run, eval_exits)
+    model, content = open_run(run, eval_exits, where)
     stack.enter_context(torch_threads(threads))
-    files = [folder / f"{number}.{suffix}" for suffix in ("onnx", "safetensors")]
+    files = [stem.with_suffix(suffix) for suffix in (".onnx", ".safetensors")]
     files[0].write_bytes(content)
     write_eager(files[1], run, model)
     eager = Entry(f"{run.name} (torch)", str(run), TORCH, lambda batch: eager_maker(model, batch), files[1], None)

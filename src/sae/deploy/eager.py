@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
 from sae.core.task import Classification, DataSpec, Regression
+from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, Depth, Normalisation
 from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape, sample_dtype, shipped_content
 from sae.deploy.latency import Call, Maker, random_samples
@@ -51,9 +52,9 @@ class KnownForm:
     depth: Depth
 
 
-def open_run(run: Path, eval_exits: int | None = None) -> tuple[EagerModel, bytes]:
+def open_run(run: Path, eval_exits: int | None = None, where: Whereabouts = AS_BEFORE) -> tuple[EagerModel, bytes]:
     """Return the pruned network of a run at K′ exits in torch, and its pruned and folded graph."""
-    method, dataset = restore(RunRecord.open(run), "cpu")
+    method, dataset = restore(RunRecord.open(run), "cpu", where=where)
     eval_exits = method.resolve_exits(eval_exits)
     return eager_model(method, dataset, eval_exits), shipped_content(method, dataset, eval_exits)
 
