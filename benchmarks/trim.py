@@ -71,6 +71,11 @@ Results = dict[str, Measured]
 FILE = TypeAdapter(Results)
 
 
+def read_results(stored: Path) -> Results:
+    """Return the stored results."""
+    return FILE.validate_json(stored.read_bytes()) if stored.exists() else {}
+
+
 def pairs_of(found: Trimming, cost: Cost) -> list[Pair]:
     """Return a pair for every K′."""
     greedy = found.of_kind("greedy")
@@ -166,7 +171,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", help="NAME=RUN,RUN,…")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
-    stored = FILE.validate_json(STORED.read_bytes()) if STORED.exists() else {}
+    stored = read_results(STORED)
     for text in () if given.table else given.sets:
         name, _, runs = text.partition("=")
         stored[name] = measure([Path(run) for run in runs.split(",")])

@@ -34,7 +34,7 @@ def test_the_table_of_own_data_shows_the_stored_results() -> None:
 
 
 def test_the_table_of_chosen_members_shows_the_stored_results() -> None:
-    results = json.loads(trim.STORED.read_text(encoding="utf-8"))
+    results = trim.read_results(trim.STORED)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     assert set(results) == set(trim.TITLES)
     assert trim.table(results) in page
