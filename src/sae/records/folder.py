@@ -1,19 +1,21 @@
-"""A folder of ours: every file is whole or absent, and one process works in it at a time."""
+"""Folders of ours: every file is whole or absent, and one process works in a folder at a time."""
 
 import csv
+import errno
 import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from sae.core.errors import BusyError, RecordError
+from sae.config.settings import Model, differences, parse, read_yaml, to_yaml
+from sae.core.errors import BusyError, ConfigError, MissingPluginError, NotRegisteredError, RecordError
 
 Arrays = dict[str, NDArray[np.generic]]
 FileModel = TypeVar("FileModel", bound=BaseModel)
@@ -149,6 +151,101 @@ class Folder:
 
     def _replace(self, name: str, write: Callable[[Path], object]) -> None:
         write_whole(self.path / name, write)
+
+
+class Record(Folder, Generic[Model]):
+    """A folder that was made with a config, and keeps it."""
+
+    KIND: ClassVar[str]
+    """What users call it."""
+    MARK: ClassVar[str]
+    """First line of its config; a folder with another first line is not ours to write to."""
+    CONFIG: ClassVar[str]
+    """Name of the config file."""
+    FILES: ClassVar[tuple[str, ...]]
+    """Everything that the folder may hold."""
+    MAKER: ClassVar[str]
+    """The command that makes it."""
+
+    def make(self, config: Model, *, force: bool = False) -> None:
+        """Make the folder for this config, or check that it was made for it.
+
+        A folder with another config is refused; `force` first deletes our files in it, and nothing else.
+        """
+        self.check_room(config, force=force)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if force and self.has(self.CONFIG):
+                with self.lock():  # never while another process works in it
+                    self.clear()
+        except OSError as error:
+            raise RecordError(f"{self.path} must be a writable {self.KIND} folder ({error.strerror})") from None
+        if not self.has(self.CONFIG):
+            with self.lock():  # if two processes start at once, the second finds the first one's config
+                if self.has(self.CONFIG):
+                    self._check_config(config)
+                else:
+                    self.write_text(self.CONFIG, f"{self.MARK}\n{to_yaml(config)}")
+
+    def check_room(self, config: Model, *, force: bool = False) -> None:
+        """Refuse a folder that `make` would refuse: other files, or another config; nothing is written."""
+        try:
+            if self.has(self.CONFIG):
+                self._check_is_ours()
+            else:
+                self._check_is_free()
+        except OSError as error:
+            raise RecordError(f"{self.path} must be a writable {self.KIND} folder ({error.strerror})") from None
+        if self.has(self.CONFIG) and not force:
+            self._check_config(config)
+
+    def _check_is_free(self) -> None:
+        nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        if not nearest.is_dir():
+            raise RecordError(f"{nearest} is a file, but must be a {self.KIND} folder: choose another")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        found = self.path.iterdir() if nearest is self.path else ()
+        strange = [entry.name for entry in found if entry.name != LOCK and entry.suffix != ".tmp"]
+        if strange:
+            raise RecordError(
+                f"{self.path} must be empty or hold a {self.KIND}, but it holds {strange[0]}: choose another folder"
+            )
+
+    def _check_is_ours(self) -> None:
+        file = self.path / self.CONFIG
+        if not file.is_file() or not file.read_text(encoding="utf-8", errors="replace").startswith(self.MARK):
+            raise RecordError(f"{file} was not written by `{self.MAKER}` and is left alone: choose another folder")
+
+    def _check_config(self, config: Model) -> None:
+        changed = differences(self.read_config(), config)
+        if changed:
+            raise RecordError(
+                f"{self.path} holds a {self.KIND} with another config ({'; '.join(changed[:5])}): "
+                f"choose another folder, or start over with --force"
+            )
+
+    def read_config(self) -> Model:
+        """Read the resolved config that the folder was made with."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Delete our files."""
+        raise NotImplementedError
+
+    def check_made(self) -> None:
+        """Refuse a folder without a config."""
+        if not self.has(self.CONFIG):
+            raise RecordError(f"{self.path} is not a {self.KIND} folder: it has no {self.CONFIG} from `{self.MAKER}`")
+
+    def _parse_config(self, model: type[Model]) -> Model:
+        self.check_made()
+        try:
+            return parse(model, read_yaml(self.path / self.CONFIG))
+        except NotRegisteredError as error:
+            raise MissingPluginError(self.path, error) from None
+        except ConfigError as error:
+            raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
 
 
 def _first_problem(error: ValidationError) -> str:

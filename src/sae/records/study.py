@@ -15,8 +15,8 @@ from sae.config.study import StudyConfig
 from sae.core.errors import MissingPluginError, NotRegisteredError
 from sae.core.objectives import Limit, Objective, limits, objectives
 from sae.records.evaluation import Part
-from sae.records.folder import Folder
-from sae.records.run import Record, Run, RunRecord, read_run
+from sae.records.folder import Folder, Record
+from sae.records.run import Run, RunRecord, read_run
 
 
 class MeanAndStd(Part):
