@@ -1,4 +1,4 @@
-"""How long the 95 corrupted sets of a small data set take.
+"""Time that the 95 corrupted sets of a small data set take.
 
 Run: python -m benchmarks.corruptions
 

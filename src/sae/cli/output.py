@@ -124,7 +124,8 @@ def print_evaluation(found: "SplitEvaluation") -> None:
     if scaled:
         print_table(by_exits_table("after temperature scaling fitted on val", scaled, found.exits, found.target))
         for remark, exits in _temperature_remarks(found).items():
-            print_line(f"{' and '.join(map(str, exits))} exits: {remark}" if len(scaled) > 1 else remark)
+            noun = "exit" if list(exits) == [1] else "exits"
+            print_line(f"{' and '.join(map(str, exits))} {noun}: {remark}" if len(scaled) > 1 else remark)
     if found.shift:
         shifted = {reading.eval_exits: reading.metrics for reading in found.shift.readings}
         title = f"mean over {found.shift.num_sets} corrupted sets"
