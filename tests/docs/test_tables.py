@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from benchmarks import ablations, cost_term, independence, own_data, trim
+from benchmarks import ablations, cost_term, fronts, independence, own_data, trim
 from benchmarks.signals import STORED, table
 
 from tests.docs.pages import ROOT
@@ -45,3 +45,12 @@ def test_the_table_of_chosen_members_shows_the_stored_results() -> None:
 def test_the_table_of_error_correlations_shows_the_stored_results() -> None:
     results = json.loads(independence.STORED.read_text(encoding="utf-8"))
     assert independence.table(results) in (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+
+
+def test_the_tables_of_two_fronts_show_the_stored_results() -> None:
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    results = fronts.read_results(fronts.STORED)
+    assert list(results) == list(fronts.TITLES)
+    for name, members in results.items():
+        assert fronts.table(name, members) in page
+        assert sum(item.is_pick for item in members) == 1
