@@ -23,6 +23,7 @@ from sae.search.plan import resolve_search
 from sae.search.run import open_study
 from sae.search.space import read_space
 
+TARGET = "target"
 TRIALS = re.compile(r"(\d+) trials?")
 OBJECTIVE = "nll"
 """What the search minimises on its validation rows: an estimator's user asked for quality, not for a cheap network."""
@@ -125,19 +126,17 @@ def _best(record: StudyRecord) -> Found:
 
 
 def _write(rows: Rows, path: Path) -> Layer:
-    """Write the training rows as a CSV file; return how to read it."""
-    target = "target"
-    while target in rows.columns:
-        target += "_"
-    cells = [as_texts(column)[rows.train] for column in rows.columns.values()]
+    """Write the training rows as a CSV file, with names that a file can hold; return how to read it."""
+    named = {f"x{index}": column for index, column in enumerate(rows.columns.values())}
+    cells = [as_texts(column)[rows.train] for column in named.values()]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*rows.columns, target])
+        writer.writerow([*named, TARGET])
         writer.writerows(zip(*cells, map(repr, rows.targets[rows.train].tolist()), strict=True))
     return {
         "name": str(path),
         "task": "regression" if rows.class_names is None else "classification",
-        "target": target,
-        "categories": [name for name, column in rows.columns.items() if not column.is_numeric],
-        "dates": [name for name, column in rows.columns.items() if column.is_date],
+        "target": TARGET,
+        "categories": [name for name, column in named.items() if not column.is_numeric],
+        "dates": [name for name, column in named.items() if column.is_date],
     }
