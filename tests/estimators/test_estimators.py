@@ -157,6 +157,9 @@ def test_an_exported_model_predicts_what_the_estimator_predicts(
     np.testing.assert_allclose(model.intervals(prediction, 0.8), fitted.predict_interval(x, 0.8), rtol=1e-5)
     assert manifest.parity.samples == 128
     assert list(manifest.metrics) == ["val"]
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "It was trained by an estimator" in card
+    assert "| metric | validation |" in card
     assert fitted.export(tmp_path / "model.onnx") == manifest
     with pytest.raises(ModelError, match="already holds a model of another run"):
         regressor(random_state=1).fit(x, frame["price"]).export(tmp_path / "model.onnx")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -18,6 +17,7 @@ def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:
 
 
 def small(kind: type[SaeEstimator]) -> SaeEstimator:
+    """An estimator that is fitted in a moment: the checks fit hundreds of times."""
     return kind(epochs=10, depth=2, random_state=0)
 
 
@@ -25,14 +25,4 @@ def small(kind: type[SaeEstimator]) -> SaeEstimator:
     [small(SAEClassifier), small(SAERegressor)], expected_failed_checks=expected_to_fail
 )
 def test_scikit_learns_checks_pass(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [SAEClassifier(), SAERegressor()], expected_failed_checks=expected_to_fail
-)
-def test_scikit_learns_checks_pass_with_all_defaults(
-    estimator: BaseEstimator, check: Callable[[BaseEstimator], None]
-) -> None:
     check(estimator)
