@@ -10,6 +10,6 @@ import os
 os.environ.setdefault("ATEN_CPU_CAPABILITY", "avx2")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
 
-import torch  # noqa: E402 (torch reads the choice when it is imported)
+import torch  # reads the choice when it is imported
 
 torch.set_num_threads(1)

@@ -9,7 +9,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "sae"
 WITHOUT_ANY = (
     *("data", "measure", "methods", "analysis", "records"),
-    *("training", "experiment", "search", "deploy", "report", "cli"),
+    *("training", "experiment", "estimators", "search", "deploy", "report", "cli"),
 )
 LIGHT_PROPERTIES = ("analysis", "records")
 LINE_LIMIT = 420

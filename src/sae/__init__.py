@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sae.deploy.export import export as export
     from sae.deploy.runtime import load as load
     from sae.deploy.runtime import load_adaptive as load_adaptive
+    from sae.estimators import SAEClassifier as SAEClassifier
+    from sae.estimators import SAERegressor as SAERegressor
     from sae.measure.cost import measure_cost as measure_cost
     from sae.methods import Method as Method
     from sae.methods import build_method as build_method
@@ -39,6 +41,8 @@ _HOMES = {
     "RunCallback": "sae.training.tracking",
     "RunConfig": "sae.config.run",
     "RunRecord": "sae.records.run",
+    "SAEClassifier": "sae.estimators",
+    "SAERegressor": "sae.estimators",
     "SaeError": "sae.core.errors",
     "SingleArchitectureEnsemble": "sae.own_loop",
     "aggregate": "sae.core.predictive",

@@ -111,5 +111,7 @@ def test_conformal_sets_are_tried_on_test_data(digits_model: Path, table_model: 
         conformal = read_manifest(model.parent / NAME).conformal
         assert conformal is not None
         assert conformal.tried == 0.9
+        assert conformal.test_coverage is not None
+        assert conformal.test_size is not None
         assert 0.7 <= conformal.test_coverage <= 1.0
         assert low <= conformal.test_size <= high

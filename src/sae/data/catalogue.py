@@ -55,6 +55,7 @@ TINY_SUGGESTS: Layer = {
     "data": {"crop": 4, "flip": True},
     "train": {"epochs": 100, "batch_size": 128, "weight_decay": 0.0},
 }
+TABLE_SUGGESTS: Layer = {"backbone": {"name": "fc"}}
 SIGNAL_SUGGESTS: Layer = {"backbone": {"name": "conv1d"}}
 EMBEDDED_SUGGESTS: Layer = {"backbone": {"name": "fc"}, "train": {"epochs": 30, "lr": 1e-3}}
 
@@ -386,7 +387,7 @@ def own_entry(name: str, kind: SampleKind | None = None, side: int | None = None
         return Entry(
             "a table",
             "sae.data.table:read_own",
-            {"backbone": {"name": "fc"}},
+            TABLE_SUGGESTS,
             kind=SampleKind.TABLE,
             task=None,
             takes=frozenset({"task", *TABLE_SETTINGS}),

@@ -147,7 +147,7 @@ def _read_csv(path: Path, reading: Reading) -> dict[str, Column]:
             column.close()
     columns = {}
     for name in list(pieces):
-        columns[name] = _as_column(name, pieces.pop(name).join(), reading, path)
+        columns[name] = as_column(name, pieces.pop(name).join(), reading, path)
     return columns
 
 
@@ -258,14 +258,14 @@ def _texts(cells: Sequence[str]) -> Cells:
     return np.array([None if cell.lower() in MISSING_TEXTS else sys.intern(cell) for cell in stripped], object)
 
 
-def _as_column(name: str, values: Cells, reading: Reading, path: Path) -> Column:
-    """Return a column of a CSV; texts may be dates, or numbers with a decimal comma, which are refused."""
+def as_column(name: str, values: Cells, reading: Reading, path: Path | str) -> Column:
+    """Return a column of a CSV or in memory; texts may be dates, or numbers with a decimal comma, which are refused."""
     if values.dtype != np.dtype(object) or (name in reading.texts and name not in reading.dates):
         return Column(name, values)
     present = [value for value in values if value is not None]
     if name in reading.dates or (reading.finds_dates and present and all(map(ISO_DATE.fullmatch, present))):
         return Column(name, as_days(values, f"column {name!r} of {path}"), is_date=True)
-    if present and all(map(DECIMAL_COMMA.fullmatch, present)):
+    if any("," in value for value in present) and all(map(DECIMAL_COMMA.fullmatch, present)):
         row = next(index for index, value in enumerate(values) if value is not None and "," in value)
         raise DataError(
             f"numbers must have a decimal point, got {values[row]!r} in row {row + 1}, column {name!r} of {path}: "

@@ -288,7 +288,7 @@ def _warn(message: str) -> None:
     warnings.warn(message, DataWarning, stacklevel=3)
 
 
-def learn_encoding(column: Column, training: Indices, path: Path) -> ColumnEncoding:
+def learn_encoding(column: Column, training: Indices, path: Path | str) -> ColumnEncoding:
     """Return the encoding of a column.
 
     Numbers become one feature, dates four, with the training median for missing values. Texts become
@@ -297,14 +297,14 @@ def learn_encoding(column: Column, training: Indices, path: Path) -> ColumnEncod
     Args:
         column: The column with all rows.
         training: Indices of the training rows.
-        path: Path of the table, for messages.
+        path: Path or name of the table, for messages.
     """
     missing = column.missing
     present = column.values[training][~missing[training]]
     if not len(present):
         raise DataError(
             f"a column must have values in the training rows, got none in column {column.name!r} of {path}: "
-            f"leave it out with {ignoring([column.name])}"
+            f"leave it out with {ignoring([column.name])}, or drop it"
         )
     marks_missing = bool(missing.any())
     if column.is_numeric:
@@ -314,7 +314,7 @@ def learn_encoding(column: Column, training: Indices, path: Path) -> ColumnEncod
     if len(categories) > MOST_CATEGORIES:
         raise DataError(
             f"a text column must have at most {MOST_CATEGORIES} different values, got {len(categories)} "
-            f"in column {column.name!r} of {path}: leave it out with {ignoring([column.name])}"
+            f"in column {column.name!r} of {path}: leave it out with {ignoring([column.name])}, or drop it"
         )
     return ColumnEncoding(column.name, categories=categories, marks_missing=marks_missing)
 

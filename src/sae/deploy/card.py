@@ -138,9 +138,7 @@ def _summary(manifest: Manifest, receipt: Receipt | None) -> str:
     bits = "int8" if manifest.quantisation else "float32"
     lines = [
         f"An ONNX graph in {bits} that predicts with {members} ({shape}), and says how uncertain it is.",
-        f"It was trained on `{manifest.run.data}`."
-        if manifest.run.data
-        else "It was trained in a loop of somebody's own; what it was trained on is not recorded.",
+        _origin(manifest),
     ]
     if receipt is not None:
         lines.append(f"It was chosen from a search: {receipt.why}.")
@@ -148,6 +146,13 @@ def _summary(manifest: Manifest, receipt: Receipt | None) -> str:
     if names is not None:
         lines.append(f"It knows {len(names)} classes: {_shortened(names)}.")
     return "\n".join(lines)
+
+
+def _origin(manifest: Manifest) -> str:
+    if manifest.run.data:
+        return f"It was trained on `{manifest.run.data}`."
+    how = "by an estimator" if manifest.metrics else "in a loop of somebody's own"
+    return f"It was trained {how}; what it was trained on is not recorded."
 
 
 def _shortened(names: Sequence[str], most: int = 20) -> str:
@@ -158,11 +163,15 @@ def _shortened(names: Sequence[str], most: int = 20) -> str:
 def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
     if not manifest.metrics:
         return "Not measured: the model was exported without labels."
+    titles = {"test": "test", "val": "validation"}
     columns: dict[str, Mapping[str, float]] = {
-        "test": manifest.metrics["test"],
-        "validation": manifest.metrics["val"],
+        title: manifest.metrics[split] for split, title in titles.items() if split in manifest.metrics
     }
     notes = ["Measured with this file. Validation samples also calibrate its sets and intervals."]
+    if "test" not in columns:
+        notes = [
+            "Measured on validation samples alone, which also decided when to stop, and calibrate sets and intervals."
+        ]
     if shift is not None:
         columns["corrupted test"] = shift.at(manifest.network.eval_exits).metrics
         notes.append(
@@ -173,10 +182,10 @@ def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
         notes.append("**These are not the samples that belong to the run**: the exporter allowed other data.")
     rows = [
         [metric_label(key), *(f"{values[key]:.4f}" if key in values else "-" for values in columns.values())]
-        for key in columns["test"]
+        for key in next(iter(columns.values()))
     ]
     conformal = manifest.conformal
-    if conformal is not None:
+    if conformal is not None and conformal.tried is not None:
         what = "classes in a set" if manifest.task == "classification" else "width of an interval"
         notes.append(
             f"{conformal.tried:.0%} conformal sets or intervals contained the truth for {conformal.test_coverage:.1%} "
@@ -234,7 +243,7 @@ From a hub: `sae.load(huggingface_hub.snapshot_download("OWNER/NAME"))`.
 
 def _limits(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
     lines = [
-        "The numbers hold for samples like those of the test split, and for one training: another differs by chance."
+        "The numbers hold for samples like those that were measured, and for one training: another differs by chance."
     ]
     if manifest.conformal is not None:
         lines.append(

@@ -68,7 +68,7 @@ class ConformalScores(BaseModel):
 
 
 class ConformalPart(BaseModel):
-    """The scores behind sets or intervals, and how one coverage did on test data.
+    """The scores behind sets or intervals, and how one coverage did on test data; None without test data.
 
     Attributes:
         calibration: Scores of validation samples.
@@ -80,9 +80,9 @@ class ConformalPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     calibration: ConformalScores
-    tried: float
-    test_coverage: float
-    test_size: float
+    tried: float | None
+    test_coverage: float | None
+    test_size: float | None
 
 
 def keep_scores(scores: Values, score: Score) -> ConformalScores:

@@ -1,8 +1,8 @@
-"""Export of a trained method without a run: a network from somebody's own training loop."""
+"""Export of a trained method without a run: a network from somebody's own training loop, or of an estimator."""
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,13 @@ from safetensors.torch import save
 from sae.config.methods import MethodSettings
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec
-from sae.data.dataset import Depth, Normalisation
+from sae.data.dataset import ColumnEncoding, Depth, Normalisation
 from sae.deploy.card import write_card
+from sae.deploy.conformal import ConformalPart
 from sae.deploy.description import cost_part, input_part, network_part, package_versions
-from sae.deploy.evaluation import PARITY_SAMPLES, compare_graph
+from sae.deploy.evaluation import PARITY_SAMPLES, Metrics, compare_graph
 from sae.deploy.export import find_model, write_model
-from sae.deploy.graph import sample_dtype, shipped_content
+from sae.deploy.graph import SampleForm, sample_dtype, shipped_content
 from sae.deploy.manifest import GraphPart, Manifest, RunPart, TargetPart, sha256_of
 from sae.deploy.session import Samples, Session
 from sae.methods import Method
@@ -55,6 +56,10 @@ class TrainedMethod:
         backbone: The name of its backbone, and everything else that tells it from others.
         spec: The shape of a sample, and the task.
         class_names: In the order of the outputs; by default their numbers.
+        form: The form of samples; by default the network takes them as they are.
+        columns: How the columns of a table become features.
+        metrics: What was measured of it, by split.
+        conformal: The scores behind its sets or intervals.
     """
 
     method: Method
@@ -62,6 +67,10 @@ class TrainedMethod:
     backbone: str
     spec: DataSpec
     class_names: Sequence[str] | None = None
+    form: SampleForm | None = None
+    columns: Sequence[ColumnEncoding] | None = None
+    metrics: dict[str, Metrics] = field(default_factory=dict)
+    conformal: ConformalPart | None = None
 
 
 def export_method(
@@ -69,8 +78,8 @@ def export_method(
 ) -> Manifest:
     """Write a method's network as ONNX, with a manifest and a model card, if it predicts what the method predicts.
 
-    The graph takes samples as the network took them in training. Without labels there are no metrics in the manifest,
-    and the model gives no conformal sets or intervals.
+    The graph takes samples as the network took them in training. Without metrics and conformal scores, the manifest
+    has none, and the model gives no sets or intervals.
 
     Args:
         trained: The method.
@@ -79,7 +88,7 @@ def export_method(
         eval_exits: K′ to ship; by default the trained K.
         force: Replace another model in the folder.
     """
-    method, form = copy.deepcopy(trained.method).cpu().eval(), PreparedSamples(trained.spec)
+    method, form = copy.deepcopy(trained.method).cpu().eval(), trained.form or PreparedSamples(trained.spec)
     eval_exits, class_names, compared = method.resolve_exits(eval_exits), _class_names(trained), _checked(samples, form)
     identity = _identity(trained, method)
     found = find_model(out, identity, eval_exits, force=force)
@@ -93,11 +102,12 @@ def export_method(
     manifest = Manifest(
         task="classification" if isinstance(trained.spec.task, Classification) else "regression",
         graph=GraphPart(file=out.name, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
-        input=input_part(session, form),
+        input=input_part(session, form, columns=trained.columns),
         target=TargetPart(class_names=class_names, column=None, label_scale=1.0),
         network=network_part(method, trained.settings, trained.backbone, pruned, eval_exits),
         cost=cost_part(pruned, trained.spec.shape),
-        metrics={},
+        metrics=trained.metrics,
+        conformal=trained.conformal,
         parity=parity,
         run=identity,
         versions=package_versions(),
@@ -113,7 +123,7 @@ def _identity(trained: TrainedMethod, method: Method) -> RunPart:
     return RunPart(data=None, config_sha256=sha256_of(settings.encode()), weights_sha256=sha256_of(weights))
 
 
-def _checked(samples: Samples, form: PreparedSamples) -> Samples:
+def _checked(samples: Samples, form: SampleForm) -> Samples:
     shape = form.spec.shape
     if samples.shape[1:] != shape or not len(samples):
         raise DataError(

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sae.core.errors import DataError, DataWarning
 from sae.core.task import Shape
 from sae.core.wording import count
-from sae.data.columns import MISSING_TEXTS, Column, as_days, read_columns
+from sae.data.columns import Column, as_days, read_columns
 from sae.data.dataset import ColumnEncoding, Features
+from sae.data.frames import as_text, is_missing
 from sae.data.table import check_columns, encoded, reading_of
 from sae.deploy.manifest import Manifest
 from sae.deploy.session import Integers
@@ -70,7 +71,7 @@ def encode_rows(rows: Sequence[Row] | Frame, manifest: Manifest) -> TableRows:
         for encoding in encodings
         if encoding.name in known
     }
-    return _encoded(columns, encodings, "the rows", manifest.input.shape)
+    return encode_columns(columns, encodings, "the rows", manifest.input.shape)
 
 
 def read_rows(path: Path, manifest: Manifest) -> TableRows:
@@ -82,7 +83,7 @@ def read_rows(path: Path, manifest: Manifest) -> TableRows:
     classes = [target] if target is not None and manifest.task == "classification" else []
     wanted = [*(encoding.name for encoding in encodings), *([target] if target else [])]
     columns = read_columns(path, reading_of(encodings, classes, wanted))
-    return _encoded(columns, encodings, str(path), manifest.input.shape)
+    return encode_columns(columns, encodings, str(path), manifest.input.shape)
 
 
 def encodings_of(manifest: Manifest) -> list[ColumnEncoding]:
@@ -118,7 +119,17 @@ def labels_of(names: Sequence[str], manifest: Manifest, where: str) -> Integers:
     return np.array([known[name] for name in names], np.int64)
 
 
-def _encoded(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding], where: str, shape: Shape) -> TableRows:
+def encode_columns(
+    columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding], where: str, shape: Shape
+) -> TableRows:
+    """Encode columns as those of the training table were encoded; warn of values that training did not see.
+
+    Args:
+        columns: The columns by name; others than those with an encoding are ignored.
+        encodings: What training learnt.
+        where: What to call the rows, for messages.
+        shape: Shape of a sample.
+    """
     missing = [encoding.name for encoding in encodings if encoding.name not in columns]
     if missing:
         raise DataError(f"{where} must have the columns that the model was trained on, missing: {', '.join(missing)}")
@@ -167,21 +178,15 @@ def _warn(message: str) -> None:
 
 def _column(encoding: ColumnEncoding, values: Sequence[object]) -> Column:
     """Return the values of one column in the form that a file gives them."""
-    present = [None if _is_missing(value) else value for value in values]
+    present = [None if is_missing(value) else value for value in values]
     where = f"column {encoding.name!r}"
     if encoding.is_date:
         return Column(encoding.name, as_days(present, where), is_date=True)
     if encoding.is_numeric:
         return Column(encoding.name, np.array([_number(value, row, where) for row, value in enumerate(present)]))
     texts = np.empty(len(present), object)
-    texts[:] = [None if value is None else _text(value) for value in present]
+    texts[:] = [None if value is None else as_text(value, encoding.name, "the rows") for value in present]
     return Column(encoding.name, texts)
-
-
-def _is_missing(value: object) -> bool:
-    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING_TEXTS):
-        return True
-    return value != value  # NaN, and NaT of pandas
 
 
 def _number(value: object, row: int, where: str) -> float:
@@ -194,12 +199,6 @@ def _number(value: object, row: int, where: str) -> float:
     if number is None or not np.isfinite(number):
         raise DataError(f"{where} must hold finite numbers, got {value!r} in row {row + 1}")
     return number
-
-
-def _text(value: object) -> str:
-    """Return a category as a file spells it; pandas makes whole numbers beside missing ones floats."""
-    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
-    return str(int(value)) if is_whole and isinstance(value, float | np.floating) else str(value).strip()
 
 
 def _class_name(text: str) -> str:

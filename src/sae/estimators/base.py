@@ -1,0 +1,216 @@
+"""What both estimators share: their settings, fitting and export."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sae.config.settings import Layer, Values, merge
+from sae.core.predictive import Predictive
+from sae.data.columns import Reading
+from sae.data.dataset import Array
+from sae.data.table import reading_of
+from sae.deploy.manifest import Manifest
+from sae.estimators.fitted import FittedNetwork
+from sae.estimators.fitting import Rows, fit_network, nested, settings_of
+from sae.estimators.inputs import (
+    EstimatorError,
+    as_value_errors,
+    hold_out_rows,
+    join_rows,
+    read_columns,
+    reading_like,
+)
+from sae.estimators.searching import Trial, budget_of, search_rows
+
+LARGEST_SEED = 2**31 - 1
+
+PARAMETERS = """
+    Args:
+        method: What to train: sae, standard, ensemble, mc_dropout or batch_ensemble.
+        inputs: N, inputs of the network; by default that of the method.
+        exits: K, exits per input; by default that of the method.
+        width: Width of the network, times 128 features.
+        depth: Residual blocks of the network.
+        epochs: Most passes over the training rows; by default as many as suit their number.
+        batch_size: Rows per update; by default what suits their number.
+        learning_rate: Step size at the start; by default what suits the number of rows.
+        patience: Stop after this many epochs without a better validation NLL, and keep the best epoch. 0 never
+            stops; by default a quarter of the epochs if there are fewer than 5,000 training rows, else 0.
+        validation_fraction: Share of the rows that decide when to stop and how wide intervals are.
+        search: A number of seconds, or a text like "20 trials": first search for the best settings of the method
+            and the network, on the training rows alone, then train with them. Trials that run when the time is up
+            finish.
+        categories: Columns that hold categories, though in numbers.
+        dates: Columns that hold dates; times of pandas and ISO dates are recognised anyway.
+        settings: Any other setting of a run by its path, as `--set` takes it, e.g. {"train.weight_decay": 1e-4}.
+        device: cpu, cuda, …; predictions are computed on the CPU.
+        n_jobs: Trials of a search at once. More than 1 starts processes, so a script needs the usual
+            `if __name__ == "__main__":`.
+        random_state: An integer makes results repeatable, and equal to those of `sae train --seed`.
+
+    Attributes:
+        network_: The trained network, with its settings (`network_.config`) and encodings.
+        history_: Loss and validation metrics of each epoch.
+        n_iter_: Epochs that were trained.
+        trials_: What the search tried, the best first; only with `search`.
+        n_features_in_: Number of columns.
+        feature_names_in_: Their names, if they were given.
+"""
+
+
+class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The base of `SAEClassifier` and `SAERegressor`."""
+
+    def __init_subclass__(cls, **more: object) -> None:
+        super().__init_subclass__(**more)
+        cls.__doc__ = f"{cls.__doc__}{PARAMETERS}"
+
+    def __init__(
+        self,
+        *,
+        method: str = "sae",
+        inputs: int | None = None,
+        exits: int | None = None,
+        width: int | None = None,
+        depth: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        patience: int | None = None,
+        validation_fraction: float = 0.2,
+        search: float | str | None = None,
+        categories: Sequence[str] = (),
+        dates: Sequence[str] = (),
+        settings: Mapping[str, object] | None = None,
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.method = method
+        self.inputs = inputs
+        self.exits = exits
+        self.width = width
+        self.depth = depth
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.search = search
+        self.categories = categories
+        self.dates = dates
+        self.settings = settings
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: object, y: object, X_val: object = None, y_val: object = None) -> Self:  # noqa: N803
+        """Train a network.
+
+        Args:
+            X: Rows, an array (row, column) or a data frame: numbers, texts, categories, dates, missing values.
+            y: What to predict, (row,).
+            X_val: Rows that decide when to stop and how wide intervals are, instead of a share of `X`.
+            y_val: Their targets.
+        """
+        with as_value_errors():
+            if (X_val is None) != (y_val is None):
+                raise EstimatorError("X_val and y_val must be given together, got only one of them")
+            seed = self._choose_seed()
+            columns = read_columns(self, X, Reading(tuple(self.categories), tuple(self.dates)), reset=True)
+            targets = self._learn_targets(y)
+            if X_val is None:
+                rows = hold_out_rows(columns, targets, self._class_names, seed, self.validation_fraction)
+            else:
+                others = read_columns(self, X_val, reading_like(columns), reset=False)
+                rows = join_rows(columns, targets, self._class_names, others, self._encode_targets(y_val))
+            self._train(rows, seed)
+        return self
+
+    def _train(self, rows: Rows, seed: int) -> None:
+        layers: list[Layer] = [self._layer(), {"seed": seed}]
+        eval_exits = None
+        if self.search is not None:
+            found = search_rows(rows, budget_of(self.search), layers, seed, effective_n_jobs(self.n_jobs))
+            layers, eval_exits = [*layers, found.layer], found.eval_exits
+            self.trials_: list[Trial] = found.trials
+        fit = fit_network(rows, settings_of(rows, *layers), eval_exits, self._class_weights(rows))
+        self.network_: FittedNetwork = fit.network
+        self.history_ = fit.progress.history
+        self.n_iter_ = fit.progress.epoch
+
+    def export(self, out: str | Path, *, force: bool = False) -> Manifest:
+        """Write the network as ONNX with a manifest beside it; `sae.load` and `sae predict` read it.
+
+        Args:
+            out: The `.onnx` file. Its folder holds this one model.
+            force: Replace another model in the folder.
+        """
+        check_is_fitted(self)
+        return self.network_.export(Path(out), force=force)
+
+    def _predictive(self, x: object) -> Predictive:
+        """Return the predictive distribution of each row."""
+        check_is_fitted(self)
+        with as_value_errors():
+            columns = read_columns(self, x, reading_of(self.network_.columns), reset=False)
+            return self.network_.predict_features(self.network_.encode(columns))
+
+    def _layer(self) -> Values:
+        """Return the settings that were given; those that were not are left to the method and the data."""
+        train = {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "lr": self.learning_rate,
+            "patience": self.patience,
+            "device": self.device,
+        }
+        sections: dict[str, dict[str, object]] = {
+            "method": {"name": self.method, "inputs": self.inputs, "exits": self.exits},
+            "backbone": {"width": self.width, "depth": self.depth},
+            "train": dict(train),
+        }
+        given = {
+            name: {key: value for key, value in section.items() if value is not None}
+            for name, section in sections.items()
+        }
+        return merge(given, nested(self.settings or {}))
+
+    def _choose_seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            if not 0 <= self.random_state <= LARGEST_SEED:
+                raise EstimatorError(f"random_state must be in [0, {LARGEST_SEED}], got {self.random_state}")
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(LARGEST_SEED))
+
+    @property
+    def _class_names(self) -> tuple[str, ...] | None:
+        """Names of the classes; None for regression."""
+        return None
+
+    def _class_weights(self, rows: Rows) -> tuple[float, ...] | None:
+        """Return the factor of each class in the loss; None if all count the same."""
+        del rows
+        return None
+
+    def _learn_targets(self, y: object) -> Array:
+        """Return labels or values, (row,), and remember what they may be."""
+        return self._encode_targets(y)
+
+    def _encode_targets(self, y: object) -> Array:
+        """Return labels or values, (row,)."""
+        raise NotImplementedError(f"{type(self).__name__} must say what its targets are")

@@ -1,0 +1,112 @@
+"""Fitting: from columns in memory to a trained network, by the same code as `sae train`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sae.config.run import RunConfig
+from sae.config.settings import Layer, Values, merge
+from sae.core.errors import ConfigError
+from sae.core.task import Classification, WeightedClassification
+from sae.data.columns import Column
+from sae.data.dataset import Array, Dataset, Indices
+from sae.data.frames import dataset_of, resolve_table
+from sae.estimators.fitted import FittedNetwork
+from sae.methods import build_method
+from sae.training.class_weights import training_spec
+from sae.training.early_stopping import EarlyStopping
+from sae.training.epochs import train_epochs
+from sae.training.run import torch_threads
+from sae.training.trainer import Progress, Trainer, pick_device
+
+TABLE = "X"
+"""What messages call the table in memory."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table in memory with what is to be predicted.
+
+    Attributes:
+        columns: The columns to predict from.
+        targets: Labels or values, (row,).
+        class_names: Names of the classes; None for regression.
+        train: Rows to train on.
+        val: Rows that decide when to stop, and how wide intervals are.
+    """
+
+    columns: Mapping[str, Column]
+    targets: Array
+    class_names: tuple[str, ...] | None
+    train: Indices
+    val: Indices
+
+    def dataset(self) -> Dataset:
+        """Return them encoded and standardised."""
+        return dataset_of(self.columns, self.targets, self.class_names, (self.train, self.val), TABLE)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The result of a training.
+
+    Attributes:
+        network: What predicts.
+        progress: The epochs.
+    """
+
+    network: FittedNetwork
+    progress: Progress
+
+
+def settings_of(rows: Rows, *layers: Layer) -> RunConfig:
+    """Return the settings of a training: the given ones over those that suit the number of rows."""
+    task = "regression" if rows.class_names is None else "classification"
+    return resolve_table(len(rows.train), {"data": {"name": TABLE, "task": task}}, *layers)
+
+
+def fit_network(
+    rows: Rows, config: RunConfig, eval_exits: int | None = None, class_weights: tuple[float, ...] | None = None
+) -> Fit:
+    """Train a network; the weights are those that `sae train` finds with the same rows and settings.
+
+    Args:
+        rows: The rows.
+        config: The settings.
+        eval_exits: K′ to predict with; by default the trained K.
+        class_weights: The factor of each class in the loss, where the settings do not balance classes.
+    """
+    if config.teacher is not None:
+        raise ConfigError("an estimator learns from labels alone, got a teacher: use sae train --teacher, or remove it")
+    pick_device(config.train.device)
+    dataset = rows.dataset()
+    with torch_threads(config.train.threads):
+        spec = training_spec(dataset, config.train)
+        if class_weights is not None and isinstance(spec.task, Classification):
+            spec = replace(spec, task=WeightedClassification(spec.task.num_classes, class_weights))
+        method = build_method(config.method, config.backbone, spec, config.seed)
+        chosen = method.resolve_exits(eval_exits)
+        trainer = Trainer(method, dataset, config)
+        progress = Progress(stopping=EarlyStopping(config.train.patience))
+        for _ in train_epochs(trainer, progress, config.train.epochs):
+            pass
+        method.progress = 1.0
+        with trainer.averaged():
+            progress.stopping.restore(method)
+            return Fit(FittedNetwork.of(method, dataset, config, chosen), progress)
+
+
+def nested(settings: Mapping[str, object]) -> Values:
+    """Return settings by their paths, as `--set` takes them, as a layer.
+
+    Example:
+        >>> nested({"train.lr": 0.001, "method": {"kl_weight": {"start": 0.1, "end": 0.1}}})["train"]
+        {'lr': 0.001}
+    """
+    layer: Values = {}
+    for path, value in settings.items():
+        inner: object = value
+        for key in reversed(path.split(".")):
+            inner = {key: inner}
+        assert isinstance(inner, dict), "a path has at least one key"
+        layer = merge(layer, inner)
+    return layer

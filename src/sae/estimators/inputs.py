@@ -1,0 +1,134 @@
+"""What is given to an estimator, checked as scikit-learn checks it, and read as a file of it would be."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
+
+from sae.core.errors import ConfigError, DataError, SaeError, ShapeError
+from sae.data.columns import Column, Reading
+from sae.data.dataset import Array, Indices
+from sae.data.frames import array_columns, frame_columns, hold_out, is_frame
+from sae.estimators.fitting import TABLE, Rows
+
+FEWEST_ROWS = 3
+"""Two to train on, because BatchNorm cannot learn from one, and one for validation."""
+
+
+class EstimatorError(SaeError, ValueError):
+    """A setting or the data of an estimator cannot be used; a ValueError, as scikit-learn's are."""
+
+    exit_code = 2
+
+
+@contextmanager
+def as_value_errors() -> Iterator[None]:
+    """Raise what is wrong with settings and data as scikit-learn does."""
+    try:
+        yield
+    except (ConfigError, DataError, ShapeError) as error:
+        raise EstimatorError(str(error)) from error
+
+
+def read_columns(estimator: BaseEstimator, x: object, reading: Reading, *, reset: bool) -> dict[str, Column]:
+    """Return the columns of an array (row, column) or of a data frame.
+
+    Args:
+        estimator: Its number and names of columns are set or checked.
+        x: The rows.
+        reading: What columns hold, where their types do not say.
+        reset: Whether the estimator is being fitted.
+    """
+    if is_frame(x):
+        validate_data(estimator, X=x, reset=reset, skip_check_array=True)
+        if not len(x):
+            raise DataError(f"Found array with 0 sample(s) in {TABLE} while a minimum of 1 is required.")
+        return frame_columns(x, reading, TABLE)
+    array = validate_data(
+        estimator, X=_as_array(x), reset=reset, dtype=None, ensure_all_finite="allow-nan"
+    )  # numbers, or objects
+    names = [f"x{index}" for index in range(array.shape[1])]
+    known = getattr(estimator, "feature_names_in_", names)  # an array after a data frame: scikit-learn has warned
+    return array_columns(array, [str(name) for name in known], reading, TABLE)
+
+
+def _as_array(x: object) -> object:
+    """Return lists as an array of objects if they hold texts, so that numbers beside them stay numbers."""
+    if isinstance(x, list | tuple):
+        array = np.asarray(x)
+        return np.asarray(x, object) if array.dtype.kind in "US" else array
+    return x
+
+
+def read_targets(estimator: BaseEstimator, y: object) -> NDArray[np.generic]:
+    """Return what is to be predicted, (row,), in the type that it was given in."""
+    if y is None:
+        raise DataError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+    targets: NDArray[np.generic] = column_or_1d(
+        check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator), warn=True
+    )
+    return targets
+
+
+def reading_like(columns: Mapping[str, Column]) -> Reading:
+    """Return how to read more rows of the same columns: what are texts, numbers or dates stay so."""
+    texts = [name for name, column in columns.items() if not column.is_numeric]
+    return Reading(texts, [name for name, column in columns.items() if column.is_date], finds_dates=False)
+
+
+def check_lengths(columns: Mapping[str, Column], targets: Array) -> None:
+    """Refuse rows without a target, and targets without a row."""
+    num_rows = len(next(iter(columns.values())).values)
+    if num_rows != len(targets):
+        raise DataError(
+            f"Found input variables with inconsistent numbers of samples: {[num_rows, len(targets)]}: "
+            f"every row of {TABLE} must have one target"
+        )
+
+
+def hold_out_rows(
+    columns: Mapping[str, Column], targets: Array, class_names: tuple[str, ...] | None, seed: int, share: float
+) -> Rows:
+    """Hold out a share of the rows for validation, the same share of each class."""
+    check_lengths(columns, targets)
+    if len(targets) < FEWEST_ROWS:
+        raise DataError(
+            f"there must be at least {FEWEST_ROWS} rows to train and to validate, got n_samples={len(targets)}"
+        )
+    if not 0 < share < 1:
+        raise ConfigError(f"validation_fraction must be above 0 and below 1, got {share}")
+    train, val = hold_out(targets, seed, share)
+    if not len(val) or len(train) < FEWEST_ROWS - 1:
+        raise DataError(
+            f"there must be rows to train and to validate, got {len(train)} and {len(val)} of "
+            f"n_samples={len(targets)}: give more rows of each class, another validation_fraction, or X_val and y_val"
+        )
+    return Rows(columns, targets, class_names, train, val)
+
+
+def join_rows(
+    columns: Mapping[str, Column],
+    targets: Array,
+    class_names: tuple[str, ...] | None,
+    val_columns: Mapping[str, Column],
+    val_targets: Array,
+) -> Rows:
+    """Join the rows to train on and those to validate on."""
+    check_lengths(columns, targets)
+    check_lengths(val_columns, val_targets)
+    joined = {name: _join(column, val_columns[name]) for name, column in columns.items()}
+    rows: Indices = np.arange(len(targets) + len(val_targets))
+    train, val = rows[: len(targets)], rows[len(targets) :]
+    return Rows(joined, np.concatenate([targets, val_targets]), class_names, train, val)
+
+
+def _join(column: Column, other: Column) -> Column:
+    if column.is_numeric != other.is_numeric or column.is_date != other.is_date:
+        raise DataError(
+            f"column {column.name!r} of X_val must hold what it holds in {TABLE}, but it is of another type"
+        )
+    values = np.concatenate([column.values, other.values])
+    return Column(column.name, values, column.is_date)
