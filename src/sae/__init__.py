@@ -11,6 +11,8 @@ from sae.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from sae.backbones import build_backbone as build_backbone
+    from sae.backbones.survey import suggest_exits as suggest_exits
+    from sae.backbones.wrapped import wrap as wrap
     from sae.config.run import RunConfig as RunConfig
     from sae.core.errors import SaeError as SaeError
     from sae.core.predictive import aggregate as aggregate
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from sae.deploy.runtime import load as load
     from sae.deploy.runtime import load_adaptive as load_adaptive
     from sae.measure.cost import measure_cost as measure_cost
+    from sae.measure.cost import register_cost as register_cost
     from sae.methods import Method as Method
     from sae.methods import build_method as build_method
     from sae.methods.costing import cost_of as cost_of
@@ -50,8 +53,11 @@ _HOMES = {
     "load": "sae.deploy.runtime",
     "load_adaptive": "sae.deploy.runtime",
     "measure_cost": "sae.measure.cost",
+    "register_cost": "sae.measure.cost",
     "resolve": "sae.data.catalogue",
+    "suggest_exits": "sae.backbones.survey",
     "train": "sae.training.run",
+    "wrap": "sae.backbones.wrapped",
 }
 
 

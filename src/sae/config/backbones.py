@@ -5,7 +5,7 @@ To add a backbone: a class of settings with `@register_backbone`, here or in ano
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import Field
 
@@ -16,6 +16,26 @@ from sae.core.task import Shape
 
 SMALL_IMAGE: Shape = (2, 8, 8)
 SMALL_SIGNAL: Shape = (2, 32)
+
+
+class BackboneSource(Protocol):
+    """What methods know of a backbone before it is built: settings, or a wrapped module."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def depth(self) -> int:
+        """D, the number of its stages."""
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether its Linear layers and convolutions can work in groups."""
+
+    @property
+    def method_defaults(self) -> Mapping[str, object]:
+        """Settings of methods whose defaults differ on this backbone."""
 
 
 class BackboneSettings(Settings):
@@ -44,6 +64,11 @@ class BackboneSettings(Settings):
         """Return the number of stages of the whole network."""
         depth: int = cls.model_fields["depth"].default
         return depth
+
+    @property
+    def method_defaults(self) -> Mapping[str, object]:
+        """Settings of methods whose defaults differ on this backbone."""
+        return {}
 
     @property
     def is_whole(self) -> bool:
