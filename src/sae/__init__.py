@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sae.core.task import Classification as Classification
     from sae.core.task import DataSpec as DataSpec
     from sae.core.task import Regression as Regression
+    from sae.core.trust import trust_code as trust_code
     from sae.data.catalogue import resolve as resolve
     from sae.deploy.export import export as export
     from sae.deploy.runtime import load as load
@@ -57,6 +58,7 @@ _HOMES = {
     "resolve": "sae.data.catalogue",
     "suggest_exits": "sae.backbones.survey",
     "train": "sae.training.run",
+    "trust_code": "sae.core.trust",
     "wrap": "sae.backbones.wrapped",
 }
 

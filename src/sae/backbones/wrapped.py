@@ -23,14 +23,12 @@ from sae.backbones.survey import (
     survey,
 )
 from sae.backbones.uncut import UncutBackbone, UncutModule, unused_modules
+from sae.config.backbones import PRETRAINED_DEFAULTS
 from sae.core.errors import ConfigError, UncutWarning
 from sae.core.task import Classification, DataSpec, Shape
 
 SPREAD = 0.5
 """How far the first layer's weights for one input differ from those for another at the start, as a share of them."""
-
-PRETRAINED_DEFAULTS: Mapping[str, object] = {"repeat_fraction": {"start": 1.0, "end": 0.5}}
-"""Defaults of methods on pretrained weights: at first all inputs see the same sample, as the weights expect."""
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ class ModelWarning(SaeWarning):
     """A model is there, but something beside it is not as it would be."""
 
 
-class UncutWarning(UserWarning):
+class UncutWarning(SaeWarning):
     """A network cannot be cut between its exits, so that early exits save less work than they could."""
 
 
