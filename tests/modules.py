@@ -240,9 +240,9 @@ class VolumeNet(nn.Module):
 class SkipEncoder(nn.Module):
     """A U-shaped network: the way up reads what the way down has computed."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 3) -> None:
         super().__init__()
-        self.down1 = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU())
+        self.down1 = nn.Sequential(nn.Conv2d(channels, 4, 3, padding=1), nn.ReLU())
         self.down2 = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU())
         self.middle = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU())
         self.up = nn.ConvTranspose2d(8, 8, 2, 2)

@@ -139,7 +139,9 @@ def test_a_search_tells_its_workers_that_the_code_is_trusted(place: Path) -> Non
     assert "add --trust-code" in message
     result = sae(*words, "--method", "sae,ensemble", "--workers", "1", "--out", "study", "--trust-code")
     assert result.exit_code == 0, result.output
-    command = train_command(StudyRecord.open(place / "study").read_runs()[0].config)
+    config = StudyRecord.open(place / "study").read_runs()[0].config
+    assert config is not None
+    command = train_command(config)
     assert "--backbone my_nets.py:make" in command
     assert "--set backbone.sha256=" in command
     assert "--trust-code" in command

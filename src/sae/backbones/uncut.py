@@ -32,7 +32,7 @@ class UncutModule(nn.Module):
         self.module, self.exits, self.unused = module, tuple(exits), tuple(unused)
         self.first_layer = f"module.{first_layer}"
         for name in unused[-1]:
-            module.set_submodule(name, nn.Identity())
+            module.set_submodule(name, Skipped())
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Return the features of each exit."""
@@ -42,6 +42,14 @@ class UncutModule(nn.Module):
         """Return a copy that stops at an earlier exit and holds only what runs until then."""
         first_layer = self.first_layer.removeprefix("module.")
         return UncutModule(copy.deepcopy(self.module), self.exits[:depth], first_layer, self.unused[:depth])
+
+
+class Skipped(nn.Module):
+    """In place of a submodule that no exit needs: it passes on its first argument."""
+
+    def forward(self, x: Tensor, *_: object, **__: object) -> Tensor:
+        """Return the argument."""
+        return x
 
 
 class NextFeatures(nn.Module):
@@ -87,7 +95,7 @@ def unused_modules(module: nn.Module, shape: Shape, exits: Sequence[str]) -> tup
     for depth, names in enumerate(found, start=1):
         smaller = copy.deepcopy(module)
         for name in names:
-            smaller.set_submodule(name, nn.Identity())
+            smaller.set_submodule(name, Skipped())
         try:
             with torch.no_grad():
                 exit_features(smaller, x, exits[:depth])
