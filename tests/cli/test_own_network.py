@@ -30,6 +30,20 @@ def make(shape):
     return nn.Sequential(nn.Sequential(*layers), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))
 
 
+class OnePiece(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.first, self.second, self.last = nn.Conv2d(channels, 4, 3), nn.Conv2d(4, 4, 3), nn.Linear(4, 10)
+
+    def forward(self, x):
+        x = self.second(nn.functional.dropout(self.first(x), 0.1, self.training))
+        return self.last(x.mean((2, 3)))
+
+
+def make_one_piece(shape):
+    return OnePiece(shape[0])
+
+
 def fail():
     raise ValueError("no luck")
 
@@ -102,7 +116,10 @@ def test_a_changed_file_is_refused(place: Path) -> None:
     ("source", "message"),
     [
         ("other.py:make", "the file of a network of your own must be readable, got other.py: No such file"),
-        ("my_nets.py:nothing", "my_nets.py must have a function nothing, but it has make, fail, number"),
+        (
+            "my_nets.py:nothing",
+            "my_nets.py must have a function nothing, but it has make, make_one_piece, fail",
+        ),
         ("my_nets.py:", "a network of your own is FILE.py:FUNCTION, got my_nets.py:"),
         ("my_nets.py:fail", "my_nets.py:fail must return a network, but it fails: ValueError: no luck"),
         ("my_nets.py:number", "my_nets.py:number must return a torch.nn.Module, got int"),
@@ -130,6 +147,19 @@ def test_pretrained_weights_have_their_own_default_in_the_record(place: Path) ->
     assert result.exit_code == 0, result.output
     config = yaml.safe_load((place / "kept/config.yaml").read_text())
     assert config["method"]["repeat_fraction"] == {"start": 1.0, "end": 0.5}
+
+
+def test_a_network_in_one_piece_is_said_to_be(place: Path) -> None:
+    words = [{"run": "whole", "my_nets.py:make": "my_nets.py:make_one_piece"}.get(word, word) for word in TRAIN]
+    result = sae(*words, "--trust-code")
+    assert result.exit_code == 0, result.output
+    reason = "outside its submodules its forward differs between training and evaluation"
+    assert "warning: my_nets.py:make_one_piece stays in one piece up to its last used exit" in result.stderr
+    assert reason in result.stderr
+    assert json.loads((place / "whole/network.json").read_text())["uncut"] == reason
+    assert f"the network is one piece up to its last used exit: {reason}" in sae("show", "whole").stderr
+    message = refusal("export", "whole", "--adaptive", "--out", "m/model.onnx", "--trust-code")
+    assert "need a network that can be cut between its exits" in message
 
 
 @pytest.mark.slow

@@ -202,10 +202,12 @@ class MemberNetwork(nn.Module, ABC):
     Attributes:
         weights: Member weights, (member,), summing to 1.
         num_inputs: How many copies of a sample the stem takes.
+        uncut_reason: Why the network is one piece, so that early exits save no work in it; None if it is not.
     """
 
     weights: Tensor
     num_inputs: int = 1
+    uncut_reason: str | None = None
 
     def __init__(self, weights: Tensor) -> None:
         super().__init__()
