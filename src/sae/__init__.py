@@ -11,12 +11,15 @@ from sae.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from sae.backbones import build_backbone as build_backbone
+    from sae.backbones.survey import suggest_exits as suggest_exits
+    from sae.backbones.wrapped import wrap as wrap
     from sae.config.run import RunConfig as RunConfig
     from sae.core.errors import SaeError as SaeError
     from sae.core.predictive import aggregate as aggregate
     from sae.core.task import Classification as Classification
     from sae.core.task import DataSpec as DataSpec
     from sae.core.task import Regression as Regression
+    from sae.core.trust import trust_code as trust_code
     from sae.data.catalogue import resolve as resolve
     from sae.deploy.export import export as export
     from sae.deploy.runtime import load as load
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from sae.estimators import SAEClassifier as SAEClassifier
     from sae.estimators import SAERegressor as SAERegressor
     from sae.measure.cost import measure_cost as measure_cost
+    from sae.measure.cost import register_cost as register_cost
     from sae.methods import Method as Method
     from sae.methods import build_method as build_method
     from sae.methods.costing import cost_of as cost_of
@@ -54,8 +58,12 @@ _HOMES = {
     "load": "sae.deploy.runtime",
     "load_adaptive": "sae.deploy.runtime",
     "measure_cost": "sae.measure.cost",
+    "register_cost": "sae.measure.cost",
     "resolve": "sae.data.catalogue",
+    "suggest_exits": "sae.backbones.survey",
     "train": "sae.training.run",
+    "trust_code": "sae.core.trust",
+    "wrap": "sae.backbones.wrapped",
 }
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BackboneSettings, BackboneSource
 from sae.config.methods import SaeConfig
 from sae.config.settings import parse
 from sae.core.errors import ConfigError, DataError
@@ -55,7 +55,7 @@ class SingleArchitectureEnsemble(nn.Module):
     Shape of samples: (batch, *shape), prepared as the network is to see them, e.g. normalised float32 images.
 
     Args:
-        backbone: The name of a backbone, `"vgg"`; its settings, `{"name": "vgg", "width": 2}`; or a backbone.
+        backbone: The name of a backbone, `"vgg"`; its settings, `{"name": "vgg", "width": 2}`; or from `sae.wrap`.
         task: `Classification(10)`, or `Regression(mean, std)` with the mean and deviation of the training targets.
         inputs: N, the samples that one pass reads in training.
         exits: K, the exits per input.
@@ -83,7 +83,7 @@ class SingleArchitectureEnsemble(nn.Module):
 
     def __init__(
         self,
-        backbone: str | Mapping[str, object] | BackboneSettings,
+        backbone: str | Mapping[str, object] | BackboneSource,
         task: Task,
         inputs: int,
         exits: int,
@@ -252,8 +252,8 @@ def _prediction(task: Task, outputs: Tensor, weights: Tensor) -> EnsemblePredict
     )
 
 
-def _backbone_settings(given: str | Mapping[str, object] | BackboneSettings) -> BackboneSettings:
-    """Return the settings of a backbone that is given by its name, or by some of its settings."""
+def _backbone_settings(given: str | Mapping[str, object] | BackboneSource) -> BackboneSource:
+    """Return the settings of a backbone that is given by its name or by some of them, or a wrapped module as it is."""
     if isinstance(given, str):
         given = {"name": given}
     if not isinstance(given, Mapping):

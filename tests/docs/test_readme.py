@@ -39,6 +39,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Image.fromarray(image).save(path)
     Image.fromarray(pixels[0]).save(folder / "more.png")
     np.savez(folder / "scans.npz", images=pixels)
+    (folder / "my_nets.py").write_text(read_blocks(ROOT / "docs" / "networks.md")[0].text)
     (folder / "run.yaml").write_text("data: digits\nmethod: standard\nbackbone: {name: fc, depth: 1}\n")
     monkeypatch.chdir(folder)
     return folder

@@ -154,7 +154,6 @@ def test_a_layer_norm_with_a_scale_for_each_input_folds_with_its_own_eps() -> No
     ("stem", "problem"),
     [
         (nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 4)), "before its first layer are the layers 0"),
-        (nn.Sequential(nn.Conv3d(6, 4, 1)), "its first layer is Conv3d"),
         (nn.Sequential(nn.Conv2d(6, 6, 1, groups=3)), "its first convolution has 3 groups"),
         (nn.Sequential(nn.LayerNorm(6), nn.Conv2d(6, 4, 1)), "its LayerNorm is followed by Conv2d"),
         (nn.Sequential(nn.ReLU()), "it has no such layer"),

@@ -5,12 +5,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+import sae
 from sae.backbones import PlainNetwork, build_backbone
 from sae.config.backbones import BackboneSettings, Conv1dConfig, FcConfig, ResnetConfig, VggConfig, VitConfig
 from sae.config.methods import SaeConfig, StandardConfig
 from sae.core.errors import ConfigError, CostError
 from sae.core.task import Shape
-from sae.measure.cost import Cost, measure_cost
+from sae.measure.cost import RULES, Cost, measure_cost
 from sae.methods.costing import cost_of
 from tests.builders import SHAPES, SMALL_BACKBONES, small_sae
 
@@ -184,11 +185,93 @@ def test_counting_leaves_the_network_as_it_was() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
 
 
+class Digamma(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.digamma(x)
+
+
 def test_an_operation_without_a_rule_is_an_error_and_not_free() -> None:
-    with pytest.raises(CostError, match=r"aten\.tanh"):
-        measure_cost(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), (4,))
+    with pytest.raises(CostError, match=r"aten\.digamma"):
+        measure_cost(nn.Sequential(nn.Linear(4, 4), Digamma()), (4,))
 
 
 def test_a_network_without_exits_takes_no_active_counts() -> None:
     with pytest.raises(ConfigError, match="has one exit"):
         cost_of(StandardConfig(), FcConfig(), (4,), OUT, [0, 0, 0, 0, 1])
+
+
+MAP, SIGNAL, VOLUME = (6, 8, 8), (6, 12), (2, 4, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "expected"),
+    [
+        *((activation, MAP, 6 * 8 * 8) for activation in (nn.SiLU(), nn.Sigmoid(), nn.Hardswish(), nn.Hardsigmoid())),
+        *((activation, MAP, 6 * 8 * 8) for activation in (nn.Tanh(), nn.LeakyReLU(), nn.ReLU6(), nn.ELU(), nn.Mish())),
+        *((activation, MAP, 6 * 8 * 8) for activation in (nn.ReLU(inplace=True), nn.SiLU(inplace=True), nn.PReLU())),
+        (nn.GroupNorm(2, 6), MAP, 2 * 6 * 8 * 8),
+        (nn.InstanceNorm2d(6), MAP, 2 * 6 * 8 * 8),
+        (nn.AvgPool1d(2), SIGNAL, 6 * 12),
+        (nn.MaxPool1d(2), SIGNAL, 6 * 12),
+        (nn.AvgPool2d(2), MAP, 6 * 8 * 8),
+        (nn.AvgPool3d(2), VOLUME, 2 * 4**3),
+        (nn.MaxPool3d(2), VOLUME, 2 * 4**3),
+        (nn.AdaptiveAvgPool1d(1), SIGNAL, 6 * 12),
+        (nn.AdaptiveAvgPool2d(1), MAP, 6 * 8 * 8),
+        (nn.AdaptiveAvgPool2d(2), MAP, 6 * 8 * 8),
+        (nn.AdaptiveAvgPool3d(2), VOLUME, 2 * 4**3),
+        (nn.AdaptiveMaxPool2d(1), MAP, 6 * 8 * 8),
+        (nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False), MAP, 9 * 6 * 8 * 8),
+        (nn.Conv2d(6, 12, 1, groups=2), MAP, (3 + 1) * 12 * 8 * 8),
+        (nn.Conv3d(2, 5, 3, padding=1), VOLUME, (2 * 27 + 1) * 5 * 4**3),
+        (nn.ZeroPad2d(1), MAP, 0),
+        (nn.ReflectionPad2d(1), MAP, 0),
+        (nn.Dropout(0.5), MAP, 0),
+        (nn.Flatten(), MAP, 0),
+        (nn.PixelShuffle(1), MAP, 0),
+        (nn.Softmax(dim=1), MAP, 6 * 8 * 8),
+        (nn.UpsamplingNearest2d(scale_factor=2), MAP, 6 * 16 * 16),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
+)
+def test_layers_that_networks_of_others_use(layer: nn.Module, shape: Shape, expected: int) -> None:
+    assert measure_cost(layer, shape).flops == expected
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, features: int, heads: int) -> None:
+        super().__init__()
+        self.layer = nn.MultiheadAttention(features, heads, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.layer(x, x, x, need_weights=False)[0]
+        return output
+
+
+def test_attention_of_torch() -> None:
+    s, f, heads = 5, 8, 2
+    linear = s * (f * 3 * f + 3 * f) + s * (f * f + f)
+    products = 2 * s * s * f + heads * s * s
+    assert measure_cost(SelfAttention(f, heads), (s, f)).flops == linear + products
+
+
+def test_an_encoder_layer_of_torch_costs_the_same_as_its_parts() -> None:
+    s, f, hidden = 5, 8, 16
+    layer = nn.TransformerEncoderLayer(f, 2, hidden, batch_first=True)
+    attention = measure_cost(SelfAttention(f, 2), (s, f)).flops
+    mlp = s * (f * hidden + hidden) + s * hidden + s * (hidden * f + f)
+    assert measure_cost(layer, (s, f)).flops == attention + mlp + 2 * (2 * s * f) + 2 * s * f  # norms and residual adds
+
+
+class Cumulated(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.logcumsumexp(x, dim=1)
+
+
+def test_an_operation_without_a_rule_can_be_given_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sae.measure.cost.RULES", dict(RULES))
+    with pytest.raises(CostError, match=r"give it one with sae\.register_cost\(torch\.ops\.aten\._?logcumsumexp, rule"):
+        measure_cost(Cumulated(), (7,))
+    for operation in (torch.ops.aten.logcumsumexp, torch.ops.aten._logcumsumexp):
+        sae.register_cost(operation, lambda _, out: 2 * out.numel())  # type: ignore[attr-defined]
+    assert measure_cost(Cumulated(), (7,)).flops == 14

@@ -20,7 +20,8 @@ class FeatureKind(StrEnum):
     VECTOR = "vector"  # (feature,)
     MAP = "map"  # (feature, height, width)
     SIGNAL = "signal"  # (feature, length)
-    TOKENS = "tokens"  # (token, feature)
+    TOKENS = "tokens"  # (token, feature), or (row, column, feature)
+    VOLUME = "volume"  # (feature, depth, height, width)
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,21 @@ class StageInfo:
         return self.shape[-1] if self.kind is FeatureKind.TOKENS else self.shape[0]
 
 
+State = Tensor | tuple[Tensor, ...]
+"""What a stage returns: its features, or a tuple of them and of what later stages need besides."""
+
+
+def features_of(state: State) -> Tensor:
+    """Return the features in what a stage returns."""
+    return state[0] if isinstance(state, tuple) else state
+
+
 class Backbone(nn.Module):
     """A stem and stages, without exits, methods or training.
+
+    Attributes:
+        stage_info: The features of each stage.
+        uncut_reason: Why the stages are one piece, so that no early exit saves work; None if they are not.
 
     Example:
         >>> import torch
@@ -53,6 +67,8 @@ class Backbone(nn.Module):
         >>> [tuple(feature.shape) for feature in backbone(torch.zeros(3, 2))]
         [(3, 4), (3, 4)]
     """
+
+    uncut_reason: str | None = None
 
     def __init__(self, stem: nn.Module, stages: Iterable[nn.Module], stage_info: Iterable[StageInfo]) -> None:
         super().__init__()
@@ -67,12 +83,16 @@ class Backbone(nn.Module):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """Return the features of every stage, shallowest first, each (batch, *stage_info.shape)."""
-        x = self.stem(x)
+        state = self.stem(x)
         features = []
         for stage in self.stages:
-            x = stage(x)
-            features.append(x)
+            state = stage(state)
+            features.append(features_of(state))
         return features
+
+    def up_to(self, depth: int) -> tuple[nn.Module, list[nn.Module]]:
+        """Return copies of the stem and of the first stages, which compute nothing for the others."""
+        return copy.deepcopy(self.stem), [copy.deepcopy(stage) for stage in self.stages[:depth]]
 
     def readout(self) -> nn.Module:
         """Return a new module that turns the features of the last stage into a vector (batch, feature)."""
@@ -83,6 +103,8 @@ class Backbone(nn.Module):
             return GlobalAveragePool()
         if last.kind is FeatureKind.SIGNAL:
             return TimeMean()
+        if last.kind is FeatureKind.VOLUME:
+            return VolumeMean()
         return nn.Sequential(*tokens_read(last), nn.LayerNorm(last.num_features), TokenMean())
 
 
@@ -113,6 +135,14 @@ class TimeMean(nn.Module):
         return x.mean(dim=2)
 
 
+class VolumeMean(nn.Module):
+    """(batch, feature, depth, height, width) → (batch, feature)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Average over positions."""
+        return x.flatten(2).mean(dim=2)
+
+
 class TokenMean(nn.Module):
     """(batch, token, feature) → (batch, feature)."""
 
@@ -134,11 +164,12 @@ class ClassTokens(nn.Module):
 
 
 def tokens_read(info: StageInfo) -> list[nn.Module]:
-    """Return what chooses the tokens that an exit reads: nothing, if it reads all of them.
+    """Return what chooses the tokens that an exit reads: nothing, if it reads all of them, and they are in a row.
 
     It comes first in an exit, because what follows treats each token alone and need not treat the others.
     """
-    return [ClassTokens(info.class_tokens)] if info.class_tokens else []
+    in_a_row: list[nn.Module] = [nn.Flatten(1, -2)] if len(info.shape) > 2 else []
+    return [*in_a_row, *([ClassTokens(info.class_tokens)] if info.class_tokens else [])]
 
 
 class PlainNetwork(nn.Module):
@@ -171,10 +202,12 @@ class MemberNetwork(nn.Module, ABC):
     Attributes:
         weights: Member weights, (member,), summing to 1.
         num_inputs: How many copies of a sample the stem takes.
+        uncut_reason: Why the network is one piece, so that early exits save no work in it; None if it is not.
     """
 
     weights: Tensor
     num_inputs: int = 1
+    uncut_reason: str | None = None
 
     def __init__(self, weights: Tensor) -> None:
         super().__init__()

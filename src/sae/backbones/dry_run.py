@@ -1,6 +1,7 @@
 """Dry runs: one sample passes through a network on torch's `meta` device, where tensors have shapes but no numbers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,22 @@ def dry_run(network: nn.Module, shape: Shape, watcher: DryRun | None = None) -> 
     sample = torch.empty((1, *shape), device="meta")
     network.eval()
     try:
-        with torch.no_grad(), watcher or DryRun():
+        with torch.no_grad(), attention_in_steps(), watcher or DryRun():
             functional_call(network, on_meta, sample)
     finally:
         for module, is_training in modes:
             module.training = is_training
+
+
+@contextmanager
+def attention_in_steps() -> Iterator[None]:
+    """Let torch's attention layers run their operations one by one, instead of one for a whole encoder layer."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _first(args: Args) -> Tensor:
@@ -136,9 +148,10 @@ def _num_windows(size: int, width: int, step: int, pad: int, gap: int, rounds_up
     return count - 1 if (count - 1) * step >= size + pad else count
 
 
-def _mean(x: Tensor, dims: Sequence[int]) -> Tensor:
-    gone = {dim % x.dim() for dim in dims}
-    return _empty([size for dim, size in enumerate(x.shape) if dim not in gone], x)
+def _mean(x: Tensor, dims: Sequence[int] | None, keeps_dims: bool = False) -> Tensor:
+    gone = {dim % x.dim() for dim in dims or range(x.dim())}
+    kept = [1 if dim in gone else size for dim, size in enumerate(x.shape) if keeps_dims or dim not in gone]
+    return _empty(kept, x)
 
 
 def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:

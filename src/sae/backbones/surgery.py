@@ -13,12 +13,20 @@ from sae.core.task import Shape
 
 Network = TypeVar("Network", bound=nn.Module)
 WeightLayer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
-BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 def weight_layers(network: nn.Module) -> list[str]:
-    """Return the names of all Linear layers and convolutions, nested ones included, first to last."""
-    return [name for name, module in network.named_modules() if isinstance(module, WeightLayer)]
+    """Return the names of all Linear layers and convolutions that can be replaced, nested ones included, first to last.
+
+    A layer marked `is_fixed` cannot be: its parent reads its weight without calling it, or its input does not hold
+    one row per sample.
+    """
+    return [
+        name
+        for name, module in network.named_modules()
+        if isinstance(module, WeightLayer) and not getattr(module, "is_fixed", False)
+    ]
 
 
 def replaced(network: Network, replacements: Mapping[str, Callable[[nn.Module], nn.Module]]) -> Network:

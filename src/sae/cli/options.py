@@ -4,7 +4,7 @@ import functools
 import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,14 +12,31 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from sae.config.settings import Values
+    from collections.abc import Sequence
+
+    from sae.config.settings import Layer, Values
+    from sae.core.task import Shape
     from sae.data.binding import Whereabouts
 
 METHOD_HELP, BACKBONE_HELP = "{methods}", "{backbones}"
 """Replaced by the registered names when the help is printed; see `fill_help`."""
 
 Method = Annotated[str | None, typer.Option(help=METHOD_HELP)]
-Backbone = Annotated[str | None, typer.Option(help=BACKBONE_HELP)]
+Backbone = Annotated[str | None, typer.Option(help=f"{BACKBONE_HELP}, or your own: FILE.py:FUNCTION")]
+
+
+def _trust(given: bool) -> bool:
+    """Let code that settings name be imported, or not."""
+    from sae.core.trust import trust_code
+
+    trust_code(is_trusted=given)
+    return given
+
+
+TrustCode = Annotated[
+    bool,
+    typer.Option("--trust-code", callback=_trust, help="run the code of your own network, --backbone FILE.py:FUNCTION"),
+]
 Inputs = Annotated[int | None, typer.Option(help="N, inputs per pass (sae)")]
 Exits = Annotated[int | None, typer.Option(help="K, exits kept per input (sae)")]
 Members = Annotated[int | None, typer.Option(help="M, members (ensemble, batch_ensemble, packed)")]
@@ -172,6 +189,33 @@ def section(**values: object) -> "Values":
     return {key: value for key, value in values.items() if value is not None and value != {}}
 
 
+def with_own_backbone(layers: "Sequence[Layer]") -> "list[Layer]":
+    """Return layers of settings with one more, if they name a network of the user's own.
+
+    It adds what follows from the code: the hash of the file, and exits where none are given. Suggesting exits needs
+    the shape of a sample, and so the data.
+    """
+    from sae.config.settings import merge, section_name
+    from sae.core.trust import is_source
+
+    merged: Layer = functools.reduce(merge, layers, {})
+    backbone = merged.get("backbone")
+    name = section_name(backbone)
+    if not is_source(name):
+        return list(layers)
+    from sae.backbones.own import describe_own
+    from sae.core.trust import trusted_file
+    from sae.data.catalogue import load, resolve
+
+    given = dict(backbone) if isinstance(backbone, Mapping) else {}
+    trusted_file(str(name), given.get("sha256"))
+    shape: Shape = ()
+    if "exits" not in given:
+        config = resolve({key: merged[key] for key in ("data", "seed") if key in merged})
+        shape = load(config.data, config.seed).spec.shape
+    return [*layers, {"backbone": {**describe_own(str(name), shape, given.get("exits")), **given, "name": name}}]
+
+
 def layers_over(flags: "Values", assignments: list[str]) -> "list[Values]":
     """Return the layers that override a config file or a preset, lowest first: flags, then each --set."""
     from sae.config.settings import from_assignments
@@ -211,11 +255,12 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class RunDataOptions:
-    """Where the data of a finished run are today."""
+    """Where the data of a finished run are today, and whether the code of its network may run."""
 
     data: DataNow = None
     allow_other_data: AllowOtherData = False
     data_root: DataRoot = None
+    trust_code: TrustCode = False
 
     def where(self) -> "Whereabouts":
         """Return where the data are, and look for files in the data root from now on."""

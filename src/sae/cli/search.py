@@ -27,6 +27,7 @@ class StudyOptions:
     gpus_per_trial: options.GpusPerTrial = 0.0
     storage: options.Storage = None
     force: options.StudyForce = False
+    trust_code: options.TrustCode = False
     json: options.Json = False
 
     def place(self, out: Path, plan: "SearchPlan") -> "Place":
@@ -143,7 +144,7 @@ def search(
         ),
     )
     below = [read_yaml(config)] if config else []
-    plan = resolve_search([*below, *options.layers_over(flags, set_ or [])])
+    plan = resolve_search(options.with_own_backbone([*below, *options.layers_over(flags, set_ or [])]))
     run_study(study.place(out, plan), plan, print_message)
     print_results(out, json=study.json)
 
@@ -179,7 +180,8 @@ def experiment(
             max=options.bounds("--max", max_), min=options.bounds("--min", min_), trials=trials, hours=hours
         ),
     )
-    plan = resolve_search(experiment_layers(what, budget, options.layers_over(flags, set_ or [])))
+    layers = experiment_layers(what, budget, options.layers_over(flags, set_ or []))
+    plan = resolve_search(options.with_own_backbone(layers))
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
     carry_out(study.place(folder, plan), plan, json=study.json)
 

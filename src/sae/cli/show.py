@@ -45,6 +45,8 @@ def show(
         print_json({"run": str(record.path), **described(plan, network, chosen), "drawing": str(out) if out else None})
     elif out is None:
         print_plan(plan)
+        if network.uncut is not None:
+            print_message(f"the network is one piece up to its last used exit: {network.uncut}")
     else:
         print_message(f"the drawing is in {out}")
 
@@ -111,6 +113,7 @@ def described(plan: "NetworkPlan", network: "Network", eval_exits: int) -> dict[
         "members": [member.model_dump() for member in reading.members],
         "parts": [part.model_dump() for part in reading.parts],
         "whole": [part.model_dump() for part in network.whole],
+        **({} if network.uncut is None else {"uncut": network.uncut}),
     }
 
 

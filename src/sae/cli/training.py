@@ -48,6 +48,7 @@ def train(
     ] = None,
     force: Annotated[bool, typer.Option(help="delete an earlier run in the folder and start over")] = False,
     processes: options.Processes = None,
+    trust_code: options.TrustCode = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="also write event files for TensorBoard after every epoch")
     ] = False,
@@ -55,6 +56,7 @@ def train(
     json: options.Json = False,
 ) -> None:
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
+    del trust_code  # read when it was parsed
     flags = options.section(
         data=source.layer(data),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
@@ -102,7 +104,8 @@ def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) ->
     from sae.data.catalogue import resolve
 
     set_ = from_assignments(assignments)
-    return resolve(_read_config(config, merge(flags, set_)) if config else {}, flags, set_)
+    layers = [_read_config(config, merge(flags, set_)) if config else {}, flags, set_]
+    return resolve(*options.with_own_backbone(layers))
 
 
 def _read_config(config: Path, above: "Values") -> "Values":
@@ -261,7 +264,7 @@ def print_trimming(found: "Trimming") -> None:
 
 
 def cost(
-    backbone: Annotated[str, typer.Option(help=options.BACKBONE_HELP)],
+    backbone: Annotated[str, typer.Option(help=f"{options.BACKBONE_HELP}, or your own: FILE.py:FUNCTION")],
     input_shape: Annotated[
         str, typer.Option(help="shape of one sample: channel,height,width; channel,length; or features")
     ],
@@ -276,6 +279,7 @@ def cost(
     width: options.Width = None,
     depth: options.Depth = None,
     blocks: options.Blocks = None,
+    trust_code: options.TrustCode = False,
     json: options.Json = False,
 ) -> None:
     """Count parameters and FLOPs per sample of a network, pruned and as shipped, without training it."""
@@ -283,8 +287,10 @@ def cost(
     from sae.config.run import NetworkConfig
     from sae.config.settings import parse
     from sae.core.errors import ConfigError
+    from sae.core.trust import is_source
     from sae.methods.costing import cost_of, shipped_cost_of
 
+    del trust_code  # read when it was parsed
     shape = options.integers("--input-shape", input_shape) or []
     if min(shape) < 1:
         raise ConfigError(f"--input-shape must hold sizes of at least 1, got {input_shape}")
@@ -296,6 +302,10 @@ def cost(
     backbone_flags = options.section(
         name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)
     )
+    if is_source(backbone):
+        from sae.backbones.own import describe_own
+
+        backbone_flags = {**describe_own(backbone, tuple(shape)), **backbone_flags}
     network = parse(NetworkConfig, {"method": method_flags, "backbone": backbone_flags})
     asked = network.method, network.backbone, tuple(shape), outputs, options.integers("--active", active)
     total, shipped = cost_of(*asked), shipped_cost_of(*asked)

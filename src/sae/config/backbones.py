@@ -5,14 +5,15 @@ To add a backbone: a class of settings with `@register_backbone`, here or in ano
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
-from pydantic import AfterValidator, Field, PlainSerializer
+from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
 from sae.config.settings import LARGEST, Layer, Settings, later
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
 from sae.core.task import Shape
+from sae.core.trust import is_source
 
 NARROWEST = 0.25
 """The least width, and the step of widths: a quarter of the features of every layer is a whole number."""
@@ -32,6 +33,26 @@ Width = Annotated[
 
 SMALL_IMAGE: Shape = (2, 8, 8)
 SMALL_SIGNAL: Shape = (2, 32)
+
+
+class BackboneSource(Protocol):
+    """What methods know of a backbone before it is built: settings, or a wrapped module."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def depth(self) -> int:
+        """D, the number of its stages."""
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether its Linear layers and convolutions can work in groups."""
+
+    @property
+    def method_defaults(self) -> Mapping[str, object]:
+        """Settings of methods whose defaults differ on this backbone."""
 
 
 class BackboneSettings(Settings):
@@ -60,6 +81,22 @@ class BackboneSettings(Settings):
         """Return the number of stages of the whole network."""
         depth: int = cls.model_fields["depth"].default
         return depth
+
+    @classmethod
+    def depth_of(cls, values: Layer) -> object:
+        """Return the number of stages that settings give, which are not checked yet, or that of the whole network."""
+        return values.get("depth", cls.whole_depth())
+
+    @classmethod
+    def method_defaults_of(cls, values: Layer) -> Mapping[str, object]:
+        """Return the settings of methods whose defaults differ on a backbone with these settings."""
+        del values
+        return {}
+
+    @property
+    def method_defaults(self) -> Mapping[str, object]:
+        """Settings of methods whose defaults differ on this backbone."""
+        return self.method_defaults_of(self.model_dump())
 
     @property
     def is_whole(self) -> bool:
@@ -96,7 +133,14 @@ class BackboneEntry:
         return name
 
 
-BACKBONES = Registry("backbone", "sae.backbones", BackboneEntry)
+class BackboneRegistry(Registry[BackboneEntry]):
+    """The backbones by name; the name of a function in a file stands for a network of the user's own."""
+
+    def _find(self, name: str) -> BackboneEntry | None:
+        return OWN if is_source(name) else super()._find(name)
+
+
+BACKBONES = BackboneRegistry("backbone", "sae.backbones", BackboneEntry)
 
 Backbone = TypeVar("Backbone", bound=BackboneSettings)
 
@@ -208,3 +252,64 @@ class Conv1dConfig(BackboneSettings):
     def summary(self, *, with_depth: bool) -> list[str]:
         """Return the sizes in short, with the kernel."""
         return [*super().summary(with_depth=with_depth), f"kernel={self.kernel}"]
+
+
+PRETRAINED_DEFAULTS: Mapping[str, object] = {"repeat_fraction": {"start": 1.0, "end": 0.5}}
+"""Defaults of methods on pretrained weights: at first all inputs see the same sample, as the weights expect."""
+
+
+class OwnConfig(BackboneSettings):
+    """A network of the user's own: a function in a file, `my_nets.py:make_resnet`, that returns a module.
+
+    Its code runs only if the user trusts it, and only the file with this hash.
+    """
+
+    name: str
+    width: int = Field(1, ge=1, le=1, description="fixed at 1")
+    depth: int = Field(1, ge=1, description="exits that are used, from the first on; by default all")
+    sha256: str = Field(description="hash of the file; `sae train` finds it")
+    exits: tuple[str, ...] = Field(min_length=1, description="names of submodules; by default they are suggested")
+    widen: str | None = Field(None, description="name of the layer that takes several inputs; by default the first")
+    kinds: tuple[Literal["vector", "tokens", "signal", "map", "volume"], ...] = Field(
+        (), description="kind of the features at each exit, where shapes do not tell"
+    )
+    pretrained: bool = Field(False, description="keep the weights that the function returns, instead of fresh ones")
+
+    @classmethod
+    def depth_of(cls, values: Layer) -> object:
+        """Return the number of exits that settings give."""
+        exits = values.get("exits")
+        return values.get("depth", len(exits) if isinstance(exits, list | tuple) else 1)
+
+    @classmethod
+    def method_defaults_of(cls, values: Layer) -> Mapping[str, object]:
+        """Return the settings of methods whose defaults differ on pretrained weights."""
+        return PRETRAINED_DEFAULTS if values.get("pretrained") is True else {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_exits(cls, values: Any) -> Any:
+        return {**values, "depth": cls.depth_of(values)} if isinstance(values, Mapping) else values
+
+    @model_validator(mode="after")
+    def _check_numbers(self) -> Self:
+        if self.depth > len(self.exits):
+            raise ValueError(f"backbone.depth must be at most the number of exits, {len(self.exits)}; got {self.depth}")
+        if self.kinds and len(self.kinds) != len(self.exits):
+            raise ValueError(
+                f"backbone.kinds must hold one for each exit, {len(self.exits)} in all, got {len(self.kinds)}"
+            )
+        return self
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no exit is left out."""
+        return self.depth == len(self.exits)
+
+    def summary(self, *, with_depth: bool) -> list[str]:
+        """Return the number of exits, and whether weights are kept."""
+        return [*([f"D={self.depth}"] if with_depth else []), *(["pretrained"] if self.pretrained else [])]
+
+
+OWN = BackboneEntry(OwnConfig, "sae.backbones.own:build_own", space={}, small={}, sample=SMALL_IMAGE)
+"""What the system needs to know of a network of the user's own, which no registry lists."""

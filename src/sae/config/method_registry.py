@@ -6,9 +6,9 @@ entry, and compares no names.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BackboneSource
 from sae.config.kinds import Kind, default_kind
 from sae.config.settings import Layer, Settings
 from sae.core.registry import Reference, Registry
@@ -44,6 +44,12 @@ class MethodSettings(Settings):
         """Return the settings whose defaults differ on a backbone of this depth."""
         del depth
         return {}
+
+    def with_defaults(self, defaults: Mapping[str, object]) -> Self:
+        """Return these settings with other defaults, where a setting has one and was not given."""
+        new = {key: value for key, value in defaults.items() if key in type(self).model_fields}
+        unset = {key: new[key] for key in new.keys() - self.model_fields_set}
+        return type(self).model_validate({**self.model_dump(), **unset})
 
     @property
     def trained_exits(self) -> int:
@@ -96,7 +102,7 @@ class MethodSettings(Settings):
         del depth
         return ()
 
-    def check(self, backbone: BackboneSettings) -> None:
+    def check(self, backbone: BackboneSource) -> None:
         """Raise a `ConfigError` if the method cannot be trained on this backbone."""
 
     def cheapest(self) -> "MethodSettings":

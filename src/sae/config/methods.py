@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from sae.config.backbones import BACKBONES, BackboneSettings
+from sae.config.backbones import BACKBONES, BackboneSource
 from sae.config.kinds import Kind
 from sae.config.method_registry import (
     METHODS,
@@ -56,7 +56,7 @@ def _matches(num_members: int) -> tuple[TeacherMatch, ...]:
     return ("mean", "members") if num_members > 1 else ("mean",)
 
 
-def check_streams(num_streams: int, backbone: BackboneSettings, setting: str) -> None:
+def check_streams(num_streams: int, backbone: BackboneSource, setting: str) -> None:
     """Refuse several streams on a backbone whose stages cannot work in groups."""
     if num_streams > 1 and not backbone.can_stream:
         known = ", ".join(entry.name for entry in BACKBONES if entry.settings.can_stream)
@@ -202,7 +202,7 @@ class SaeConfig(MethodSettings):
         """Return N and K; several streams are another network."""
         return (self.inputs, self.exits) if self.streams == 1 else None
 
-    def check(self, backbone: BackboneSettings) -> None:
+    def check(self, backbone: BackboneSource) -> None:
         """Refuse more exits than stages, a price of exits that are not learnt, and streams that cannot be."""
         check_streams(self.streams, backbone, "method.streams")
         if self.streams > 1 and (self.shared_head or self.trim is not None):
@@ -354,7 +354,7 @@ class PackedConfig(MethodSettings):
         del depth
         return _matches(self.members)
 
-    def check(self, backbone: BackboneSettings) -> None:
+    def check(self, backbone: BackboneSource) -> None:
         """Refuse several streams where layers mix all features."""
         check_streams(self.members, backbone, "method.members")
 

@@ -173,12 +173,13 @@ class NetworkConfig(Settings):
     @model_validator(mode="before")
     @classmethod
     def _defaults_fit_the_depth(cls, values: Layer) -> Layer:
-        """Lay the method's settings over its defaults on a backbone of this depth."""
+        """Lay the method's settings over its defaults on this backbone and its depth."""
         method, backbone = values.get("method", {"name": DEFAULT_METHOD}), values.get("backbone")
         if not isinstance(method, Mapping) or not isinstance(backbone, Mapping):
             return values
-        depth = backbone.get("depth", BackboneSettings.class_of(backbone.get("name")).whole_depth())
-        defaults = MethodSettings.class_of(method.get("name")).defaults_at(depth)
+        sizes, settings = BackboneSettings.class_of(backbone.get("name")), MethodSettings.class_of(method.get("name"))
+        own = {key: value for key, value in sizes.method_defaults_of(backbone).items() if key in settings.model_fields}
+        defaults = {**settings.defaults_at(sizes.depth_of(backbone)), **own}
         return {**values, "method": {**defaults, **method}} if defaults else values
 
     @model_validator(mode="after")

@@ -168,6 +168,10 @@ class ModelWarning(SaeWarning):
     """A model is there, but something beside it is not as it would be."""
 
 
+class UncutWarning(SaeWarning):
+    """A network cannot be cut between its exits, so that early exits save less work than they could."""
+
+
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return the nearest known name as the end of a message, or nothing if none is near.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
+from sae.backbones.dry_run import attention_in_steps
 from sae.core.predictive import Categorical, aggregate, member_values
 from sae.core.task import Classification, DataSpec, SampleKind, Shape, Task
 from sae.data.batches import standardise_each
@@ -178,7 +179,7 @@ def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: S
         input_name: Name of the input.
         output_names: Names of the outputs.
     """
-    with torch.no_grad(), quiet():
+    with torch.no_grad(), attention_in_steps(), quiet():
         program = torch.onnx.export(
             module,
             (example,),

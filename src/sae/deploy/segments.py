@@ -1,5 +1,6 @@
 """The shipped network cut behind each used exit: segments in torch and as ONNX files."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
+from sae.backbones.base import State, features_of
 from sae.core.errors import ConfigError
-from sae.core.task import Classification
+from sae.core.task import Classification, Shape
 from sae.data.dataset import Dataset
 from sae.deploy.evaluation import check_segments
 from sae.deploy.graph import Preprocessing, example_input, to_onnx
@@ -40,12 +42,30 @@ class Segment(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Return the outputs in the order of `output_names`."""
-        features = self.layers(x)
-        log_probs = self.exit(features).log_softmax(dim=-1)  # (batch, member, class)
+        state = self.layers(x)
+        log_probs = self.exit(features_of(state)).log_softmax(dim=-1)  # (batch, member, class)
         probs = log_probs.exp()
         entropies = -(probs * log_probs).sum(dim=-1, keepdim=True)
         share = (torch.cat([probs, entropies], dim=-1) * self.weights[:, None]).sum(dim=1)
-        return (share,) if self.is_last else (features, share)
+        return (share,) if self.is_last else (packed(state), share)
+
+
+def packed(state: State) -> Tensor:
+    """Return the state behind a stage as one tensor: features as they are, several tensors in a row."""
+    return state if isinstance(state, Tensor) else torch.cat([part.flatten(1) for part in state], dim=1)
+
+
+class Unpacked(nn.Module):
+    """What `packed` several tensors, undone: (batch, number) → one tensor of each shape."""
+
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        super().__init__()
+        self.shapes = list(shapes)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return the tensors."""
+        parts = x.split([math.prod(shape) for shape in self.shapes], dim=1)
+        return tuple(part.unflatten(1, shape) for part, shape in zip(parts, self.shapes, strict=True))
 
 
 class SegmentedNetwork(nn.Module):
@@ -65,12 +85,14 @@ class SegmentedNetwork(nn.Module):
         used = [int(key) for key in folded.exits]
         preprocessing = Preprocessing(dataset.normalisation, len(dataset.spec.shape), dataset.frame)
         self.segments = nn.ModuleList()
-        start = 0
+        start, first = 0, [preprocessing, folded.stem]
+        states = _states(folded, dataset.spec.shape)
         for j in used:
-            layers = [*([preprocessing, folded.stem] if not start else []), *folded.stages[start : j + 1]]
+            layers = [*first, *folded.stages[start : j + 1]]
             weights = folded.weights[[index for index, (_, at) in enumerate(folded.members) if at == j]]
             self.segments.append(Segment(layers, folded.exits[str(j)], weights, is_last=j == used[-1]))
             start = j + 1
+            first = [Unpacked([tuple(part.shape[1:]) for part in states[j]])] if isinstance(states[j], tuple) else []
         self.exits = tuple(j + 1 for j in used)
         shares = torch.stack([segment.weights.sum() for segment in self._segments()])
         self.seen: tuple[float, ...] = tuple(shares.double().cumsum(0).tolist())
@@ -153,6 +175,17 @@ def cut(network: MemberNetwork, dataset: Dataset, plain: Session) -> Segments:
     return Segments(segmented, contents, sessions, check_segments(sessions, plain, dataset))
 
 
+def _states(network: PrunedNetwork, shape: Shape) -> list[State]:
+    """Return what each stage of a folded network returns for a sample."""
+    states = []
+    with torch.no_grad():
+        state = network.eval().stem(torch.zeros(1, *shape))
+        for stage in network.stages:
+            state = stage(state)
+            states.append(state)
+    return states
+
+
 def check_adaptive(network: MemberNetwork, dataset: Dataset) -> None:
     """Refuse a network that cannot have adaptive exits."""
     if not isinstance(dataset.spec.task, Classification):
@@ -164,6 +197,11 @@ def check_adaptive(network: MemberNetwork, dataset: Dataset) -> None:
         raise ConfigError(
             "adaptive exits need a network with several exits, but this method has one, the last: export it without "
             "--adaptive, or train method sae"
+        )
+    if network.uncut_reason is not None:
+        raise ConfigError(
+            "adaptive exits need a network that can be cut between its exits, but this one stays in one piece: "
+            f"{network.uncut_reason}; export it without --adaptive"
         )
     if len(network.exits) < 2:
         raise ConfigError(

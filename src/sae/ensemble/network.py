@@ -10,6 +10,7 @@ from sae.backbones.base import (
     StageInfo,
     TimeMean,
     TokenMean,
+    VolumeMean,
     tokens_read,
 )
 from sae.backbones.streams import streamed
@@ -75,6 +76,9 @@ def build_connector(info: StageInfo, num_features: int) -> nn.Sequential:
     if info.kind is FeatureKind.SIGNAL:
         pointwise = nn.Conv1d(info.num_features, num_features, kernel_size=1)
         return nn.Sequential(pointwise, nn.BatchNorm1d(num_features), nn.ReLU(), TimeMean())
+    if info.kind is FeatureKind.VOLUME:
+        voxelwise = nn.Conv3d(info.num_features, num_features, kernel_size=1)
+        return nn.Sequential(voxelwise, nn.BatchNorm3d(num_features), nn.ReLU(), VolumeMean())
     linear = nn.Linear(info.num_features, num_features)
     return nn.Sequential(*tokens_read(info), linear, nn.GELU(), nn.LayerNorm(num_features), TokenMean())
 

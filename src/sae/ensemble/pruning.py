@@ -9,13 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, named_parts
+from sae.backbones.base import features_of
 from sae.backbones.streams import fuse_blocks
-from sae.backbones.surgery import replaced, weight_layers
+from sae.backbones.surgery import WeightLayer, replaced, weight_layers
+from sae.backbones.uncut import UncutModule
 from sae.core.errors import ConfigError
 from sae.core.task import Shape
 from sae.ensemble.network import ExitHeads, MultiExitNetwork, StreamHeads, join_inputs, repeat_sample
 
-Layer = TypeVar("Layer", bound=nn.Linear | nn.Conv1d | nn.Conv2d)
+Layer = TypeVar("Layer", bound=WeightLayer)
 
 
 class Exit(nn.Module):
@@ -84,9 +86,11 @@ class PrunedNetwork(MemberNetwork):
         self.trained_inputs = network.num_inputs
         kept = range(network.num_inputs) if inputs is None else inputs
         self.num_inputs = len(kept)
-        self.stem = merged_stem(network.backbone.stem, network.num_inputs, kept)
         used_exits = sorted({exit_index for _, exit_index in self.members})
-        self.stages = nn.ModuleList(copy.deepcopy(stage) for stage in network.backbone.stages[: used_exits[-1] + 1])
+        stem, stages = network.backbone.up_to(used_exits[-1] + 1)
+        self.stem = merged_stem(stem, network.num_inputs, kept)
+        self.stages = nn.ModuleList(stages)
+        self.uncut_reason = network.backbone.uncut_reason
         self.exits = nn.ModuleDict()
         slots_of = {j: [slot for slot, exit_index in self.members if exit_index == j] for j in used_exits}
         heads = used_heads(network.heads, slots_of, kept)
@@ -102,12 +106,12 @@ class PrunedNetwork(MemberNetwork):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the raw outputs of the members."""
-        features = self.stem(x if self.num_inputs == 1 else join_inputs(repeat_sample(x, self.num_inputs)))
+        state = self.stem(x if self.num_inputs == 1 else join_inputs(repeat_sample(x, self.num_inputs)))
         outputs = []
         for index, stage in enumerate(self.stages):
-            features = stage(features)
+            state = stage(state)
             if str(index) in self.exits:
-                outputs.append(self.exits[str(index)](features))
+                outputs.append(self.exits[str(index)](features_of(state)))
         return torch.cat(outputs, dim=1)
 
     def parts(self) -> dict[str, nn.Module]:
@@ -175,14 +179,14 @@ def merged_stem(stem: nn.Module, num_inputs: int, kept: Sequence[int]) -> nn.Mod
     """
     if len(kept) == num_inputs:
         return copy.deepcopy(stem)
-    names = weight_layers(stem)
+    names = [stem.first_layer] if isinstance(stem, UncutModule) else weight_layers(stem)
     if not names:
         raise _cannot_fold("it has no such layer")
     name = names[0]
-    layer, norm_name = stem.get_submodule(name), _norm_before(stem, name)
+    layer = stem.get_submodule(name)
+    norm_name = None if isinstance(stem, UncutModule) else _norm_before(stem, name)
+    assert isinstance(layer, WeightLayer)
     if norm_name is None:
-        if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
-            raise _cannot_fold(f"its first layer is {layer}")
         return replaced(stem, {name: lambda _: _with_merged_weight(layer, layer.weight.double(), num_inputs, kept)})
     norm = stem.get_submodule(norm_name)
     assert isinstance(norm, nn.LayerNorm)
@@ -198,7 +202,7 @@ def merged_stem(stem: nn.Module, num_inputs: int, kept: Sequence[int]) -> nn.Mod
 
 def _with_merged_weight(layer: Layer, weight: Tensor, num_inputs: int, kept: Sequence[int]) -> Layer:
     """Return the layer over the kept inputs; weights are summed over the others in float64 to lose no digits."""
-    if isinstance(layer, nn.Conv1d | nn.Conv2d) and layer.groups != 1:
+    if not isinstance(layer, nn.Linear) and layer.groups != 1:
         raise _cannot_fold(f"its first convolution has {layer.groups} groups")
     by_input = weight.unflatten(1, (num_inputs, -1))
     merged = [kept[0], *(i for i in range(num_inputs) if i not in kept)]

@@ -120,12 +120,39 @@ class _Counter(DryRun):
         self, func: OpOverload, types: object, args: Args = (), kwargs: dict[str, object] | None = None
     ) -> object:
         out = super().__torch_dispatch__(func, types, args, kwargs)
-        packet = func.overloadpacket
-        if func not in FREE and packet not in FREE and not self.is_free:
-            if packet not in RULES:
-                raise CostError(f"{func} has no cost rule: add one to RULES or FREE of sae.measure.cost")
-            self.flops[self.part] = self.flops.get(self.part, 0) + RULES[packet](args, out)
+        if not self.is_free:
+            flops = rule_of(func)(args, out)
+            if flops:
+                self.flops[self.part] = self.flops.get(self.part, 0) + flops
         return out
+
+
+def register_cost(operation: OpOverload | OpOverloadPacket, rule: Rule) -> None:
+    """Give an operation a cost, where it has none, or another one.
+
+    Args:
+        operation: As an error names it, such as `torch.ops.aten.cumsum`.
+        rule: From the arguments and the output of one call to multiply-accumulates; a batch holds one sample.
+
+    Example:
+        >>> register_cost(torch.ops.aten.cumsum, lambda args, out: args[0].numel())
+    """
+    RULES[operation] = rule
+
+
+def rule_of(operation: OpOverload) -> Rule:
+    """Return the rule of an operation; one that works in place has that of the other, `add` for `add_`."""
+    packet = operation.overloadpacket
+    name = packet.__name__
+    other = getattr(aten, name[:-1], None) if name.endswith("_") and not name.startswith("_") else None
+    for key in (operation, packet, other):
+        if key is not None and key in RULES:
+            return RULES[key]
+    path = packet._qualified_op_name.replace("::", ".")
+    raise CostError(
+        f"{operation} has no cost rule: give it one with sae.register_cost(torch.ops.{path}, rule), for example "
+        "lambda args, out: out.numel() for one multiply-accumulate per number of its output"
+    )
 
 
 def _tensor(value: object) -> Tensor:
@@ -172,7 +199,18 @@ def _matmul_with_bias(args: Args, out: object) -> int:
     return _tensor(out).numel() * (_tensor(args[1]).shape[-1] + 1)
 
 
-RULES: dict[OpOverloadPacket, Rule] = {
+def _attention(args: Args, _: object) -> int:
+    """L·S·(2·d + 1) for each head: d for each query and key, softmax, and d again."""
+    query, key = _tensor(args[0]), _tensor(args[1])
+    return query.shape[:-1].numel() * key.shape[-2] * (2 * query.shape[-1] + 1)
+
+
+def _nothing(_args: Args, _out: object) -> int:
+    """0: views and copies compute nothing."""
+    return 0
+
+
+RULES: dict[OpOverload | OpOverloadPacket, Rule] = {
     aten.convolution: _convolution,
     aten.mm: _matmul,
     aten.bmm: _matmul,
@@ -180,21 +218,61 @@ RULES: dict[OpOverloadPacket, Rule] = {
     aten.baddbmm: _matmul_with_bias,
     aten.native_batch_norm: _norm,
     aten.native_layer_norm: _norm,
-    aten.relu: _output,
-    aten.gelu: _output,
+    aten.native_group_norm: _norm,
     aten.add: _output,  # a residual add, or the biases of members
     aten.mul: _product,  # a dropout, or the factors of members
-    aten.mean: _input,
-    aten.max_pool2d_with_indices: _input,
-    aten._softmax: _output,
-    aten._safe_softmax: _output,
-}
-
-FREE = {
-    # Views and copies compute nothing.
-    *(aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze, aten.squeeze),
-    *(aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach, aten._to_copy),
-    aten.repeat,
+    aten.div: _product,
+    # Functions of each number.
+    **dict.fromkeys(
+        (aten.relu, aten.gelu, aten.silu, aten.sigmoid, aten.tanh, aten.hardswish, aten.hardsigmoid), _output
+    ),
+    **dict.fromkeys((aten.leaky_relu, aten.hardtanh, aten.elu, aten.mish, aten.softplus, aten._prelu_kernel), _output),
+    **dict.fromkeys(
+        (aten.sub, aten.neg, aten.abs, aten.exp, aten.log, aten.erf, aten.pow, aten.sqrt, aten.rsqrt), _output
+    ),
+    **dict.fromkeys(
+        (aten.clamp, aten.clamp_min, aten.maximum, aten.minimum, aten.where, aten.rsub, aten.log_sigmoid_forward),
+        _output,
+    ),
+    **dict.fromkeys((aten._softmax, aten._safe_softmax, aten._log_softmax), _output),
+    **dict.fromkeys((aten.sin, aten.cos, aten.reciprocal, aten.square, aten.addcmul), _output),
+    **dict.fromkeys((aten.upsample_nearest2d, aten.upsample_bilinear2d), _output),
+    # What reads each number once.
+    **dict.fromkeys(
+        (aten.mean, aten.sum, aten.amax, aten.amin, aten.var, aten.var_mean, aten.linalg_vector_norm), _input
+    ),
+    **dict.fromkeys(
+        (aten.max_pool2d_with_indices, aten.max_pool3d_with_indices, aten.avg_pool2d, aten.avg_pool3d), _input
+    ),
+    **dict.fromkeys(
+        (aten.avg_pool1d, aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.adaptive_max_pool2d), _input
+    ),
+    **dict.fromkeys((aten.adaptive_max_pool3d,), _input),
+    # Attention in one operation.
+    **dict.fromkeys(
+        (aten._scaled_dot_product_flash_attention_for_cpu, aten._scaled_dot_product_flash_attention), _attention
+    ),
+    **dict.fromkeys(
+        (aten._scaled_dot_product_efficient_attention, aten._scaled_dot_product_cudnn_attention), _attention
+    ),
+    aten._scaled_dot_product_fused_attention_overrideable: _attention,
+    # Views, copies and constants compute nothing.
+    **dict.fromkeys(
+        (aten.view, aten._unsafe_view, aten.expand, aten.permute, aten.transpose, aten.t, aten.unsqueeze), _nothing
+    ),
+    **dict.fromkeys(
+        (aten.squeeze, aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach), _nothing
+    ),
+    **dict.fromkeys((aten._to_copy, aten.repeat, aten.alias, aten.split, aten.split_with_sizes, aten.unbind), _nothing),
+    **dict.fromkeys((aten.chunk, aten.as_strided, aten._reshape_alias, aten.unfold, aten.flip, aten.roll), _nothing),
+    **dict.fromkeys(
+        (aten.constant_pad_nd, aten.reflection_pad1d, aten.reflection_pad2d, aten.replication_pad2d), _nothing
+    ),
+    **dict.fromkeys((aten.index, aten.index_select, aten.gather, aten.embedding, aten.copy, aten.fill), _nothing),
+    **dict.fromkeys((aten.arange, aten.zeros, aten.ones, aten.full, aten.scalar_tensor, aten.lift_fresh), _nothing),
+    **dict.fromkeys((aten.zeros_like, aten.ones_like, aten.empty_like, aten.full_like, aten.new_zeros), _nothing),
+    **dict.fromkeys((aten.new_ones, aten.new_empty, aten.new_full, aten.pixel_shuffle, aten.masked_fill), _nothing),
+    **dict.fromkeys((aten.im2col, aten.native_dropout, aten.bernoulli, aten.col2im), _nothing),
     # The 1/√d of attention, as `_product` says.
-    aten.mul.Scalar,
+    aten.mul.Scalar: _nothing,
 }

@@ -2,7 +2,7 @@
 
 import torch
 
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BackboneSource
 from sae.config.methods import METHODS, MethodSettings
 from sae.core.registry import resolve_reference
 from sae.core.seeds import derive_seed
@@ -10,8 +10,15 @@ from sae.core.task import DataSpec
 from sae.methods.base import Batch, Loss, Members, Method, ParameterGroup
 
 
-def build_method(method: MethodSettings, backbone: BackboneSettings, spec: DataSpec, seed: int = 0) -> Method:
-    """Build a method with fresh weights that depend on `seed` alone; the global generator is left as it was."""
+def build_method(method: MethodSettings, backbone: BackboneSource, spec: DataSpec, seed: int = 0) -> Method:
+    """Build a method with fresh weights that depend on `seed` alone; the global generator is left as it was.
+
+    Args:
+        method: Its settings; those that were not given may have other defaults on this backbone.
+        backbone: The settings of a backbone, or a module that was wrapped by `sae.wrap`.
+        spec: The shape of samples and the task.
+        seed: The seed of the weights.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(seed, "weights"))
         built = construct(method, backbone, spec)
@@ -19,9 +26,10 @@ def build_method(method: MethodSettings, backbone: BackboneSettings, spec: DataS
     return built
 
 
-def construct(method: MethodSettings, backbone: BackboneSettings, spec: DataSpec) -> Method:
+def construct(method: MethodSettings, backbone: BackboneSource, spec: DataSpec) -> Method:
     """Build a method with weights from the global generator, on torch's present device."""
-    built: Method = resolve_reference(METHODS.get(method.name).build)(method, backbone, spec)
+    settings = method.with_defaults(backbone.method_defaults) if backbone.method_defaults else method
+    built: Method = resolve_reference(METHODS.get(method.name).build)(settings, backbone, spec)
     return built
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import WeightLayer, replaced, weight_layers
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BackboneSource
 from sae.config.methods import BatchEnsembleConfig
 from sae.core.predictive import member_loss
 from sae.core.task import DataSpec, Shape
@@ -113,7 +113,7 @@ def with_rank_one_factors(network: PlainNetwork, num_members: int) -> PlainNetwo
 class BatchEnsemble(SingleExitMethod[FactoredNetwork]):
     """A member is one set of rank-1 factors and biases; BatchNorm is shared."""
 
-    def __init__(self, settings: BatchEnsembleConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
+    def __init__(self, settings: BatchEnsembleConfig, backbone: BackboneSource, spec: DataSpec) -> None:
         plain = PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
         network = FactoredNetwork(with_rank_one_factors(plain, settings.members), settings.members)
         super().__init__(spec.task, backbone.depth, network)

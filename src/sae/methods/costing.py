@@ -6,7 +6,7 @@ from functools import cache
 import torch
 
 from sae.backbones import MemberNetwork
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BackboneSource
 from sae.config.methods import MethodSettings
 from sae.config.run import NetworkConfig
 from sae.core.errors import ConfigError
@@ -17,7 +17,7 @@ from sae.methods import construct
 
 def cost_of(
     method: MethodSettings,
-    backbone: BackboneSettings,
+    backbone: BackboneSource,
     shape: Shape,
     num_outputs: int,
     active: Sequence[int] | None = None,
@@ -37,7 +37,7 @@ def cost_of(
 
 def shipped_cost_of(
     method: MethodSettings,
-    backbone: BackboneSettings,
+    backbone: BackboneSource,
     shape: Shape,
     num_outputs: int,
     active: Sequence[int] | None = None,
@@ -47,7 +47,7 @@ def shipped_cost_of(
 
 
 def _pruned_network(
-    method: MethodSettings, backbone: BackboneSettings, shape: Shape, num_outputs: int, active: Sequence[int] | None
+    method: MethodSettings, backbone: BackboneSource, shape: Shape, num_outputs: int, active: Sequence[int] | None
 ) -> MemberNetwork:
     with torch.device("meta"):  # sizes without weights
         built = construct(method, backbone, DataSpec(shape, Classification(num_outputs))).eval()
@@ -77,7 +77,7 @@ def cost_bounds(config: NetworkConfig, spec: DataSpec, *, shipped: bool = False)
 
 
 @cache
-def _bounds(method: MethodSettings, backbone: BackboneSettings, shape: Shape, num_outputs: int, shipped: bool) -> Cost:
+def _bounds(method: MethodSettings, backbone: BackboneSource, shape: Shape, num_outputs: int, shipped: bool) -> Cost:
     count = shipped_cost_of if shipped else cost_of
     if not method.has_exits:
         return count(method, backbone, shape, num_outputs)

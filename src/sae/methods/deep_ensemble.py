@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, PlainNetwork, build_backbone
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BackboneSource
 from sae.config.methods import MethodSettings
 from sae.core.parts import member_name
 from sae.core.predictive import member_loss
@@ -47,7 +47,7 @@ class DeepEnsemble(SingleExitMethod[NetworkList]):
     all of them (vmap) is never faster, see docs/benchmarks.md.
     """
 
-    def __init__(self, settings: MethodSettings, backbone: BackboneSettings, spec: DataSpec) -> None:
+    def __init__(self, settings: MethodSettings, backbone: BackboneSource, spec: DataSpec) -> None:
         networks = NetworkList(
             PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
             for _ in range(settings.num_members)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sae.backbones import PlainNetwork, build_backbone
 from sae.backbones.surgery import replaced, weight_layers
 from sae.backbones.vit import EncoderLayer, OpenDotProduct, Positions
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BackboneSource
 from sae.config.methods import McDropoutConfig
 from sae.core.predictive import member_loss
 from sae.core.seeds import derive_seed
@@ -204,7 +204,7 @@ def dropout_places(network: PlainNetwork) -> DropoutPlaces:
 class McDropout(SingleExitMethod[DrawnNetwork]):
     """MC dropout; a member is one draw of all masks."""
 
-    def __init__(self, settings: McDropoutConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
+    def __init__(self, settings: McDropoutConfig, backbone: BackboneSource, spec: DataSpec) -> None:
         plain = PlainNetwork(build_backbone(backbone, spec.shape), spec.task.num_outputs)
         source = MaskSource()
         network = DrawnNetwork(with_dropout(plain, settings.rate, source), settings.samples)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sae.backbones import Backbone, MemberNetwork, build_backbone, named_parts
 from sae.backbones.streams import BlockLinear, fuse_blocks, in_streams
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BackboneSource
 from sae.config.methods import PackedConfig
 from sae.core.predictive import member_loss
 from sae.core.task import DataSpec, Shape
@@ -55,7 +55,7 @@ class PackedNetwork(MemberNetwork):
 class Packed(SingleExitMethod[PackedNetwork]):
     """A packed ensemble: all members see the same batch."""
 
-    def __init__(self, settings: PackedConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
+    def __init__(self, settings: PackedConfig, backbone: BackboneSource, spec: DataSpec) -> None:
         settings.check(backbone)
         streams = in_streams(build_backbone(backbone, spec.shape), settings.members)
         super().__init__(spec.task, backbone.depth, PackedNetwork(streams, settings.members, spec.task.num_outputs))

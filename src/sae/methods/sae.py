@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sae.backbones import build_backbone
 from sae.backbones.streams import in_streams
-from sae.config.backbones import BackboneSettings
+from sae.config.backbones import BackboneSource
 from sae.config.methods import SaeConfig
 from sae.core.errors import ConfigError
 from sae.core.predictive import Guidance
@@ -35,7 +35,7 @@ class Sae(Method):
 
     chosen: Tensor | None
 
-    def __init__(self, settings: SaeConfig, backbone: BackboneSettings, spec: DataSpec) -> None:
+    def __init__(self, settings: SaeConfig, backbone: BackboneSource, spec: DataSpec) -> None:
         settings.check(backbone)
         super().__init__(spec.task, backbone.depth, settings.exits)
         self.settings, self.sample_shape = settings, spec.shape

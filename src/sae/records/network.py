@@ -48,6 +48,7 @@ class Network(Part):
         passes: How often its parts run for one sample; FLOPs are those of all passes.
         whole: The parts as trained, with every exit for every input.
         readings: One for each K′.
+        uncut: Why the network cannot be cut between its exits, so that it is one part; None if it can be.
     """
 
     exits: int
@@ -55,6 +56,7 @@ class Network(Part):
     passes: int
     whole: tuple[PartCosts, ...]
     readings: tuple[PrunedReading, ...] = Field(alias="by_exits")
+    uncut: str | None = Field(None, exclude_if=lambda reason: reason is None)
 
     @model_validator(mode="after")
     def _check_exits(self) -> Self:

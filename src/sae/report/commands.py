@@ -9,6 +9,7 @@ import yaml
 from sae.config.run import RunConfig
 from sae.config.settings import Layer, Settings, Values, flatten, from_assignments
 from sae.core.errors import ConfigError, DataError
+from sae.core.trust import is_source
 from sae.data.catalogue import resolve
 
 FLAGS = {
@@ -54,7 +55,8 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
     flagged = [key for key in FLAGS if key in named and values[key] is not None]
     words = [word for key in flagged for word in _flag(FLAGS[key], values[key])]
     words += [word for key in named if key not in flagged for word in ("--set", _assignment(key, values[key]))]
-    return shlex.join(["sae", "train", *words, *_flag("--out", out)])
+    trust = ["--trust-code"] if is_source(config.backbone.name) else []
+    return shlex.join(["sae", "train", *words, *trust, *_flag("--out", out)])
 
 
 def _flat(config: RunConfig) -> Values:
@@ -83,14 +85,21 @@ def _defaults(config: RunConfig) -> Values:
     try:
         usual = resolve(data)
         other = {
-            key: {"name": getattr(config, key).name}
+            key: {"name": getattr(config, key).name, **_required(getattr(config, key))}
             for key in ("method", "backbone")
             if getattr(config, key).name != getattr(usual, key).name
         }
         base = _flat(resolve(data, other))
     except (DataError, ModuleNotFoundError):  # reading own data may need packages that `sae pick` does not
         return {}
-    return {key: value for key, value in base.items() if key.removesuffix(".name") not in other}
+    without = {f"{section}.{key}" for section, values in other.items() for key in values}
+    return {key: value for key, value in base.items() if key not in without}
+
+
+def _required(settings: Settings) -> Values:
+    """Return the settings that have no default."""
+    values = settings.model_dump(mode="json")
+    return {key: values[key] for key, field in type(settings).model_fields.items() if field.is_required()}
 
 
 def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:

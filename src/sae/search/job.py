@@ -11,8 +11,18 @@ from typing import Literal
 
 from sae.config.run import RunConfig
 from sae.config.study import ShiftSets
-from sae.core.errors import BusyError, DataError, DataWarning, DivergedError, MissingExtraError, RecordError, SaeError
+from sae.core.errors import (
+    BusyError,
+    DataError,
+    DataWarning,
+    DivergedError,
+    MissingExtraError,
+    RecordError,
+    SaeError,
+    UncutWarning,
+)
 from sae.core.registry import plugin_modules
+from sae.core.trust import is_code_trusted, trust_code
 from sae.records.run import RunRecord
 
 
@@ -31,6 +41,7 @@ class Job:
         latency: Whether to measure the latency of the exported network.
         predictions: Whether to keep the predictions for every sample.
         plugins: Modules that have registered methods, backbones or metrics, which the worker imports first.
+        trusts_code: Whether the worker may import code that the settings name.
     """
 
     name: str
@@ -43,6 +54,7 @@ class Job:
     latency: bool = False
     predictions: bool = False
     plugins: tuple[str, ...] = field(default_factory=plugin_modules)
+    trusts_code: bool = field(default_factory=is_code_trusted)
 
     @property
     def run(self) -> RunRecord:
@@ -76,7 +88,9 @@ class Outcome:
 def run_job(job: Job) -> Outcome:
     """Do the part of a job that is not done yet."""
     try:
-        warnings.simplefilter("ignore", DataWarning)  # the process that submits jobs has said it
+        for said in (DataWarning, UncutWarning):  # by the process that submits jobs
+            warnings.simplefilter("ignore", said)
+        trust_code(is_trusted=job.trusts_code)
         _import_plugins(job)
         record = _train(job)
         if not record.has_finished():

@@ -182,7 +182,7 @@ def _with_depth(template: Values) -> Values:
     """Put the depth of the backbone in its place: the end of a range, or one of several choices."""
     backbone = template.get("backbone", {})
     name = backbone.get("name")
-    depth = backbone.get("depth", BACKBONES.get(name).settings.whole_depth() if name in BACKBONES else 1)
+    depth = BACKBONES.get(name).settings.depth_of(backbone) if name in BACKBONES else backbone.get("depth", 1)
     if not isinstance(depth, int | Hole):
         raise ConfigError(f"backbone.depth must be a whole number, or a hole of them, got {depth!r}")
     open_ends = {path: hole for path, hole in find_holes(template) if _means_depth(hole)}
@@ -224,7 +224,9 @@ def _inside(hole: Hole, default: object) -> object:
 def _defaults(template: Layer) -> Layer:
     """Return all settings of a run with the same data, backbone and method at their defaults."""
     names = {key: {"name": template[key]["name"]} for key in ("data", "backbone", "method")}
-    return parse_run(names).model_dump(mode="json")
+    fields = BACKBONES.get(template["backbone"]["name"]).settings.model_fields
+    needed = {key: value for key, value in template["backbone"].items() if key in fields and fields[key].is_required()}
+    return parse_run(merge(names, {"backbone": needed})).model_dump(mode="json")
 
 
 def _with_values(values: Layer, fixed: Mapping[str, object], prefix: str = "") -> Values:

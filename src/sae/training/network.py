@@ -35,6 +35,7 @@ def describe_network(method: Method, settings: MethodSettings, spec: DataSpec, c
         passes=pruned[method.exits].num_passes,
         whole=_whole(method, settings, spec, costs),
         readings=tuple(readings),
+        uncut=pruned[method.exits].uncut_reason,
     )
 
 

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sae.config.run import RunConfig
-from sae.core.errors import DataWarning, SaeError
+from sae.core.errors import DataWarning, SaeError, UncutWarning
+from sae.core.trust import is_code_trusted, trust_code
 from sae.data.binding import Binding, load_bound
 from sae.data.dataset import Dataset
 from sae.methods import Method, build_method
@@ -111,7 +112,8 @@ class ParallelTrainer(Trainer):
         context = multiprocessing.get_context("spawn")
         for share in self.shares:
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, self.config, self.binding, share), daemon=True)
+            arguments = (theirs, self.config, self.binding, share, is_code_trusted())
+            process = context.Process(target=_work, args=arguments, daemon=True)
             process.start()
             theirs.close()  # so that the pipe ends with the worker
             self.workers.append((process, ours))
@@ -166,11 +168,15 @@ def load_stream(trainer: Trainer, stream: int, state: StreamState) -> None:
         trainer.averages[stream].load([torch.from_numpy(array) for array in state.average])
 
 
-def _work(connection: Connection, config: RunConfig, binding: Binding | None, share: tuple[int, ...]) -> None:
+def _work(
+    connection: Connection, config: RunConfig, binding: Binding | None, share: tuple[int, ...], trusts_code: bool
+) -> None:
     """Train some streams, an epoch at a time, until the parent ends."""
     try:
         torch.set_num_threads(config.train.threads)
-        warnings.simplefilter("ignore", DataWarning)  # the parent has said it
+        for said in (DataWarning, UncutWarning):  # by the parent
+            warnings.simplefilter("ignore", said)
+        trust_code(is_trusted=trusts_code)
         dataset = load_bound(config.data, config.seed, binding)
         keep_freed_memory()
         method = build_method(config.method, config.backbone, training_spec(dataset, config.train), config.seed)

@@ -1,0 +1,254 @@
+"""Surveys of modules: what runs when, what it returns, and which of it could be an exit."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from sae.backbones.base import FeatureKind, StageInfo
+from sae.backbones.surgery import WeightLayer
+from sae.core.errors import ConfigError, ShapeError
+from sae.core.task import Shape
+
+MOST_SUGGESTED = 5
+"""Exits that are suggested at most; a network of the paper has up to 5."""
+
+SURVEYED = 3
+"""Samples that a survey runs on."""
+
+FEATURES_FIRST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
+FEATURES_LAST = (nn.Linear, nn.LayerNorm, nn.MultiheadAttention)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of a submodule.
+
+    Attributes:
+        name: Its name in the whole module.
+        module: The submodule.
+        num_rows: The first dimension of what it was given; None if that was no tensor.
+        shape: The shape of what it returned for `SURVEYED` samples; None if that was no tensor.
+    """
+
+    name: str
+    module: nn.Module
+    num_rows: int | None
+    shape: Shape | None
+
+    @property
+    def is_sample_first(self) -> bool:
+        """Whether it returned a tensor whose first dimension are the samples."""
+        return self.shape is not None and len(self.shape) > 1 and self.shape[0] == SURVEYED
+
+
+def survey(module: nn.Module, shape: Shape) -> list[Call]:
+    """Run a module on a few random samples and return the calls of its submodules in the order in which they ended."""
+    calls: list[Call] = []
+
+    def note(name: str) -> Callable[..., None]:
+        def hook(called: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+            given = inputs[0] if inputs else None
+            num_rows = len(given) if isinstance(given, Tensor) and given.dim() else None
+            calls.append(Call(name, called, num_rows, tuple(output.shape) if isinstance(output, Tensor) else None))
+
+        return hook
+
+    modes = [(item, item.training) for item in module.modules()]
+    with ExitStack() as hooks, torch.no_grad():
+        for name, item in module.named_modules():
+            hooks.enter_context(item.register_forward_hook(note(name)))
+        module.eval()
+        try:
+            module(random_samples(module, shape, SURVEYED))
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise ShapeError(
+                f"the module must take a batch of samples of shape {list(shape)}, but it fails: {reason} "
+                "(a sample is given without a batch dimension)"
+            ) from error
+        finally:
+            for item, is_training in modes:
+                item.training = is_training
+    return calls
+
+
+def random_samples(module: nn.Module, shape: Shape, count: int) -> Tensor:
+    """Return random samples for a module, the same ones each time."""
+    drawn = torch.randn((count, *shape), generator=torch.Generator().manual_seed(count))
+    return drawn.to(next(module.parameters(), drawn).device)
+
+
+def check_exits(calls: Sequence[Call], exits: Sequence[str]) -> None:
+    """Refuse exits that do not run once each, in this order, and return a tensor."""
+    if not exits or len(set(exits)) < len(exits):
+        raise ConfigError(
+            f"exits must be different names of submodules, at least one, got {', '.join(exits) or 'none'}"
+        )
+    places = []
+    for name in exits:
+        found = [(place, call) for place, call in enumerate(calls) if call.name == name]
+        if len(found) != 1:
+            how = f"it runs {len(found)} times" if found else "it does not run"
+            known = ", ".join(dict.fromkeys(call.name for call in calls if call.name and "." not in call.name))
+            raise ConfigError(f"an exit must run exactly once for a sample, but {name!r}: {how}; what runs: {known}")
+        place, call = found[0]
+        if not call.is_sample_first:
+            what = "no tensor" if call.shape is None else f"a tensor of shape {list(call.shape)} for {SURVEYED} samples"
+            raise ConfigError(
+                f"an exit must return one tensor with the samples first, but {name!r} returns {what}: name another exit"
+            )
+        places.append(place)
+    ordered = [name for _, name in sorted(zip(places, exits, strict=True))]
+    if ordered != list(exits):
+        raise ConfigError(
+            f"exits must be given in the order in which they run, {', '.join(ordered)}; got {', '.join(exits)}"
+        )
+
+
+def first_weight_layer(calls: Iterable[Call]) -> str:
+    """Return the name of the first Linear or convolution that runs."""
+    for call in calls:
+        if isinstance(call.module, WeightLayer):
+            return call.name
+    raise ConfigError("the module must run a Linear or a convolution as a submodule, but it runs none")
+
+
+def stage_infos(
+    calls: Sequence[Call], exits: Sequence[str], kinds: Mapping[str, str] | None = None
+) -> tuple[StageInfo, ...]:
+    """Return the features of each exit, whose kind follows from their shape and the layers before them.
+
+    Args:
+        calls: A survey.
+        exits: Names that `check_exits` has accepted.
+        kinds: The kinds of exits for which they are given, by name.
+    """
+    given = dict(kinds or {})
+    unknown = [name for name in given if name not in exits]
+    if unknown:
+        raise ConfigError(f"kinds must be those of exits, {', '.join(exits)}; got one of {unknown[0]!r}")
+    infos = []
+    for name in exits:
+        end = next(place for place, call in enumerate(calls) if call.name == name)
+        shape = calls[end].shape
+        assert shape is not None, "the exits must have been checked"
+        kind = given.get(name) or _kind(name, shape[1:], calls[: end + 1])
+        if kind not in list(FeatureKind):
+            raise ConfigError(f"the kind of an exit must be one of {', '.join(FeatureKind)}; got {kind!r} for {name!r}")
+        infos.append(StageInfo(FeatureKind(kind), shape[1:]))
+    return tuple(infos)
+
+
+def _kind(name: str, shape: Shape, calls: Sequence[Call]) -> FeatureKind:
+    """Return the kind of features; of two dimensions or more, the last layer before them says where features are."""
+    if len(shape) == 1:
+        return FeatureKind.VECTOR
+    if len(shape) > 4:
+        raise ConfigError(
+            f"an exit must return a vector, tokens, a signal, a map or a volume, got {list(shape)}: {name}"
+        )
+    if len(shape) < 4 and _are_features_last(name, shape, calls):
+        return FeatureKind.TOKENS
+    return {2: FeatureKind.SIGNAL, 3: FeatureKind.MAP, 4: FeatureKind.VOLUME}[len(shape)]
+
+
+def _are_features_last(name: str, shape: Shape, calls: Sequence[Call]) -> bool:
+    is_cube = len(shape) == 3 and shape[0] == shape[-1]  # then a Linear says nothing: blocks on maps use it, too
+    for call in reversed(calls):
+        if isinstance(call.module, FEATURES_LAST) and _width(call.module) == shape[-1] and not is_cube:
+            return True
+        if isinstance(call.module, FEATURES_FIRST) and _width(call.module) == shape[0]:
+            return False
+    raise ConfigError(
+        f"{name!r} returns {list(shape)}, and no layer before it says which dimension are the features: "
+        f"give its kind, kinds={{{name!r}: 'tokens'}} for features last, 'signal' or 'map' for features first"
+    )
+
+
+def _width(module: nn.Module) -> int:
+    for attribute in ("out_features", "out_channels", "num_features", "num_channels", "embed_dim"):
+        if hasattr(module, attribute):
+            return int(getattr(module, attribute))
+    return int(module.normalized_shape[-1])  # type: ignore[index]
+
+
+def suggest_exits(module: nn.Module, sample: Tensor, most: int = MOST_SUGGESTED) -> list[str]:
+    """Propose exits for a module: the blocks of its trunk, in the order in which they run.
+
+    timm's networks name their stages themselves (`feature_info`). In any other module the blocks are
+    the submodules of the container that holds most of the weights; in a flat list of layers, a block
+    is a layer with weights and all that follows up to the next one. What computes the module's own
+    output, its classifier, is never proposed.
+
+    Args:
+        module: The module.
+        sample: One sample, without a batch.
+        most: The largest number of exits; of more blocks, evenly spaced ones are taken, and always the last.
+
+    Example:
+        >>> layers = [nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)]
+        >>> suggest_exits(nn.Sequential(*layers), torch.zeros(4))
+        ['1', '3']
+    """
+    calls = survey(module, tuple(sample.shape))
+    counts: dict[str, int] = {}
+    for call in calls:
+        counts[call.name] = counts.get(call.name, 0) + 1
+    once = [call for call in calls if counts[call.name] == 1 and call.is_sample_first and call.name]
+    blocks = _published(module, {call.name for call in once}) or _blocks(module, once)
+    if not blocks:
+        raise ConfigError("no submodule of this module can be an exit: name exits yourself, or split its forward")
+    if len(blocks) <= most:
+        return blocks
+    places = {round((number + 1) * len(blocks) / most) - 1 for number in range(most)}
+    return [blocks[place] for place in sorted(places)]
+
+
+def _published(module: nn.Module, names: set[str]) -> list[str]:
+    """Return the stages that a network of timm names, if they can be exits."""
+    info = getattr(module, "feature_info", None)
+    listed = getattr(info, "info", info)
+    found = [str(item.get("module", "")) for item in listed] if isinstance(listed, list) else []
+    return found if len(found) > 1 and names.issuperset(found) else []
+
+
+def _blocks(module: nn.Module, once: Sequence[Call]) -> list[str]:
+    prefix, level = _trunk(module, once)
+    last = once[-1].name  # of the modules at this level, what returns last is the classifier, or holds it
+    nested = [name for name in level if list(module.get_submodule(name).children()) and _num_weights(module, name)]
+    if len(nested) > 1:
+        ends = nested
+    else:
+        weighted = [place for place, name in enumerate(level) if _has_layers(module, name)]
+        ends = [level[following - 1] for following in [*weighted[1:], len(level)]]
+    kept = [name for name in dict.fromkeys(ends) if not (name == last or (not prefix and last.startswith(f"{name}.")))]
+    return kept or ends
+
+
+def _trunk(module: nn.Module, once: Sequence[Call]) -> tuple[str, list[str]]:
+    """Return the container that holds most of the weights, and the names of what runs in it, in order."""
+    prefix = ""
+    while True:
+        container = module.get_submodule(prefix)
+        names = [f"{prefix}.{name}" if prefix else name for name, _ in container.named_children()]
+        ran = [call.name for call in once if call.name in names]
+        total = sum(_num_weights(module, name) for name in names)
+        largest = max(names, key=lambda name: _num_weights(module, name), default="")
+        has_inner = largest and len(list(module.get_submodule(largest).children())) > 1
+        holds_most = has_inner and _num_weights(module, largest) > total / 2
+        blocks = [name for name in ran if _has_layers(module, name)]
+        runs_inner = any(call.name.startswith(f"{largest}.") for call in once)
+        if not (holds_most and runs_inner) or (largest in ran and len(blocks) > 3):
+            return prefix, ran
+        prefix = largest
+
+
+def _has_layers(module: nn.Module, name: str) -> bool:
+    return any(isinstance(item, WeightLayer) for item in module.get_submodule(name).modules())
+
+
+def _num_weights(module: nn.Module, name: str) -> int:
+    return sum(parameter.numel() for parameter in module.get_submodule(name).parameters())

@@ -1,0 +1,115 @@
+"""Modules that cannot be cut between their exits: they run up to the last used exit in one piece."""
+
+import copy
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import torch
+from torch import Tensor, nn
+
+from sae.backbones.base import Backbone, StageInfo, State
+from sae.backbones.recording import exit_features
+from sae.backbones.survey import SURVEYED, random_samples
+from sae.core.task import Shape
+
+
+class UncutModule(nn.Module):
+    """A module that runs up to its last exit in one piece.
+
+    Shape: (batch, *sample) → the features of each exit.
+
+    Args:
+        module: The module; what does not run until the last exit is taken out.
+        exits: Names of its submodules.
+        first_layer: The name of the layer that takes the samples.
+        unused: For each exit, the names of submodules that have not run until then.
+    """
+
+    def __init__(
+        self, module: nn.Module, exits: Sequence[str], first_layer: str, unused: Sequence[frozenset[str]]
+    ) -> None:
+        super().__init__()
+        self.module, self.exits, self.unused = module, tuple(exits), tuple(unused)
+        self.first_layer = f"module.{first_layer}"
+        for name in unused[-1]:
+            module.set_submodule(name, Skipped())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Return the features of each exit."""
+        return tuple(exit_features(self.module, x, self.exits))
+
+    def up_to(self, depth: int) -> "UncutModule":
+        """Return a copy that stops at an earlier exit and holds only what runs until then."""
+        first_layer = self.first_layer.removeprefix("module.")
+        return UncutModule(copy.deepcopy(self.module), self.exits[:depth], first_layer, self.unused[:depth])
+
+
+class Skipped(nn.Module):
+    """In place of a submodule that no exit needs: it passes on its first argument."""
+
+    def forward(self, x: Tensor, *_: object, **__: object) -> Tensor:
+        """Return the argument."""
+        return x
+
+
+class NextFeatures(nn.Module):
+    """A stage of an uncut module, which has computed the features of all exits: those of the next one come first."""
+
+    def forward(self, state: tuple[Tensor, ...]) -> State:
+        """Drop the first features."""
+        return state[1:]
+
+
+class UncutBackbone(Backbone):
+    """A backbone whose stem computes all stages, because the module cannot be cut between them."""
+
+    def __init__(self, module: UncutModule, stage_info: Sequence[StageInfo], reason: str) -> None:
+        stages = [nn.Identity(), *(NextFeatures() for _ in stage_info[1:])]
+        super().__init__(module, stages, stage_info)
+        self.uncut_reason = reason
+
+    def up_to(self, depth: int) -> tuple[nn.Module, list[nn.Module]]:
+        """Return a copy of the module that stops at an exit, and the first stages."""
+        assert isinstance(self.stem, UncutModule)
+        return self.stem.up_to(depth), [copy.deepcopy(stage) for stage in self.stages[:depth]]
+
+
+def unused_modules(module: nn.Module, shape: Shape, exits: Sequence[str]) -> tuple[frozenset[str], ...]:
+    """Return, for each exit, the outermost submodules that have not run when it returns."""
+    done: set[str] = set()
+    found: list[frozenset[str]] = []
+
+    def note(name: str) -> Callable[..., None]:
+        def hook(*_: object) -> None:
+            done.add(name)
+            if name in exits:
+                found.append(frozenset(_outermost(module, done)))
+
+        return hook
+
+    x = random_samples(module, shape, SURVEYED)
+    with ExitStack() as hooks, torch.no_grad():
+        for name, item in module.named_modules():
+            hooks.enter_context(item.register_forward_hook(note(name)))
+        exit_features(module.eval(), x, exits)
+    for depth, names in enumerate(found, start=1):
+        smaller = copy.deepcopy(module)
+        for name in names:
+            smaller.set_submodule(name, Skipped())
+        try:
+            with torch.no_grad():
+                exit_features(smaller, x, exits[:depth])
+        except (RuntimeError, AttributeError, TypeError, ValueError):  # it reads weights of a module that does not run
+            found[depth - 1] = frozenset()
+    return tuple(found)
+
+
+def _outermost(module: nn.Module, done: set[str]) -> list[str]:
+    """Return the outermost submodules with weights of which nothing has run; what has run may read its own parts."""
+    found: list[str] = []
+    for name, item in module.named_modules():
+        is_inside = any(name.startswith(f"{other}.") for other in (*found, *done) if other)
+        has_run = any(other == name or other.startswith(f"{name}.") for other in done)
+        if name and not is_inside and not has_run and list(item.parameters()):
+            found.append(name)
+    return found

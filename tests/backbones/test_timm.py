@@ -1,0 +1,38 @@
+"""Networks of timm through wrap, a step of SAE, pruning and onnxruntime; skipped where timm is not installed."""
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from sae.backbones.wrapped import wrap
+from sae.config.methods import SaeConfig
+from sae.deploy.graph import to_onnx
+from sae.methods import Batch, build_method
+from sae.methods.sae import Sae
+
+timm = pytest.importorskip("timm")
+
+SIDES = {"resnet18": 64, "mobilenetv3_small_100": 64, "convnext_atto": 64, "vit_tiny_patch16_224": 224}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SIDES)
+def test_a_network_of_timm_is_trained_pruned_and_exported(name: str) -> None:
+    shape = (3, SIDES[name], SIDES[name])
+    backbone = wrap(timm.create_model(name, pretrained=False), torch.zeros(shape), outputs=10, pretrained=True)
+    assert backbone.uncut_reason is None
+    method = build_method(SaeConfig(inputs=2, exits=2), backbone, backbone.spec)
+    assert isinstance(method, Sae)
+    x = torch.randn(4, *shape)
+    method.training_loss(Batch(x, torch.arange(4)), 0.5, torch.Generator().manual_seed(0)).total.backward()
+    assert [key for key, parameter in method.named_parameters() if parameter.grad is None] == []
+    method.eval()
+    for index in (0, method.depth - 1):
+        pruned = method.pruned_to([2 if place == index else 0 for place in range(method.depth)])
+        content = to_onnx(pruned.folded(shape).eval(), torch.zeros(2, *shape), "x", ["members"])
+        with torch.no_grad():
+            whole = method.network(torch.stack([x, x], dim=1))
+        expected = torch.stack([whole[:, i, j] for i, j in pruned.members], dim=1).numpy()
+        found = onnxruntime.InferenceSession(content).run(None, {"x": x.numpy()})[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
