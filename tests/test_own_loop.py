@@ -13,7 +13,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from sae import Classification, Regression, SingleArchitectureEnsemble, aggregate, load, measure_cost
+from sae import Classification, Regression, SingleArchitectureEnsemble, aggregate, load, measure_cost, wrap
 from sae.config.backbones import FcConfig
 from sae.config.methods import SaeConfig
 from sae.core.errors import ConfigError, DataError, OtherModelError, ParityError
@@ -374,3 +374,52 @@ def test_a_compiled_network_trains_and_predicts_the_same(backbone: str) -> None:
     torch.testing.assert_close(compiled.predict(x).mean, eager.predict(x).mean, atol=1e-4, rtol=0)
     assert compiled.state_dict().keys() == eager.state_dict().keys()
     torch.testing.assert_close(compiled.prune(1).predict(x).mean, eager.predict(x, 1).mean, atol=1e-4, rtol=0)
+
+
+class TwoBlocks(nn.Module):
+    """Somebody's own network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+        self.second = nn.Sequential(nn.Conv2d(6, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.second(self.first(x)).mean(dim=(2, 3)))
+        return logits
+
+
+def test_a_wrapped_module_is_trained_pruned_and_exported(tmp_path: Path) -> None:
+    x, y = digits()
+    backbone = wrap(TwoBlocks(), x[0], exits=["first", "second"])
+    model = SingleArchitectureEnsemble(backbone, Classification(10), 2, 2)
+    optimizer = torch.optim.AdamW(model.parameter_groups(), lr=1e-2)
+    grouped = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+    assert sorted(grouped) == sorted(id(parameter) for parameter in model.parameters())  # not those of the template
+    losses = []
+    for progress, batch in steps(1400, 64, epochs=3):
+        loss = model.loss(x[batch], y[batch], progress)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert np.mean(losses[-5:]) < 0.9 * np.mean(losses[:5])
+    for exits in (1, 2):
+        torch.testing.assert_close(model.prune(exits).predict(x[:5]).mean, model.predict(x[:5], exits).mean)
+    manifest = model.export(tmp_path / "model.onnx", x[:20])
+    assert manifest.network.backbone == "TwoBlocks"
+    predicted = load(tmp_path).predict(x[:20].numpy())
+    assert isinstance(predicted, ClassPrediction)
+    np.testing.assert_allclose(predicted.probs, model.predict(x[:20]).mean, atol=1e-5)
+
+
+def test_the_shape_of_a_sample_is_known_once() -> None:
+    backbone = wrap(TwoBlocks(), torch.zeros(1, 8, 8), exits=["first", "second"])
+    assert SingleArchitectureEnsemble(backbone, TASKS[0], 2, 2, shape=(1, 8, 8)).spec.shape == (1, 8, 8)
+    with pytest.raises(ConfigError, match=r"wrapped with, \(1, 8, 8\), got \(1, 9, 9\)"):
+        SingleArchitectureEnsemble(backbone, TASKS[0], 2, 2, shape=(1, 9, 9))
+    with pytest.raises(ConfigError, match="shape must be given for the backbone vgg"):
+        SingleArchitectureEnsemble("vgg", TASKS[0], 2, 2)
+    with pytest.raises(ConfigError, match=r"got TwoBlocks: give sae.wrap\(module, sample\)"):
+        SingleArchitectureEnsemble(TwoBlocks(), TASKS[0], 2, 2)  # type: ignore[arg-type]

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
-from sae.config.backbones import BackboneSettings, BackboneSource
+from sae.backbones.wrapped import WrappedBackbone
+from sae.config.backbones import BackboneSettings
 from sae.config.methods import SaeConfig
 from sae.config.settings import parse
 from sae.core.errors import ConfigError, DataError
@@ -55,11 +56,13 @@ class SingleArchitectureEnsemble(nn.Module):
     Shape of samples: (batch, *shape), prepared as the network is to see them, e.g. normalised float32 images.
 
     Args:
-        backbone: The name of a backbone, `"vgg"`; its settings, `{"name": "vgg", "width": 2}`; or from `sae.wrap`.
+        backbone: The name of a backbone, `"vgg"`; its settings, `{"name": "vgg", "width": 2}`; or a module of your own
+            that `sae.wrap` made a backbone of.
         task: `Classification(10)`, or `Regression(mean, std)` with the mean and deviation of the training targets.
         inputs: N, the samples that one pass reads in training.
         exits: K, the exits per input.
-        shape: The shape of one sample: (channel, height, width), (channel, length) or (feature,).
+        shape: The shape of one sample: (channel, height, width), (channel, length) or (feature,). A wrapped module
+            knows its own.
         seed: Seed of the weights, and of the module's own generator.
         settings: Other settings of the method, such as `repeat_fraction={"start": 0.0, "end": 0.5}`.
 
@@ -83,19 +86,19 @@ class SingleArchitectureEnsemble(nn.Module):
 
     def __init__(
         self,
-        backbone: str | Mapping[str, object] | BackboneSource,
+        backbone: str | Mapping[str, object] | BackboneSettings | WrappedBackbone,
         task: Task,
         inputs: int,
         exits: int,
         *,
-        shape: Shape,
+        shape: Shape | None = None,
         seed: int = 0,
         **settings: object,
     ) -> None:
         super().__init__()
         given = parse(SaeConfig, {"inputs": inputs, "exits": exits, **settings})
-        source = _backbone_settings(backbone)
-        self.backbone_name, self.spec = source.name, DataSpec(tuple(shape), task)
+        source = _backbone_source(backbone)
+        self.backbone_name, self.spec = source.name, DataSpec(_sample_shape(source, shape), task)
         method = build_method(given, source, self.spec, seed)
         assert isinstance(method, Sae), f"the settings of sae must build it, got {type(method).__name__}"
         self.method = method
@@ -252,13 +255,30 @@ def _prediction(task: Task, outputs: Tensor, weights: Tensor) -> EnsemblePredict
     )
 
 
-def _backbone_settings(given: str | Mapping[str, object] | BackboneSource) -> BackboneSource:
-    """Return the settings of a backbone that is given by its name or by some of them, or a wrapped module as it is."""
+def _backbone_source(
+    given: str | Mapping[str, object] | BackboneSettings | WrappedBackbone,
+) -> BackboneSettings | WrappedBackbone:
+    """Return the settings of a backbone that is given by its name or by some of its settings; others as they are."""
     if isinstance(given, str):
         given = {"name": given}
-    if not isinstance(given, Mapping):
+    if isinstance(given, BackboneSettings | WrappedBackbone):
         return given
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            "backbone must be the name of a backbone, its settings or a wrapped module, "
+            f"got {type(given).__name__}: give sae.wrap(module, sample) for a module of your own"
+        )
     return parse(BackboneSettings.class_of(given.get("name"), "backbone"), given)
+
+
+def _sample_shape(source: BackboneSettings | WrappedBackbone, shape: Shape | None) -> Shape:
+    """Return the shape of one sample, which a wrapped module knows and must not be told otherwise."""
+    known = source.sample_shape if isinstance(source, WrappedBackbone) else None
+    if known is None and shape is None:
+        raise ConfigError(f"shape must be given for the backbone {source.name}: that of one sample, e.g. (3, 32, 32)")
+    if known is not None and shape is not None and tuple(shape) != known:
+        raise ConfigError(f"shape must be that of the sample {source.name} was wrapped with, {known}, got {shape}")
+    return known or tuple(shape or ())
 
 
 def _check_samples(x: Tensor, shape: Shape) -> Tensor:
