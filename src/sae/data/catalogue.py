@@ -106,16 +106,14 @@ class Entry:
 
     def read(self, config: DataConfig, seed: int, known: "Known | None" = None) -> "Dataset":
         """Check the settings, then read the data set."""
+        from sae.data.splits import limit_training
+
         self.check_settings(config)
         module, function = self.reader.split(":")
         more = (known,) if self.learns else ()
         dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
         if config.standardise == "image":
             dataset = replace(dataset, normalisation=replace(dataset.normalisation, each_image=True))
-        if config.train_size is None:
-            return dataset
-        from sae.data.splits import limit_training
-
         return limit_training(dataset, config.train_size, config.split_seed)
 
     def suggest(self, name: str, train_size: int | None = None) -> Layer:

@@ -104,8 +104,10 @@ def choose_rows(targets: Array, number: int, seed: int) -> Indices:
     return np.sort(np.concatenate(chosen))
 
 
-def limit_training(dataset: Dataset, number: int, split_seed: int) -> Dataset:
-    """Return the data set with only some of its training samples, in the shares of their classes."""
+def limit_training(dataset: Dataset, number: int | None, split_seed: int) -> Dataset:
+    """Return the data set with only this many training samples, in the shares of their classes; None leaves all."""
+    if number is None:
+        return dataset
     train = dataset.train
     if number > len(train):
         raise ConfigError(
