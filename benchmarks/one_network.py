@@ -11,14 +11,21 @@ docs/reproduction/one-network.json; the intervals are computed from the predicti
 """
 
 import argparse
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean, stdev
 
 import torch
+from pydantic import BaseModel
 
+from sae.analysis.bootstrap import compare_samples
+from sae.analysis.contestants import Contestant, read_contestant
+from sae.analysis.ensemble_equivalent import ensemble_equivalent
 from sae.config.run import RunConfig
 from sae.config.settings import Layer, merge
+from sae.core.errors import SaeError
 from sae.data.catalogue import resolve
 from sae.records.evaluation import Reading
 from sae.records.run import RunRecord
@@ -27,7 +34,6 @@ from sae.training.run import derive, train
 
 REPRODUCTION = Path(__file__).parent.parent / "docs" / "reproduction"
 STORED = REPRODUCTION / "one-network.json"
-SAMPLES = REPRODUCTION / "one-network"
 RATES = (3e-4, 1e-3)
 BEYOND = (1e-4, 3e-3)
 """The third learning rate, if the lower or the higher of `RATES` is better."""
@@ -35,9 +41,9 @@ TUNING_SEED = 100
 SEEDS = (0, 1, 2)
 KEPT = ("nll", "nll_scaled", "accuracy", "f1", "ece", "ece_scaled", "cc_ece", "cc_ece_scaled", "brier")
 
-Measured = dict[str, float]
-Results = dict[str, dict[str, Measured]]
-"""What was measured, by `set/row` and then by `rate/seed`."""
+COMPARED = ("nll_scaled", "nll", "cc_ece", "cc_ece_scaled", "accuracy")
+MARGIN = 0.01
+"""By how much the scaled NLL may be worse at most, in nats, to match; fixed before any test data were read."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,10 @@ SETS: dict[str, Layer] = {
         "train": {"epochs": 15, "batch_size": 128},
     },
 }
+SETS_TITLES = {
+    "fashion-fc": "Fashion-MNIST, FC W=1, 12 epochs",
+    "blood-vgg": "blood cells (rebuilt, own split), VGG W=2, 15 epochs",
+}
 
 
 @dataclass(frozen=True)
@@ -167,6 +177,18 @@ class Queue:
         lower, higher = (self.val_nll(row, rate) for rate in RATES)
         return BEYOND[0] if lower < higher else BEYOND[1]
 
+    def rates(self, row: str) -> list[float]:
+        """Return the learning rates that a row was tuned over; none if it takes over another's."""
+        return [] if ROWS[row].rate_of else sorted([*RATES, self.third_rate(row)])
+
+    def is_done(self, row: str) -> bool:
+        """Return whether all seeds of a row are trained."""
+        try:
+            folders = [self.folder(row, self.best_rate(row), seed) for seed in SEEDS]
+        except SaeError:  # not even tuned
+            return False
+        return all(RunRecord(folder).has(RunRecord.PREDICTIONS) for folder in folders)
+
     def val_nll(self, row: str, rate: float) -> float:
         """Return the scaled NLL on validation data of the seed for tuning."""
         return self.read(row, rate, TUNING_SEED).val.metrics["nll_scaled"]
@@ -187,6 +209,108 @@ class Queue:
                 self.run(row, self.best_rate(row), seed)
 
 
+class Found(BaseModel):
+    """What is reported of a row.
+
+    Attributes:
+        rates: The scaled NLL on validation data of the seed for tuning, by learning rate; empty if it was not tuned.
+        rate: The learning rate of the reported seeds.
+        val_nll_scaled: On validation data, by seed; the best single network is chosen by their mean.
+        test: Metrics on test data, by name and seed.
+        flops: Per sample of the pruned network, as the paper counts.
+        shipped_flops: Per sample of the exported network.
+        differences: From the ensemble on the same test samples: metric to the difference and the ends of its interval.
+        equivalent: The number of the ensemble's members with the same scaled NLL, and the ends of its interval.
+    """
+
+    rates: dict[str, float]
+    rate: float
+    val_nll_scaled: list[float]
+    test: dict[str, list[float]]
+    flops: int
+    shipped_flops: int
+    differences: dict[str, tuple[float, float, float]]
+    equivalent: tuple[float | str, float | str, float | str]
+
+
+Results = dict[str, dict[str, Found]]
+"""What was found, by set and row."""
+
+
+def collect(queue: Queue) -> dict[str, Found]:
+    """Return what is reported of every row whose seeds are all trained."""
+    ensemble = read_contestant([queue.folder(ENSEMBLE, queue.best_rate(ENSEMBLE), seed) for seed in SEEDS])
+    return {row: found_of(queue, row, ensemble) for row in ROWS if queue.is_done(row)}
+
+
+def found_of(queue: Queue, row: str, ensemble: Contestant) -> Found:
+    """Return what is reported of one row."""
+    rate = queue.best_rate(row)
+    splits = [queue.read(row, rate, seed) for seed in SEEDS]
+    own = read_contestant([queue.folder(row, rate, seed) for seed in SEEDS])
+    worth = ensemble_equivalent(own, ensemble)
+    return Found(
+        rates={f"{each:g}": queue.val_nll(row, each) for each in queue.rates(row)},
+        rate=rate,
+        val_nll_scaled=[item.val.metrics["nll_scaled"] for item in splits],
+        test={key: [item.test.metrics[key] for item in splits] for key in KEPT},
+        flops=splits[0].test.flops,
+        shipped_flops=splits[0].test.shipped_flops,
+        differences={
+            item.metric: (item.value, item.low, item.high) for item in compare_samples(own, ensemble, COMPARED)
+        },
+        equivalent=(worth.exact(worth.members), worth.exact(worth.low), worth.exact(worth.high)),
+    )
+
+
+def table(name: str, results: Results) -> str:
+    """Return the Markdown table of one set."""
+    found = results[name]
+    columns = [SETS_TITLES[name], "NLL, scaled", "difference, 95 %", f"within {MARGIN:g}", "worth in members"]
+    columns += ["NLL", "CC-ECE", "accuracy", "FLOPs", "lr"]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    whole = found[ENSEMBLE].shipped_flops
+    for row, item in found.items():
+        value, low, high = item.differences["nll_scaled"]
+        is_same = row == ENSEMBLE
+        cells = [
+            ROWS[row].title,
+            spread(item.test["nll_scaled"], 4),
+            "" if is_same else f"{value:+.4f} ({low:+.4f} to {high:+.4f})",
+            "" if is_same else "yes" if high < MARGIN else "no",
+            "{} ({} to {})".format(*(shown(each) for each in item.equivalent)),
+            spread(item.test["nll"], 4),
+            spread(item.test["cc_ece"], 4),
+            spread(item.test["accuracy"], 4),
+            f"{item.shipped_flops / whole:.2f} ×",
+            f"{item.rate:g}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def spread(values: list[float], digits: int) -> str:
+    """Return mean ± standard deviation over seeds."""
+    return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
+
+
+def shown(members: float | str) -> str:
+    """Return a number of members."""
+    return members if isinstance(members, str) else f"{members:.1f}"
+
+
+def read_results() -> Results:
+    """Return the stored results."""
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    return {name: {row: Found.model_validate(item) for row, item in rows.items()} for name, rows in stored.items()}
+
+
+def store(results: Results) -> None:
+    """Store the results."""
+    stored = {name: {row: item.model_dump() for row, item in rows.items()} for name, rows in results.items()}
+    STORED.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+
 @dataclass(frozen=True)
 class Splits:
     """A network on validation and on test data, at the trained number of exits."""
@@ -198,12 +322,20 @@ class Splits:
 def main() -> None:
     """Train, or print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=SETS)
+    parser.add_argument("name", nargs="?", choices=SETS)
+    parser.add_argument("--table", action="store_true", help="only print the tables of what is stored")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--out", type=Path, default=Path("runs/one_network"))
     given = parser.parse_args()
-    torch.set_num_threads(1)
-    Queue(given.name, given.out).work(given.rows)
+    results = read_results()
+    if given.name and not given.table:
+        torch.set_num_threads(1)
+        queue = Queue(given.name, given.out)
+        queue.work(given.rows)
+        results[given.name] = collect(queue)
+        store(results)
+    for name in results:
+        print(table(name, results), end="\n\n")
 
 
 if __name__ == "__main__":

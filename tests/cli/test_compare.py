@@ -13,6 +13,8 @@ from sae.records.run import RunRecord
 from sae.training.predictions import keep_predictions
 from sae.training.run import train
 
+SMALL = {"data": "digits", "backbone": {"name": "fc", "depth": 2}, "train": {"epochs": 1}}
+
 
 def compare(*arguments: object) -> Any:
     return CliRunner().invoke(app, ["compare", *map(str, arguments)])
@@ -22,13 +24,12 @@ def compare(*arguments: object) -> Any:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds of an SAE, and one of an ensemble of two, hardly trained."""
     place = tmp_path_factory.mktemp("compared")
-    small = {"data": "digits", "backbone": {"name": "fc", "depth": 2}, "train": {"epochs": 1}}
     for name, seed, method in (
         ("sae/0", 0, {"name": "sae", "inputs": 2, "exits": 2}),
         ("sae/1", 1, {"name": "sae", "inputs": 2, "exits": 2}),
         ("ensemble/0", 0, {"name": "ensemble", "members": 2}),
     ):
-        train(resolve(small, {"method": method, "seed": seed}), place / name)
+        train(resolve(SMALL, {"method": method, "seed": seed}), place / name)
         keep_predictions(place / name)
     return place
 
@@ -69,6 +70,14 @@ def test_runs_of_one_side_differ_in_their_seed_only(folder: Path) -> None:
     result = compare(folder, "--with", folder / "ensemble")
     assert result.exit_code == 2
     assert "the runs of one side must differ in nothing but their seed" in result.stderr
+
+
+def test_every_seed_may_have_a_teacher_of_its_own(folder: Path, tmp_path: Path) -> None:
+    for seed, teacher in ((0, "sae/0"), (1, "sae/1")):
+        taught = {"method": {"name": "standard"}, "seed": seed, "teacher": {"run": str(folder / teacher)}}
+        train(resolve(SMALL, taught), tmp_path / str(seed))
+        keep_predictions(tmp_path / str(seed))
+    assert read_contestant([tmp_path]).seeds == (0, 1)
 
 
 def test_a_run_is_not_counted_twice(folder: Path) -> None:

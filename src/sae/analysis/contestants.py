@@ -7,6 +7,7 @@ from pathlib import Path
 from sae.analysis.run_list import find_runs
 from sae.analysis.sample_metrics import SCALED
 from sae.analysis.temperature import fit_temperature, tempered
+from sae.config.run import RunConfig
 from sae.config.settings import differences
 from sae.core.errors import ConfigError, RecordError
 from sae.core.objectives import TaskName
@@ -60,7 +61,7 @@ def read_contestant(paths: Sequence[Path], eval_exits: int | None = None) -> Con
     records = [record for path in paths for record in _runs_in(path)]
     configs = [record.read_config() for record in records]
     for record, config in zip(records[1:], configs[1:], strict=True):
-        other = differences(configs[0].model_copy(update={"seed": config.seed}), config)
+        other = differences(_with_seed_of(configs[0], config), config)
         if other:
             raise ConfigError(
                 f"the runs of one side must differ in nothing but their seed, but {record.path} differs from "
@@ -72,6 +73,14 @@ def read_contestant(paths: Sequence[Path], eval_exits: int | None = None) -> Con
     runs = tuple(Predictions.read(record) for record in records)
     exits = [record.read_evaluation().exits if eval_exits is None else eval_exits for record in records]
     return Contestant(str(paths[0]), runs, tuple(exits), tuple(seeds))
+
+
+def _with_seed_of(config: RunConfig, other: RunConfig) -> RunConfig:
+    """Return the config with the seed of another; each seed may have a teacher of its own."""
+    teacher = config.teacher
+    if teacher and other.teacher:
+        teacher = teacher.model_copy(update={"run": other.teacher.run})
+    return config.model_copy(update={"seed": other.seed, "teacher": teacher})
 
 
 def _runs_in(path: Path) -> list[RunRecord]:
