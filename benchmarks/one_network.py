@@ -119,12 +119,12 @@ SETS: dict[str, Layer] = {
     "blood-vgg": {
         "data": {"name": "bloodmnist-rebuilt.npz", "task": "classification", "crop": 0, "flip": True},
         "backbone": {"name": "vgg", "width": 2},
-        "train": {"epochs": 15, "batch_size": 128},
+        "train": {"epochs": 10, "batch_size": 128},
     },
 }
 SETS_TITLES = {
     "fashion-fc": "Fashion-MNIST, FC W=1, 12 epochs",
-    "blood-vgg": "blood cells (rebuilt, own split), VGG W=2, 15 epochs",
+    "blood-vgg": "blood cells (rebuilt, own split), VGG W=2, 10 epochs",
 }
 
 
