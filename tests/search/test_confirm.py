@@ -1,14 +1,19 @@
+import shutil
 from pathlib import Path
 
 import pytest
 
 from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind
+from sae.analysis.results import study_results
 from sae.analysis.selection import select
 from sae.config.settings import parse
 from sae.config.study import ConfirmConfig
 from sae.core.errors import ConfigError
 from sae.records.study import StudyRecord
-from sae.search.confirm import choose
+from sae.search.confirm import Confirmation, Distillation, choose, find_lesson
+from sae.search.executors.local import LocalExecutor
+from sae.search.run import run_again
+from tests.search.studies import InlineExecutor
 from tests.studies import StudyBuilder, point, small_study
 from tests.study_stages import searched_study
 
@@ -101,3 +106,55 @@ def test_the_front_under_shift_has_numbers_of_its_own_or_the_same() -> None:
 def test_nothing_is_confirmed_unless_asked() -> None:
     assert parse(ConfirmConfig, {}) == ConfirmConfig(seeds=0, most=None, each=0)
     assert parse(ConfirmConfig, {"seeds": 2, "most": 1, "each": 3}).each == 3
+
+
+def test_the_best_ensemble_teaches_the_pick_and_the_best_standard_network(record: StudyRecord) -> None:
+    lesson, selection = find_lesson(record, record.read_runs()), select(record)
+    pick = selection.pick().candidate
+    ensembles = [item for item in selection.everything if item.method == "ensemble"]
+    standards = [item for item in selection.everything if item.method == "standard"]
+    assert lesson.teacher.values["nll"] == min(item.values["nll"] for item in ensembles)
+    assert names(lesson.students)[:1] == names([pick])
+    assert lesson.students[-1].values["nll"] == min(item.values["nll"] for item in standards)
+
+
+def test_students_learn_on_the_seeds_that_their_teacher_was_confirmed_on(record: StudyRecord) -> None:
+    confirm, executor = ConfirmConfig(seeds=2, most=1, distill=True), LocalExecutor(1)
+    teacher = find_lesson(record, record.read_runs()).teacher
+    confirmed = {job.folder: job.config for job in Confirmation(record, executor, confirm).jobs}
+    distilled = Distillation(record, executor, confirm).jobs
+    assert len(distilled) == 2 * len(find_lesson(record, record.read_runs()).students)
+    for job in distilled:
+        assert job.config.teacher is not None
+        taught_by = confirmed[Path(job.config.teacher.run)]
+        assert taught_by.over_seeds == teacher.config.over_seeds
+        assert taught_by.seed == job.config.seed
+        assert job.config.summary.endswith("distilled")
+        assert record.DISTILLED in job.folder.parts
+
+
+def test_a_study_without_ensembles_has_no_teacher(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    study.finish({"name": "standard"}, [point(0.1, 0.1, 1000)])
+    with pytest.raises(ConfigError, match=r"confirm.distill needs a finished trial of ensemble to learn from"):
+        find_lesson(study.record, study.record.read_runs())
+
+
+def test_distillation_needs_seeds() -> None:
+    with pytest.raises(ConfigError, match=r"confirm.distill needs seeds to train on"):
+        parse(ConfirmConfig, {"seeds": 0, "distill": True})
+
+
+@pytest.mark.slow
+def test_distilled_configurations_are_results_of_their_own(finished_study: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished_study, tmp_path / "s")
+    record = StudyRecord.open(tmp_path / "s")
+    confirm, said = ConfirmConfig(seeds=1, most=1, distill=True), list[str]()
+    for work in (Confirmation, Distillation):
+        run_again(work(record, InlineExecutor(), confirm), said.append)
+    students = find_lesson(record, record.read_runs()).students
+    results, missing = study_results(record)
+    found = {item.label: item for item in results if item.config.teacher}
+    assert missing == []
+    assert set(found) == {f"{item.label} distilled" for item in students}
+    assert all(item.settings.endswith("distilled") and item.test["nll"].mean > 0 for item in found.values())

@@ -195,7 +195,7 @@ def test_a_study_of_one_network_has_the_same_front_under_shift(tmp_path: Path, i
 
 def test_nothing_is_confirmed_under_shift_if_none_is_asked_for(tmp_path: Path, inline: InlineExecutor) -> None:
     confirm = ("--confirm", "1", "--confirm-most", "1", "--confirm-each", "1", "--confirm-shifted", "0")
-    code, told, error = search(tmp_path / "x", *RANDOM, "--trials", "3", "--shift", "--shift-sets", "few", *confirm)
+    code, told, error = search(tmp_path / "x", *RANDOM, "--trials", "2", "--shift", "--shift-sets", "few", *confirm)
     assert code == 0, error
     confirmed = StudyRecord.open(tmp_path / "x").read_confirmed()
     assert confirmed is not None

@@ -99,8 +99,10 @@ def study_results(record: StudyRecord, *, shift: bool = False) -> tuple[list[Res
     if confirmed is None:
         return [], []
     results, missing = [], []
-    for item in (confirmed.shifted or ()) if shift else confirmed.front:
-        runs = [read_run(record.confirmed_run(Path(item.run), seed), with_shift=True) for seed in confirmed.seeds]
+    again = [(item, record.confirmed_run) for item in ((confirmed.shifted or ()) if shift else confirmed.front)]
+    taught = [(item, record.distilled_run) for item in (() if shift else confirmed.distilled or ())]
+    for item, run_of in (*again, *taught):
+        runs = [read_run(run_of(Path(item.run), seed), with_shift=True) for seed in confirmed.seeds]
         whole = usable(runs, item.eval_exits)
         if whole:
             results.append(make_result(item.trial, whole, len(runs) - len(whole), item.eval_exits))

@@ -164,6 +164,9 @@ def experiment(
     trials: options.Trials = None,
     hours: options.Hours = None,
     seed: options.SearchSeed = None,
+    distill: Annotated[
+        bool, typer.Option("--distill", help="also train the pick and a standard network with the best ensemble")
+    ] = False,
     set_: Annotated[list[str] | None, typer.Option("--set", help="any setting, e.g. confirm.seeds=2")] = None,
     study: StudyOptions,
 ) -> None:
@@ -179,6 +182,7 @@ def experiment(
         search=options.section(
             max=options.bounds("--max", max_), min=options.bounds("--min", min_), trials=trials, hours=hours
         ),
+        confirm=options.section(distill=distill or None),
     )
     layers = experiment_layers(what, budget, options.layers_over(flags, set_ or []))
     plan = resolve_search(options.with_own_backbone(layers))

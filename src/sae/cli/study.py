@@ -309,11 +309,12 @@ def print_confirmed(record: "StudyRecord", selection: "Selection") -> None:
     if not results:
         return
     present = {(item.label, item.eval_exits) for item in selection.front}
-    shown = [item for item in results if (item.label, item.eval_exits) in present]
+    confirmed = [item for item in results if (item.label, item.eval_exits) in present]
+    shown = [*confirmed, *(item for item in results if item.config.teacher)]
     if shown:
         metrics = headline(record.config.task, record.data_name)
         print_table(confirmed_table(shown, metrics, record.config.task, title="trained again on other seeds"))
-    missing = len(selection.front) - len(shown)
+    missing = len(selection.front) - len(confirmed)
     if missing:
         print_line(f"{count(missing, 'configuration')} of the front not confirmed; --confirm SEEDS confirms all")
 

@@ -108,8 +108,14 @@ class ConfirmConfig(ChoiceConfig):
         True, description="keep the predictions for every sample, so that runs can be compared sample by sample"
     )
 
+    distill: bool = Field(
+        False, description="also train the pick and the best standard network with the best ensemble as teacher"
+    )
+
     @model_validator(mode="after")
     def _has_seeds(self) -> Self:
+        if self.distill and not self.seeds:
+            raise ValueError("confirm.distill needs seeds to train on: give --confirm SEEDS, or confirm.seeds")
         if "seeds" not in self.model_fields_set and self.model_fields_set:
             raise ValueError("confirm.most, each, total and shifted need seeds: give --confirm SEEDS, or confirm.seeds")
         return self

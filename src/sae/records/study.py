@@ -77,12 +77,14 @@ class Confirmed(Part):
         front: One item per configuration and K′ that was chosen on clean validation data.
         shifted: Those that were chosen on corrupted validation images; None if none could be. A configuration that both
             chose is in both, and its runs are the same.
+        distilled: Those that were trained with the best ensemble as teacher; None if that was not asked for.
     """
 
     objectives: tuple[str, ...]
     seeds: tuple[int, ...]
     front: tuple[ConfirmedItem, ...]
     shifted: tuple[ConfirmedItem, ...] | None = later(None)
+    distilled: tuple[ConfirmedItem, ...] | None = later(None)
 
 
 class Clock(Part):
@@ -109,8 +111,8 @@ class StudyRecord(Record[StudyConfig]):
     KIND, MAKER = "study", "sae search"
     MARK = "# The resolved settings of a study of sae."
     CONFIG, STORAGE, CLOCK, CONFIRMED = "study.yaml", "optuna.db", "clock.json", "confirmed.json"
-    TRIALS, CONFIRM, SHIPPED, REPORT = "trials", "confirm", "shipped", "report.html"
-    FILES = (CONFIG, STORAGE, f"{STORAGE}-journal", CLOCK, CONFIRMED, TRIALS, CONFIRM, SHIPPED, REPORT)
+    TRIALS, CONFIRM, DISTILLED, SHIPPED, REPORT = "trials", "confirm", "distilled", "shipped", "report.html"
+    FILES = (CONFIG, STORAGE, f"{STORAGE}-journal", CLOCK, CONFIRMED, TRIALS, CONFIRM, DISTILLED, SHIPPED, REPORT)
     MODEL, RECEIPT = "model.onnx", "receipt.json"
     """Files of the shipped model."""
     RETRAIN: ClassVar[str] = "delete this run folder, and the same search trains it again"
@@ -209,6 +211,11 @@ class StudyRecord(Record[StudyConfig]):
         """
         method, folder = trial.parts[-2:]
         return RunRecord(self.path / self.CONFIRM / method / folder / f"seed-{seed}")
+
+    def distilled_run(self, trial: Path, seed: int) -> RunRecord:
+        """Return the run folder of a trial that learns from the best ensemble, on another seed."""
+        method, folder = trial.parts[-2:]
+        return RunRecord(self.path / self.DISTILLED / method / folder / f"seed-{seed}")
 
     def clear(self) -> None:
         """Delete the study: what was derived from its trials before the trials, its settings last."""

@@ -1,14 +1,18 @@
 """Confirmation: the best configurations of a study, trained again on seeds that did not choose them."""
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from sae.analysis.candidates import Candidate, candidates, front, fronts_by_kind, losses_of
 from sae.analysis.pareto import knee, spread_order
 from sae.analysis.results import summarise
+from sae.analysis.selection import select
 from sae.config.methods import rivals
+from sae.config.run import TeacherConfig
 from sae.config.study import ConfirmConfig
-from sae.core.errors import SaeError
+from sae.core.errors import ConfigError, SaeError
 from sae.core.objectives import Objective, all_under_shift
 from sae.records.run import Run, RunRecord, read_run
 from sae.records.study import Confirmed, StudyRecord
@@ -17,32 +21,19 @@ from sae.search.executors import Executor
 from sae.search.job import Job, Outcome
 
 
-class Confirmation:
-    """One session of confirming.
+class Retraining(ABC):
+    """One session of training chosen configurations again.
 
     Attributes:
-        front: The candidates that clean validation data chose.
-        shifted: Those that corrupted validation images chose; None for a study that was not evaluated on them, and
-            where none of their front is to be trained again.
-        chosen: The candidates of both, each once.
+        record: The study.
+        chosen: The candidates.
         jobs: All trainings: one for each configuration and seed.
         ended: The jobs that ended in this session, with their outcomes.
         is_stopping: Set it to start no more trainings.
     """
 
-    def __init__(self, record: StudyRecord, executor: Executor, confirm: ConfirmConfig) -> None:
-        self.record, self.dispatcher = record, Dispatcher(executor)
-        runs, other = record.read_runs(), confirm.under_shift
-        self.front = choose(record, confirm.most, confirm.each, total=confirm.total, runs=runs)
-        self.shifted = (
-            choose(record, other.most, other.each, total=other.total, runs=runs, shift=True)
-            if record.config.shift_sets is not None and other.most != 0
-            else None
-        )
-        self.chosen = _each_once([*self.front, *(self.shifted or ())])
-        self.keeps_predictions = confirm.predictions
-        self.seeds = [record.config.seed + number for number in range(1, confirm.seeds + 1)]
-        self.jobs = with_sources(self._job(item, seed) for item in self._configurations() for seed in self.seeds)
+    def __init__(self, record: StudyRecord, executor: Executor, chosen: list[Candidate], jobs: list[Job]) -> None:
+        self.record, self.dispatcher, self.chosen, self.jobs = record, Dispatcher(executor), chosen, jobs
         self.ended: list[tuple[Job, Outcome]] = []
         self.is_stopping = False
 
@@ -60,12 +51,48 @@ class Confirmation:
                     raise SaeError(f"{outcome.error}; the same command continues")
                 self.ended.append((job, outcome))
         if not self.is_stopping:
-            self._write_summary()
+            self.write_summary()
 
-    def _write_summary(self) -> None:
+    @abstractmethod
+    def write_summary(self) -> None:
+        """Write what was found into the study folder."""
+
+
+class Confirmation(Retraining):
+    """One session of confirming.
+
+    Attributes:
+        front: The candidates that clean validation data chose.
+        shifted: Those that corrupted validation images chose; None for a study that was not evaluated on them, and
+            where none of their front is to be trained again.
+        chosen: The candidates of both, each once, and the teacher of a distillation.
+    """
+
+    def __init__(self, record: StudyRecord, executor: Executor, confirm: ConfirmConfig) -> None:
+        runs, other = record.read_runs(), confirm.under_shift
+        self.front = choose(record, confirm.most, confirm.each, total=confirm.total, runs=runs)
+        self.shifted = (
+            choose(record, other.most, other.each, total=other.total, runs=runs, shift=True)
+            if record.config.shift_sets is not None and other.most != 0
+            else None
+        )
+        teachers = [find_lesson(record, runs).teacher] if confirm.distill else []
+        chosen = _each_once([*self.front, *(self.shifted or ()), *teachers])
+        self.seeds = seeds_of(record, confirm)
+        jobs = with_sources(
+            make_job(record, item, record.confirmed_run(item.run.record.path, seed), seed, confirm)
+            for item in _networks(chosen)
+            for seed in self.seeds
+        )
+        super().__init__(record, executor, chosen, jobs)
+
+    def write_summary(self) -> None:
+        """Write `confirmed.json`."""
         runs = {
-            item.label: [read_run(self._record(item, seed), with_shift=True) for seed in self.seeds]
-            for item in self._configurations()
+            item.label: [
+                read_run(self.record.confirmed_run(item.run.record.path, seed), with_shift=True) for seed in self.seeds
+            ]
+            for item in self.chosen
         }
         confirmed = Confirmed(
             objectives=self.record.config.objectives,
@@ -75,19 +102,85 @@ class Confirmation:
         )
         self.record.write_json(self.record.CONFIRMED, confirmed.model_dump(mode="json"))
 
-    def _configurations(self) -> list[Candidate]:
-        """Return one candidate for each trial: a network is trained once and evaluated at every K′."""
-        return list({item.label: item for item in self.chosen}.values())
 
-    def _record(self, item: Candidate, seed: int) -> RunRecord:
-        return self.record.confirmed_run(item.run.record.path, seed)
+class Distillation(Retraining):
+    """One session of training with the best ensemble as teacher, after it was confirmed on the same seeds."""
 
-    def _job(self, item: Candidate, seed: int) -> Job:
-        config = item.config.model_copy(update={"seed": seed})
-        latency = any(objective.is_measured for objective in self.record.objectives)
-        folder, shift = self._record(item, seed).path, self.record.config.shift
-        name, keeps = f"{item.label} seed {seed}", self.keeps_predictions
-        return Job(name, config, folder, shift=shift, latency=latency, predictions=keeps)
+    def __init__(self, record: StudyRecord, executor: Executor, confirm: ConfirmConfig) -> None:
+        lesson, self.seeds = find_lesson(record, record.read_runs()), seeds_of(record, confirm)
+        jobs = []
+        for seed in self.seeds:
+            teacher = TeacherConfig(run=str(record.confirmed_run(lesson.teacher.run.record.path, seed).path))
+            for item in lesson.students:
+                folder = record.distilled_run(item.run.record.path, seed)
+                job = make_job(record, item, folder, seed, confirm)
+                config = job.config.model_copy(update={"teacher": teacher})
+                jobs.append(replace(job, name=f"{job.name} distilled", config=config))
+        super().__init__(record, executor, lesson.students, jobs)
+
+    def write_summary(self) -> None:
+        """Add the results to `confirmed.json`."""
+        confirmed = self.record.read_confirmed()
+        assert confirmed is not None, "what is distilled was confirmed before"
+        items = []
+        for item in self.chosen:
+            runs = [
+                read_run(self.record.distilled_run(item.run.record.path, seed), with_shift=True) for seed in self.seeds
+            ]
+            called = {"trial": f"{item.label} distilled", "settings": f"{item.config.summary} distilled"}
+            items.append(summarise(item, runs).model_copy(update=called))
+        found = confirmed.model_copy(update={"distilled": tuple(items)})
+        self.record.write_json(self.record.CONFIRMED, found.model_dump(mode="json"))
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Who learns from whom.
+
+    Attributes:
+        teacher: The best network of the method that trains most: an ensemble.
+        students: The pick, and the best of every other rival, which shows what a teacher does for a plain network.
+    """
+
+    teacher: Candidate
+    students: list[Candidate]
+
+
+def find_lesson(record: StudyRecord, runs: Sequence[Run]) -> Lesson:
+    """Choose the teacher and the students of a study on validation data."""
+    selection = select(record, runs=runs)
+    pick, (method, *others) = selection.pick().candidate, rivals()
+    teacher = pick if pick.method == method else selection.best_of(method, pick)
+    if teacher is None:
+        raise ConfigError(f"confirm.distill needs a finished trial of {method} to learn from: search {method}, too")
+    found = [None if pick is teacher else pick, *(selection.best_of(other, pick) for other in others)]
+    return Lesson(teacher, [item for item in found if item and _can_learn(item)])
+
+
+def _can_learn(item: Candidate) -> bool:
+    return "mean" in item.config.method.teacher_matches(item.config.backbone.depth)
+
+
+def seeds_of(record: StudyRecord, confirm: ConfirmConfig) -> list[int]:
+    """Return the seeds that configurations are trained again on."""
+    return [record.config.seed + number for number in range(1, confirm.seeds + 1)]
+
+
+def make_job(record: StudyRecord, item: Candidate, run: RunRecord, seed: int, confirm: ConfirmConfig) -> Job:
+    """Return the training of a candidate on another seed."""
+    return Job(
+        f"{item.label} seed {seed}",
+        item.config.model_copy(update={"seed": seed}),
+        run.path,
+        shift=record.config.shift,
+        latency=any(objective.is_measured for objective in record.objectives),
+        predictions=confirm.predictions,
+    )
+
+
+def _networks(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Return one candidate for each trial: a network is trained once and evaluated at every K′."""
+    return list({item.label: item for item in chosen}.values())
 
 
 def choose(

@@ -15,7 +15,7 @@ from sae.analysis.candidates import Candidate, candidates_of, front
 from sae.core.wording import count, duration
 from sae.records.run import RunRecord, read_run
 from sae.records.study import StudyRecord
-from sae.search.confirm import Confirmation
+from sae.search.confirm import Retraining
 from sae.search.driver import ENDED, Driver
 from sae.search.job import Job, Outcome
 from sae.search.method_study import ERROR, REFUSED, RUN, MethodStudy
@@ -107,7 +107,7 @@ def showing() -> Iterator["Live | None"]:
         yield live
 
 
-def render_confirmation(confirmation: Confirmation) -> Group:
+def render_confirmation(confirmation: Retraining) -> Group:
     """Return the display of a confirmation as of now."""
     total = len(confirmation.jobs)
     chosen = count(len(confirmation.chosen), "configuration")
@@ -182,7 +182,7 @@ class ConfirmationLines:
         say: Prints a line.
     """
 
-    def __init__(self, confirmation: Confirmation, say: Callable[[str], None]) -> None:
+    def __init__(self, confirmation: Retraining, say: Callable[[str], None]) -> None:
         self.confirmation, self.say = confirmation, say
         self.known = {job.name for job in confirmation.jobs if job.run.has(RunRecord.STATUS)}
         self.num_seen = 0

@@ -8,12 +8,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig
+from sae.config.study import SearchConfig, StudyConfig
 from sae.core.errors import ConfigError
 from sae.core.task import DataSpec
 from sae.core.wording import count
 from sae.records.study import StudyRecord
-from sae.search.confirm import Confirmation
+from sae.search.confirm import Confirmation, Distillation, Retraining
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
 from sae.search.method_study import MethodStudy, check_storage, close_storage, open_studies, reaching_storage
@@ -53,7 +53,10 @@ def run_study(place: Place, plan: SearchPlan, say: Say) -> StudyRecord:
         with record.lock():
             run_search(record, plan.spec, executor, Budget(settings.budget, settings.hours), place.storage, say)
             if plan.confirm.seeds:
-                run_confirmation(record, executor, plan.confirm, say)
+                run_again(Confirmation(record, executor, plan.confirm), say)
+            if plan.confirm.distill:
+                say("training the pick and the best standard network again, with the best ensemble as teacher")
+                run_again(Distillation(record, executor, plan.confirm), say)
     finally:
         executor.close()
     return record
@@ -131,13 +134,12 @@ def _check_same_storage(record: StudyRecord, studies: Sequence[MethodStudy]) -> 
         )
 
 
-def run_confirmation(record: StudyRecord, executor: Executor, confirm: ConfirmConfig, say: Say) -> None:
+def run_again(work: Retraining, say: Say) -> None:
     """Train the chosen configurations again on other seeds; raise KeyboardInterrupt if the user stops it earlier."""
-    confirmation = Confirmation(record, executor, confirm)
-    lines = ConfirmationLines(confirmation, say)
-    with _stopping_cleanly(confirmation, say), showing() as live:
-        confirmation.run(lambda: live.update(render_confirmation(confirmation)) if live else lines.update())
-    if confirmation.is_stopping:
+    lines = ConfirmationLines(work, say)
+    with _stopping_cleanly(work, say), showing() as live:
+        work.run(lambda: live.update(render_confirmation(work)) if live else lines.update())
+    if work.is_stopping:
         raise KeyboardInterrupt
 
 
