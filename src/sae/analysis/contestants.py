@@ -117,4 +117,4 @@ def scaled(task: TaskName, fitted_on: Numbers, val: SplitPredictions, numbers: N
         val: The validation split, for its targets.
         numbers: Its test predictions.
     """
-    return tempered(task, numbers, fit_temperature(task, fitted_on, val.targets))
+    return tempered(task, numbers, fit_temperature(task, fitted_on, val.targets).value)

@@ -6,13 +6,14 @@ from dataclasses import asdict
 import torch
 from torch import Tensor
 
+from sae.analysis.temperature import Temperature
 from sae.backbones import MemberNetwork
 from sae.core.objectives import ERROR_CORRELATION
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
 from sae.core.task import DataSpec
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
-from sae.measure.calibration import Temperature, calibrated, fit_or_keep, fit_temperature, held_out_temperatures
+from sae.measure.calibration import calibrated, fit_or_keep, fit_temperature, held_out_temperatures
 from sae.measure.cost import Cost, PartCost, measure_cost, measure_shipped_cost
 from sae.measure.metrics import measure_all, measure_scaled, reliability
 from sae.measure.uncertainty import (
