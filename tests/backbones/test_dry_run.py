@@ -95,11 +95,13 @@ def test_counting_imports_no_compiler_and_no_algebra() -> None:
     assert (
         python(
             """
+import contextlib, pytest
 from sae.measure.cost import measure_shipped_cost
 from tests.builders import SHAPES, SMALL_METHODS, small_method
 for backbone, shape in SHAPES.items():
     for name in SMALL_METHODS:
-        measure_shipped_cost(small_method(name, backbone).pruned(), shape)
+        with contextlib.suppress(pytest.skip.Exception):  # of a method on a backbone that it refuses
+            measure_shipped_cost(small_method(name, backbone).pruned(), shape)
 """
         )
         == []

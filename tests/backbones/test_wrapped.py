@@ -18,6 +18,7 @@ from sae.config.methods import (
     EnsembleConfig,
     McDropoutConfig,
     MethodSettings,
+    PackedConfig,
     SaeConfig,
     StandardConfig,
 )
@@ -28,6 +29,7 @@ from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Batch, Method, build_method
 from sae.methods.costing import cost_of
 from sae.methods.sae import Sae
+from sae.own_loop import SingleArchitectureEnsemble
 from tests.modules import EXAMPLES, Example, Mlp, Resnet, SignalNet, Vgg
 
 METHODS: list[MethodSettings] = [
@@ -402,3 +404,16 @@ def test_outputs_must_be_given_before_a_spec_is_asked_for() -> None:
     assert wrap(example.make, example.sample, outputs=4).spec == DataSpec((6,), Classification(4))
     with pytest.raises(ConfigError, match=r"number of outputs is not known: give it to wrap"):
         _ = wrap(example.make, example.sample).spec
+
+
+def test_a_loop_of_ones_own_takes_a_wrapped_module() -> None:
+    example = EXAMPLES["mlp"]
+    network = SingleArchitectureEnsemble(wrapped(example), Classification(3), 2, 2, shape=example.shape)
+    network.loss(samples(example), torch.arange(6) % 3, progress=0.5).backward()
+    assert network.eval().predict(samples(example)).mean.shape == (6, 3)
+
+
+def test_several_streams_are_refused_on_a_wrapped_module() -> None:
+    backbone = wrapped(EXAMPLES["mlp"])
+    with pytest.raises(ConfigError, match=r"method\.members must be 1 on Mlp, whose layers mix all features, got 2"):
+        build_method(PackedConfig(members=2), backbone, backbone.spec)

@@ -20,7 +20,7 @@ from sae.methods.sae import Sae
 from tests.deploy.models import digits
 from tests.modules import EXAMPLES, Example, SkipEncoder
 
-QUICK = ("mlp", "skips")
+QUICK = ("mlp",)
 NAMES = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in EXAMPLES]
 
 
@@ -45,17 +45,24 @@ def test_segments_pass_on_all_that_later_ones_need() -> None:
     assert network.flops[0] < network.flops[1]
 
 
-def test_a_module_in_one_piece_is_exported_but_has_no_adaptive_exits() -> None:
+def in_one_piece() -> PrunedNetwork:
     shape = digits().spec.shape
     with pytest.warns(UncutWarning, match="differs between training and evaluation"):
         backbone = wrap(lambda: OnePiece(shape[0]), torch.zeros(shape), ["first", "second"])
     method = build_method(SaeConfig(inputs=2, exits=2), backbone, digits().spec).eval()
     assert isinstance(method, Sae)
-    pruned, x = method.pruned_to([1, 1]), torch.randn(3, *shape)
-    with pytest.raises(
-        ConfigError, match="need a network that can be cut between its exits, but this one stays in one"
-    ):
-        SegmentedNetwork(pruned, digits())
+    return method.pruned_to([1, 1])
+
+
+def test_a_module_in_one_piece_has_no_adaptive_exits() -> None:
+    with pytest.raises(ConfigError, match="can be cut between its exits, but this one stays in one piece: outside"):
+        SegmentedNetwork(in_one_piece(), digits())
+
+
+@pytest.mark.slow
+def test_a_module_in_one_piece_is_exported() -> None:
+    pruned, shape = in_one_piece(), digits().spec.shape
+    x = torch.randn(3, *shape)
     content = to_onnx(pruned.folded(shape).eval(), torch.zeros(2, *shape), "x", ["members"])
     with torch.no_grad():
         np.testing.assert_allclose(run(content, x), pruned(x).numpy(), rtol=1e-4, atol=1e-5)
