@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
+from sae.config.methods import all_kinds
 from sae.report.page import write_page
 from tests.report.browsing import DESK, Opened, boxes
 from tests.reports import COMMAND, HOSTILE, small_report
@@ -93,7 +94,7 @@ def test_every_panel_is_drawn(desk: Page) -> None:
         assert box["width"] > 200
         assert box["height"] > 100
     num_marks = [panel.locator(".role-mark path").count() for panel in desk.locator(".panel").all()]
-    assert num_marks == [9 + 1, 1, 6]
+    assert num_marks == [len(all_kinds()) + 1, 1, 6]
 
 
 def test_panels_of_a_figure_are_side_by_side_and_fill_the_width(desk: Page) -> None:
@@ -182,7 +183,7 @@ def test_colours_of_marks_change_in_the_dark_but_not_on_cells(desk: Page) -> Non
     light = fills("search-quality", ".layer_0_marks path"), fills("grid", ".role-mark path, .role-mark text")
     follow_system(desk, "dark")
     dark = fills("search-quality", ".layer_0_marks path"), fills("grid", ".role-mark path, .role-mark text")
-    assert len(light[0]) == 5
+    assert len(light[0]) == len({kind.colour for kind in all_kinds().values()})
     assert light[0].isdisjoint(dark[0])
     assert light[1] == dark[1]
 

@@ -198,15 +198,18 @@ def with_own_backbone(layers: "Sequence[Layer]") -> "list[Layer]":
     from sae.config.settings import merge, section_name
     from sae.core.trust import is_source
 
-    merged: Layer = functools.reduce(merge, layers, {})
-    backbone = merged.get("backbone")
-    name = section_name(backbone)
+    names = [section_name(layer["backbone"]) for layer in layers if "backbone" in layer]
+    name = next((name for name in reversed(names) if name is not None), None)
     if not is_source(name):
         return list(layers)
     from sae.backbones.own import describe_own
     from sae.core.trust import trusted_file
     from sae.data.catalogue import load, resolve
 
+    # Other sections may have holes of a search, over which plain values cannot be laid.
+    needed = ({key: layer[key] for key in ("backbone", "data", "seed") if key in layer} for layer in layers)
+    merged: Layer = functools.reduce(merge, needed, {})
+    backbone = merged["backbone"]
     given = dict(backbone) if isinstance(backbone, Mapping) else {}
     trusted_file(str(name), given.get("sha256"))
     shape: Shape = ()

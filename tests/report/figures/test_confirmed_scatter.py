@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from sae.config.methods import all_kinds
+from sae.config.methods import all_kinds, kinds_with_exits
 from sae.core.objectives import objective
 from sae.report.figures.scatter import Details, Point, confirmed_scatter, under_shift, usual_pairs
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
@@ -22,7 +22,7 @@ def points(std: float | None = 0.01) -> list[Point]:
             {"f1": std, "cc_ece": std, "nll": std, "flops": 0.0 if index else std, "params": None},
             is_pick=index == 1,
             seeds=4,
-            details=Details("W=1", 1 if index > 3 else None, "sae train"),
+            details=Details("W=1", 1 if kind in kinds_with_exits() else None, "sae train"),
         )
         for index, kind in enumerate(all_kinds())
     ]
@@ -31,12 +31,12 @@ def points(std: float | None = 0.01) -> list[Point]:
 def test_every_mean_is_a_point_with_a_bar_to_both_sides() -> None:
     figure = confirmed_scatter(points(), PAIRS, name="confirmed", title="t")
     for svg in draw_all(figure):
-        assert sum("sae train" in mark["aria-label"] for mark in marks(svg, "point")) == 9
+        assert sum("sae train" in mark["aria-label"] for mark in marks(svg, "point")) == len(all_kinds())
     assert figure
     row = rows_of(figure.panels[0])[0]
     assert (row["y_low"], row["y"], row["y_high"]) == pytest.approx((0.79, 0.8, 0.81))
-    assert len(marks(draw(figure.panels[0]), "rule mark")) == 2 * 9
-    assert len(marks(draw(figure.panels[1]), "rule mark")) == 9 + 1  # only one differs in its FLOPs
+    assert len(marks(draw(figure.panels[0]), "rule mark")) == 2 * len(all_kinds())
+    assert len(marks(draw(figure.panels[1]), "rule mark")) == len(all_kinds()) + 1  # only one differs in its FLOPs
 
 
 def test_only_an_sae_is_told_to_be_read_at_some_exits() -> None:

@@ -23,7 +23,7 @@ def chosen_by(study: StudyBuilder, *names: str) -> Selection:
 
 
 def test_every_kind_has_its_own_look() -> None:
-    assert len({(kind.colour, kind.marker) for kind in all_kinds().values()}) == len(all_kinds()) == 9
+    assert len({(kind.colour, kind.marker) for kind in all_kinds().values()}) == len(all_kinds()) == 11
     assert {kind.colour for kind in all_kinds().values() if kind.label.startswith("SAE")} == {"#C55A11"}
 
 

@@ -1,12 +1,13 @@
 import math
 from dataclasses import replace
+from itertools import cycle, islice
 from typing import Any
 
 import pytest
 import vl_convert
 
 from sae.analysis.progress import Milestone
-from sae.config.methods import all_kinds
+from sae.config.methods import all_kinds, kinds_with_exits
 from sae.core.objectives import objectives
 from sae.report.figures.axes import GREY
 from sae.report.figures.scatter import Details, Point, usual_pairs
@@ -19,12 +20,13 @@ NLL, ECE, FLOPS = objectives(["nll", "cc_ece", "flops"], TASK)
 PAIRS = usual_pairs(("f1", "cc_ece"), TASK)
 
 
-def points(count: int = 9) -> list[Point]:
-    kinds = list(all_kinds())
+def points(count: int | None = None) -> list[Point]:
+    """Points of all kinds in turn; by default one of each."""
+    kinds = list(islice(cycle(all_kinds()), count or len(all_kinds())))
     return [
         Point(
-            kinds[index % 9],
-            f"{kinds[index % 9]}/{index}",
+            kind,
+            f"{kind}/{index}",
             {
                 "f1": 0.8 + 0.01 * index,
                 "nll": 0.1 + 0.02 * index,
@@ -34,9 +36,13 @@ def points(count: int = 9) -> list[Point]:
             },
             is_strong=index % 2 == 0,
             is_pick=index == 2,
-            details=Details("N=2 K=3 W=1", 1 if index % 9 > 3 else None, f"sae train --seed {index}"),
+            details=Details(
+                "N=2 K=3 W=1",
+                1 if kinds[index % len(kinds)] in kinds_with_exits() else None,
+                f"sae train --seed {index}",
+            ),
         )
-        for index in range(count)
+        for index, kind in enumerate(kinds)
     ]
 
 
@@ -50,7 +56,7 @@ def without_value(point: Point, name: str) -> Point:
 
 def test_every_configuration_is_a_point_in_every_panel_on_light_and_dark_pages() -> None:
     for svg in draw_all(search_scatter(points(), PAIRS, name="search", title="t")):
-        assert sum("sae train" in mark["aria-label"] for mark in marks(svg, "point")) == 9
+        assert sum("sae train" in mark["aria-label"] for mark in marks(svg, "point")) == len(all_kinds())
 
 
 def test_only_an_sae_is_told_to_be_read_at_some_exits() -> None:
@@ -83,7 +89,8 @@ def test_the_front_is_strong_and_the_others_are_faint() -> None:
     figure = search_scatter(points(), PAIRS, name="search", title="t")
     assert figure
     drawn = [mark for mark in marks(draw(figure.panels[1]), "point") if "sae train" in mark["aria-label"]]
-    assert [float(mark.get("opacity", 1)) for mark in drawn] == [0.3] * 4 + [1] * 5
+    num_faint = len(all_kinds()) // 2  # every second one is strong, from the first on
+    assert [float(mark.get("opacity", 1)) for mark in drawn] == [0.3] * num_faint + [1] * (len(drawn) - num_faint)
 
 
 def test_only_the_pick_is_ringed_and_labelled() -> None:
