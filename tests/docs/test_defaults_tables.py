@@ -1,6 +1,6 @@
 """The tables of docs/data.md and docs/estimators.md are those of the stored results."""
 
-from benchmarks import estimators
+from benchmarks import embeddings, estimators
 from benchmarks.defaults import SEEDS, contestants_for, read_results, tables
 from benchmarks.defaults_tuning import ROUND, input_tables, planned, read_rows, training_tables
 from benchmarks.small_sets import SETS, half
@@ -41,8 +41,14 @@ def test_the_tables_of_the_estimators_are_made_from_the_stored_results() -> None
     page = (ROOT / "docs" / "estimators.md").read_text(encoding="utf-8")
     results = estimators.read_results()
     assert estimators.tables(results) in page
-    assert set(results) <= {item.name for item in estimators.reported_tables()}
+    assert set(results) == {item.name for item in estimators.reported_tables()}
     for found in results.values():
         assert {name: len(values) for name, values in found.items()} == dict.fromkeys(
             estimators.CONTESTANTS, len(estimators.SEEDS)
         )
+
+
+def test_the_table_of_embedded_numbers_is_made_from_the_stored_results() -> None:
+    rows = embeddings.read_rows()
+    assert {(row["candidate"], row["set"], row["seed"]) for row in rows} == set(embeddings.planned())
+    assert embeddings.table(rows) in (ROOT / "docs" / "estimators.md").read_text(encoding="utf-8")
