@@ -97,6 +97,18 @@ ROWS: dict[str, Row] = {
         is_taught=True,
         rate_of="taught-sae-1x5",
     ),
+    "long-standard": Row(
+        "standard network, distilled, 4 × the epochs: the ensemble's training time",
+        merge(merge(STANDARD, TAUGHT), {"train": {"epochs": 48}}),
+        is_taught=True,
+        rate_of="taught-standard",
+    ),
+    "flipped-standard": Row(
+        "the same, on mirrored images, too",
+        merge(merge(STANDARD, TAUGHT), {"train": {"epochs": 48}, "data": {"flip": True}}),
+        is_taught=True,
+        rate_of="taught-standard",
+    ),
     "all-standard": Row(
         "standard network, distilled, EMA",
         merge(merge(STANDARD, TAUGHT), AVERAGED),
