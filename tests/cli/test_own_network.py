@@ -105,6 +105,14 @@ def test_a_run_records_the_file_and_the_exits_and_can_be_used_again(place: Path)
     assert sae(*TRAIN, "--trust-code").exit_code == 0  # nothing is left to do
 
 
+def test_the_process_that_measures_memory_may_run_the_code_that_is_trusted(place: Path) -> None:
+    words = ["bench", "run", "--batch", "1", "--repeats", "2", "--sessions", "1", "--json"]
+    assert "add --trust-code" in refusal(*words)
+    assert not (place / "was_run").exists()
+    result = sae(*words, "--trust-code")
+    assert result.exit_code == 0, result.output
+
+
 def test_a_changed_file_is_refused(place: Path) -> None:
     (place / "my_nets.py").write_text(NETWORKS + "\n# another line\n")
     assert "my_nets.py is not the file that these settings were made with" in refusal("evaluate", "run", "--trust-code")
