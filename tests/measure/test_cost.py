@@ -285,4 +285,4 @@ def test_another_shape_than_that_of_the_samples_is_refused() -> None:
 
 def test_a_rule_must_be_a_function_and_belong_to_an_operation() -> None:
     with pytest.raises(ConfigError, match=r"register_cost takes an operation of torch\.ops and a function"):
-        sae.register_cost("cumsum", 3)  # type: ignore[attr-defined]
+        sae.register_cost("cumsum", 3)  # type: ignore[arg-type]
