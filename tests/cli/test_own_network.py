@@ -145,7 +145,7 @@ def test_exits_can_be_named_and_some_left_out(place: Path) -> None:
     backbone = yaml.safe_load((place / "run/config.yaml").read_text())["backbone"]
     assert (backbone["exits"], backbone["depth"]) == (["0.5", "0.8"], 1)
     message = refusal(*TRAIN, *exits, "--depth", "3")
-    assert "backbone.depth must be at most the number of exits, 2; got 3" in message
+    assert message == "error: backbone.depth must be at most the number of exits, 2; got 3"
     assert "method.exits must be in [1, 2], got 3" in refusal(*TRAIN, *exits, "--exits", "3")
 
 
