@@ -303,6 +303,14 @@ def test_a_copy_goes_on_alone() -> None:
             lambda: small().loss(torch.zeros(4, 2, 8, 8), torch.zeros(4).long(), 7),
             r"progress must be in \[0, 1\], got 7",
         ),
+        (
+            lambda: SingleArchitectureEnsemble("fc", 10, 2, 2, shape=(4,)),  # type: ignore[arg-type]
+            r"task must be sae\.Classification\(10\) or sae\.Regression\(mean, std\), got 10",
+        ),
+        (
+            lambda: SingleArchitectureEnsemble("fc", TASKS[0], 2, 2, shape=4),  # type: ignore[arg-type]
+            r"shape must be a tuple of sizes, such as \(4,\), got 4",
+        ),
         (lambda: small(scale_data_fit=True), "number of training samples: give population"),
         (lambda: small().predict(torch.zeros(4, 2, 8, 8), 4), r"number of exits must be in \[1, 3\]"),
     ],
@@ -322,6 +330,12 @@ def test_wrong_samples_and_targets_are_refused() -> None:
         values.loss(x, y[:, None], 0.0)
     with pytest.raises(DataError, match=r"class indices, whole numbers, got torch.float32"):
         model.loss(x, y.float(), 0.0)
+    with pytest.raises(DataError, match="a batch must have at least one sample, got none"):
+        model.loss(x[:0], y[:0], 0.0)
+    with pytest.raises(DataError, match=r"a tensor of floats, got torch\.uint8"):
+        model.predict(x.byte())
+    with pytest.raises(DataError, match="a tensor of floats, got ndarray"):
+        model.loss(x.numpy(), y, 0.0)  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"a batch of at least one"):
         model.export(Path("model.onnx"), x[:0])
     with pytest.raises(DataError, match="must name 3 classes, got 2"):

@@ -96,6 +96,8 @@ class SingleArchitectureEnsemble(nn.Module):
         **settings: object,
     ) -> None:
         super().__init__()
+        if not isinstance(task, Task):
+            raise ConfigError(f"task must be sae.Classification(10) or sae.Regression(mean, std), got {task!r}")
         given = parse(SaeConfig, {"inputs": inputs, "exits": exits, **settings})
         source = _backbone_source(backbone)
         self.backbone_name, self.spec = source.name, DataSpec(_sample_shape(source, shape), task)
@@ -208,6 +210,8 @@ class SingleArchitectureEnsemble(nn.Module):
 
     def _learnt_targets(self, x: Tensor, y: Tensor) -> Tensor:
         """Return class indices as they are, and values standardised."""
+        if not len(x):
+            raise DataError("a batch must have at least one sample, got none")
         if y.shape != x.shape[:1]:
             raise DataError(f"targets must be (batch,), one for each of {len(x)} samples, got {tuple(y.shape)}")
         if isinstance(self.spec.task, Regression):
@@ -274,6 +278,8 @@ def _backbone_source(
 def _sample_shape(source: BackboneSettings | WrappedBackbone, shape: Shape | None) -> Shape:
     """Return the shape of one sample, which a wrapped module knows and must not be told otherwise."""
     known = source.sample_shape if isinstance(source, WrappedBackbone) else None
+    if isinstance(shape, int):
+        raise ConfigError(f"shape must be a tuple of sizes, such as ({shape},), got {shape}")
     if known is None and shape is None:
         raise ConfigError(f"shape must be given for the backbone {source.name}: that of one sample, e.g. (3, 32, 32)")
     if known is not None and shape is not None and tuple(shape) != known:
@@ -282,6 +288,9 @@ def _sample_shape(source: BackboneSettings | WrappedBackbone, shape: Shape | Non
 
 
 def _check_samples(x: Tensor, shape: Shape) -> Tensor:
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise DataError(f"samples must be a tensor of floats, got {kind}: convert them with torch.as_tensor(x).float()")
     if x.shape[1:] != shape:
         raise DataError(f"samples must be (batch, {', '.join(map(str, shape))}), got {tuple(x.shape)}")
     return x

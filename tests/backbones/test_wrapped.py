@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from sae.backbones.base import FeatureKind
 from sae.backbones.recording import exit_features
 from sae.backbones.survey import suggest_exits
 from sae.backbones.wrapped import WrappedBackbone, widened, wrap
+from sae.config.backbones import FcConfig
 from sae.config.methods import (
     BatchEnsembleConfig,
     EnsembleConfig,
@@ -23,7 +25,7 @@ from sae.config.methods import (
     StandardConfig,
 )
 from sae.config.schedules import UnitSchedule
-from sae.core.errors import ConfigError, ShapeError, UncutWarning
+from sae.core.errors import ConfigError, CostError, ShapeError, UncutWarning
 from sae.core.task import Classification, DataSpec
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Batch, Method, build_method
@@ -417,3 +419,80 @@ def test_several_streams_are_refused_on_a_wrapped_module() -> None:
     backbone = wrapped(EXAMPLES["mlp"])
     with pytest.raises(ConfigError, match=r"method\.members must be 1 on Mlp, whose layers mix all features, got 2"):
         build_method(PackedConfig(members=2), backbone, backbone.spec)
+
+
+def test_the_layers_of_an_encoder_of_torch_are_suggested() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)  # it holds one list, which does not run
+    assert suggest_exits(nn.Sequential(nn.Linear(4, 8), encoder, nn.Linear(8, 2)), torch.zeros(5, 4)) == [
+        "1.layers.0",
+        "1.layers.1",
+        "1.layers.2",
+    ]
+
+
+def test_a_block_with_most_weights_but_one_layer_is_not_taken_apart() -> None:
+    blocks = [nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU()) for width in (4, 16)]
+    assert suggest_exits(nn.Sequential(*blocks, nn.Linear(64, 2)), torch.zeros(4)) == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("resnet", torch.zeros(6)), "module must be a torch.nn.Module, or a function without arguments.*got str"),
+        ((lambda size: nn.Linear(size, 3), torch.zeros(6)), "cannot be called so: missing a required argument: 'size'"),
+        ((lambda: 3, torch.zeros(6)), "but it returns int"),
+        ((Mlp, (6,)), "sample must be one sample as a tensor, without a batch, got tuple"),
+        ((Mlp, torch.zeros(6), "act2"), r"exits must be a list of names, got the text 'act2': give \['act2'\]"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        wrap(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"inputs": 0}, "inputs must be a whole number of at least 1, got 0"),
+        ({"outputs": 2.5}, "outputs must be a whole number of at least 1, got 2.5"),
+        ({"widen": "fc9"}, "the layer that takes the samples must run once, before the first exit, but 'fc9' runs 0"),
+    ],
+)
+def test_settings_that_cannot_hold_are_refused(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        wrap(Mlp, torch.zeros(6), **more)
+
+
+def test_a_method_refuses_a_module_that_is_not_wrapped_and_names_the_way() -> None:
+    spec = DataSpec((6,), Classification(3))
+    with pytest.raises(ConfigError, match=r"got Mlp: give sae\.wrap\(module, sample\)"):
+        build_method(SaeConfig(inputs=2, exits=2), Mlp(), spec)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="method must be settings such as SaeConfig"):
+        build_method("sae", FcConfig(), spec)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="spec must be a DataSpec, got NoneType"):
+        build_method(SaeConfig(inputs=2, exits=2), FcConfig(), None)  # type: ignore[arg-type]
+
+
+def test_a_network_that_looks_at_values_has_no_cost_and_says_so() -> None:
+    with pytest.warns(UncutWarning):
+        backbone = wrap(lambda: Odd(depends_on_data), torch.zeros(6), ["act2", "act3"], outputs=3)
+    with pytest.raises(CostError, match="must not look at the values of its samples"):
+        measure_cost(sae_of(backbone).pruned_to([1, 1]), (6,))
+
+
+def test_an_lstm_has_a_cost() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.lstm = nn.Linear(3, 4), nn.LSTM(4, 5, batch_first=True)
+            self.second, self.last = nn.Linear(5, 6), nn.Linear(6, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(self.second(self.lstm(self.first(x))[0][:, -1]))  # type: ignore[no-any-return]
+
+    backbone = wrap(Recurrent, torch.zeros(7, 3), ["second"], outputs=2)
+    gates = 4 * (5 * (4 + 5) + 3 * 5)  # each from 4 features and 5 states, with two biases and a sum
+    state = 4 * 5 + 5 + 3 * 5 + 5  # the functions of the gates and of the state, three products and a sum
+    found = measure_cost(build_method(StandardConfig(), backbone, backbone.spec).eval().pruned(), (7, 3)).flops
+    assert found == 7 * 4 * (3 + 1) + 7 * (gates + state) + 6 * (5 + 1) + 2 * (6 + 1)

@@ -105,6 +105,14 @@ def test_a_run_records_the_file_and_the_exits_and_can_be_used_again(place: Path)
     assert sae(*TRAIN, "--trust-code").exit_code == 0  # nothing is left to do
 
 
+def test_the_process_that_measures_memory_may_run_the_code_that_is_trusted(place: Path) -> None:
+    words = ["bench", "run", "--batch", "1", "--repeats", "2", "--sessions", "1", "--json"]
+    assert "add --trust-code" in refusal(*words)
+    assert not (place / "was_run").exists()
+    result = sae(*words, "--trust-code")
+    assert result.exit_code == 0, result.output
+
+
 def test_a_changed_file_is_refused(place: Path) -> None:
     (place / "my_nets.py").write_text(NETWORKS + "\n# another line\n")
     assert "my_nets.py is not the file that these settings were made with" in refusal("evaluate", "run", "--trust-code")
@@ -137,7 +145,7 @@ def test_exits_can_be_named_and_some_left_out(place: Path) -> None:
     backbone = yaml.safe_load((place / "run/config.yaml").read_text())["backbone"]
     assert (backbone["exits"], backbone["depth"]) == (["0.5", "0.8"], 1)
     message = refusal(*TRAIN, *exits, "--depth", "3")
-    assert "backbone.depth must be at most the number of exits, 2; got 3" in message
+    assert message == "error: backbone.depth must be at most the number of exits, 2; got 3"
     assert "method.exits must be in [1, 2], got 3" in refusal(*TRAIN, *exits, "--exits", "3")
 
 

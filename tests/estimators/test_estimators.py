@@ -254,7 +254,7 @@ def test_wrong_data_are_value_errors_in_one_sentence() -> None:
         regressor().fit(x[:2], y[:2])
     with pytest.raises(ValueError, match="X_val and y_val must be given together"):
         regressor().fit(x, y, X_val=x)
-    with pytest.raises(ValueError, match=r"classes must be those of y, got np\.int64\(2\) in y_val"):
+    with pytest.raises(ValueError, match="classes must be those of y, got 2 in y_val"):
         classifier().fit(x[:100], y[:100], x, y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         classifier().fit(x, y[:-1])
@@ -262,8 +262,36 @@ def test_wrong_data_are_value_errors_in_one_sentence() -> None:
         regressor().fit(x, np.ones(len(x)))
     with pytest.raises(TypeError, match="sample_weight"):
         classifier().fit(x, y, sample_weight=np.ones(len(x)))  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="y must have no missing values, got None"):
+        classifier().fit(x, np.array([None, *y[1:]], object))
+    with pytest.raises(ValueError, match="the target of a regression must be a number, got 'a'"):
+        regressor().fit(x, np.array(["a"] * len(x)))
     with pytest.raises(NotFittedError):
         regressor().export("model.onnx")
+
+
+def test_a_frame_without_columns_or_with_two_of_one_name_is_refused(frame: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match=r"0 feature\(s\) in X while a minimum of 1 is required"):
+        regressor().fit(frame[[]], frame["price"])
+    with pytest.raises(ValueError, match="columns of X must have different names, got 'size' 2 times"):
+        regressor().fit(frame[["size", "size"]], frame["price"])
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"categories": ["sise"]}, "categories must name columns of X, size; got 'sise'"),
+        ({"categories": "size"}, r"categories must be a list of columns, got the text 'size': give \['size'\]"),
+        ({"dates": ["day"]}, "dates must name columns of X, size; got 'day'"),
+        ({"settings": "train.lr=1"}, "settings must be like {\"train.weight_decay\": 1e-4}, got 'train.lr=1'"),
+        ({"validation_fraction": "a"}, "validation_fraction must be above 0 and below 1, got 'a'"),
+    ],
+)
+def test_parameters_of_another_kind_are_value_errors(
+    more: dict[str, object], message: str, frame: pd.DataFrame
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        regressor(**more).fit(frame[["size"]], frame["price"])
 
 
 def test_an_array_after_a_frame_is_read_by_position(frame: pd.DataFrame) -> None:

@@ -9,7 +9,7 @@ import sae
 from sae.backbones import PlainNetwork, build_backbone
 from sae.config.backbones import BackboneSettings, Conv1dConfig, FcConfig, ResnetConfig, VggConfig, VitConfig
 from sae.config.methods import SaeConfig, StandardConfig
-from sae.core.errors import ConfigError, CostError
+from sae.core.errors import ConfigError, CostError, ShapeError
 from sae.core.task import Shape
 from sae.measure.cost import RULES, Cost, measure_cost
 from sae.methods.costing import cost_of
@@ -275,3 +275,14 @@ def test_an_operation_without_a_rule_can_be_given_one(monkeypatch: pytest.Monkey
     for operation in (torch.ops.aten.logcumsumexp, torch.ops.aten._logcumsumexp):
         sae.register_cost(operation, lambda _, out: 2 * out.numel())  # type: ignore[attr-defined]
     assert measure_cost(Cumulated(), (7,)).flops == 14
+
+
+def test_another_shape_than_that_of_the_samples_is_refused() -> None:
+    for network in (nn.Linear(6, 2), nn.Conv1d(6, 2, 1)):
+        with pytest.raises(ShapeError, match="of the network takes 6 features, got 5"):
+            measure_cost(network, (5, 3) if isinstance(network, nn.Conv1d) else (5,))
+
+
+def test_a_rule_must_be_a_function_and_belong_to_an_operation() -> None:
+    with pytest.raises(ConfigError, match=r"register_cost takes an operation of torch\.ops and a function"):
+        sae.register_cost("cumsum", 3)  # type: ignore[arg-type]

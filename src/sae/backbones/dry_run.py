@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from sae.core.errors import CostError, ShapeError
 from sae.core.task import Shape
 
 aten = torch.ops.aten
@@ -51,6 +52,13 @@ def dry_run(network: nn.Module, shape: Shape, watcher: DryRun | None = None) -> 
     try:
         with torch.no_grad(), attention_in_steps(), watcher or DryRun():
             functional_call(network, on_meta, sample)
+    except RuntimeError as error:
+        if "meta tensors" not in str(error):
+            raise
+        raise CostError(
+            "the forward of the network must not look at the values of its samples, or its cost cannot be counted, but "
+            f"it does ({str(error).splitlines()[0]}): write torch.where in place of if, or leave the cost out"
+        ) from error
     finally:
         for module, is_training in modes:
             module.training = is_training
@@ -92,6 +100,7 @@ def _broadcast(x: Tensor, y: Tensor | float) -> Tensor:
 
 
 def _product(x: Tensor, weight: Tensor) -> Tensor:
+    _check_width("a product", x.shape[-1], weight.shape[-2])
     return _empty([*x.shape[:-1], weight.shape[-1]], x)
 
 
@@ -99,10 +108,16 @@ def _product_and_bias(_: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     return _product(x, weight)
 
 
+def _check_width(what: str, given: int, wanted: int) -> None:
+    if given != wanted:
+        raise ShapeError(f"{what} of the network takes {wanted} features, got {given}: give the shape of its samples")
+
+
 def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
     stride, padding, dilation, is_transposed = how[:4]
     if is_transposed:
         return aten.convolution.default(x, weight, bias, *how)  # type: ignore[no-any-return]
+    _check_width("a convolution", x.shape[1], weight.shape[1] * int(how[5]))
     return _slid_over(x, len(weight), weight.shape[2:], stride, padding, dilation)
 
 

@@ -237,13 +237,23 @@ def _trunk(module: nn.Module, once: Sequence[Call]) -> tuple[str, list[str]]:
         ran = [call.name for call in once if call.name in names]
         total = sum(_num_weights(module, name) for name in names)
         largest = max(names, key=lambda name: _num_weights(module, name), default="")
-        has_inner = largest and len(list(module.get_submodule(largest).children())) > 1
-        holds_most = has_inner and _num_weights(module, largest) > total / 2
+        holds_most = largest and _num_weights(module, largest) > total / 2
         blocks = [name for name in ran if _has_layers(module, name)]
-        runs_inner = any(call.name.startswith(f"{largest}.") for call in once)
-        if not (holds_most and runs_inner) or (largest in ran and len(blocks) > 3):
+        inner = _opened(module, largest)
+        inner_blocks = [call for call in once if _parent(call.name) == inner and _has_layers(module, call.name)]
+        if not (holds_most and len(inner_blocks) > 1) or (largest in ran and len(blocks) > 3):
             return prefix, ran
-        prefix = largest
+        prefix = inner
+
+
+def _opened(module: nn.Module, name: str) -> str:
+    """Return the name of a container, or of the one inside that is all it holds, such as the list of an encoder."""
+    inner = [child for child, _ in module.get_submodule(name).named_children()]
+    return _opened(module, f"{name}.{inner[0]}") if name and len(inner) == 1 else name
+
+
+def _parent(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
 def _has_layers(module: nn.Module, name: str) -> bool:

@@ -1,6 +1,7 @@
 """Any module as a backbone: its submodules become exits, and its first layer is widened for several inputs."""
 
 import copy
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,6 +94,8 @@ class Blueprint:
         check_exits(calls, self.exits)
         infos = stage_infos(calls, self.exits, self.kinds)
         first = self.widen or first_weight_layer(calls)
+        if self.widen is not None:
+            _check_first(calls, first, self.exits[0])
         wide, wide_shape = narrow, shape
         if num_inputs > 1:
             _check_first(calls, first, self.exits[0])
@@ -226,13 +229,36 @@ def wrap(
         [(5, 8), (5, 8)]
     """
     make = None if isinstance(module, nn.Module) else module
-    template = module if isinstance(module, nn.Module) else module()
+    template = module if isinstance(module, nn.Module) else _made(module)
+    if not isinstance(sample, Tensor):
+        raise ConfigError(f"sample must be one sample as a tensor, without a batch, got {type(sample).__name__}")
+    if isinstance(exits, str):
+        raise ConfigError(f"exits must be a list of names, got the text {exits!r}: give [{exits!r}]")
+    if not isinstance(inputs, int) or inputs < 1:
+        raise ConfigError(f"inputs must be a whole number of at least 1, got {inputs}")
+    if outputs is not None and (not isinstance(outputs, int) or outputs < 1):
+        raise ConfigError(f"outputs must be a whole number of at least 1, got {outputs}")
     chosen = suggest_exits(template, sample) if exits is None else exits
     blueprint = Blueprint(template, make, tuple(chosen), widen, dict(kinds or {}), pretrained, spread)
     backbone = WrappedBackbone(blueprint, tuple(sample.shape), inputs, outputs)
     if backbone.uncut_reason is not None:
         warnings.warn(uncut_sentence(backbone.name, backbone.uncut_reason), UncutWarning, stacklevel=2)
     return backbone
+
+
+def _made(make: object) -> nn.Module:
+    """Return what a function makes, if it is a function without arguments that makes a module."""
+    wanted = "module must be a torch.nn.Module, or a function without arguments that returns one"
+    if not callable(make):
+        raise ConfigError(f"{wanted}, got {type(make).__name__}")
+    try:
+        inspect.signature(make).bind()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{wanted}, but it cannot be called so: {error}; give lambda: make(…)") from None
+    made = make()
+    if not isinstance(made, nn.Module):
+        raise ConfigError(f"{wanted}, but it returns {type(made).__name__}")
+    return made
 
 
 def uncut_sentence(name: str, reason: str) -> str:

@@ -62,7 +62,7 @@ def check_streams(num_streams: int, backbone: BackboneSource, setting: str) -> N
         known = ", ".join(entry.name for entry in BACKBONES if entry.settings.can_stream)
         raise ConfigError(
             f"{setting} must be 1 on {backbone.name}, whose layers mix all features, got {num_streams}: "
-            f"use one of {known}"
+            f"use one of the backbones {known}"
         )
 
 

@@ -245,7 +245,7 @@ def _first_sentence(error: ValidationError) -> str:
         .replace("Input should", "must", 1)
         .replace("Field required", "is required", 1)
     )
-    if not path:  # about the settings as a whole, in a sentence of its own
+    if not path or message.startswith(f"{path}."):  # about settings as a whole, in a sentence of its own
         return message
     given = "" if first["type"] == "missing" else f", got {first['input']!r}"
     return f"{path} {message}{given}"

@@ -153,7 +153,9 @@ class NothingFoundError(SaeError):
 
 
 class CostError(SaeError):
-    """An operation has no cost rule, so the total would be wrong."""
+    """An operation of a network has no cost rule, so the total would be wrong."""
+
+    exit_code = 2
 
 
 class SaeWarning(UserWarning):

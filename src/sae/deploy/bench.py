@@ -1,6 +1,6 @@
 """Models side by side: time, throughput, memory and size. Exported models alone need no torch.
 
-`python -m sae.deploy.bench onnx|torch FILE BATCH THREADS` measures peak memory in a process of its
+`python -m sae.deploy.bench onnx|torch FILE BATCH THREADS [trusts-code]` measures peak memory in a process of its
 own. The process starts its runtime, notes its peak, then loads the model's weights and computes one
 batch. The growth of the peak is the model's: weights, activations and the runtime's workspace. On
 Linux the peak is read from `/proc/self/status`, because `getrusage` starts at the parent's peak.
@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sae.core.errors import ConfigError, ModelError
+from sae.core.trust import is_code_trusted, trust_code
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.deploy.latency import BATCH, CONTROL, Effort, Maker, Timing, interleaved, session_maker
 from sae.deploy.manifest import NAME, read_manifest
@@ -26,6 +27,8 @@ from sae.records.run import RunRecord
 ONNXRUNTIME, TORCH = "onnxruntime", "torch"
 EXITS_EFFORT = Effort(repeats=15, sessions=3)
 STATUS = Path("/proc/self/status")
+TRUSTS_CODE = "trusts-code"
+"""The word that tells the other process that it may import code which the run names."""
 
 
 @dataclass(frozen=True)
@@ -293,6 +296,7 @@ def peak_memory(kind: str, path: Path, batch: int, threads: int = 1) -> int:
         threads: Threads that one operation may use.
     """
     command = [sys.executable, "-m", "sae.deploy.bench", kind, str(path), str(batch), str(threads)]
+    command += [TRUSTS_CODE] * is_code_trusted()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
@@ -332,6 +336,7 @@ def _use_torch(path: Path, batch: int, threads: int) -> Callable[[], object]:
 def main() -> None:
     """Print the growth of the peak memory as JSON."""
     kind, path, batch, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    trust_code(is_trusted=TRUSTS_CODE in sys.argv[5:])
     use = (_use_torch if kind == "torch" else _use_onnx)(path, batch, threads)
     before = own_peak()
     use()

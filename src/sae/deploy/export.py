@@ -237,7 +237,7 @@ def find_model(
     written again. `force` makes room for another model, but never for a file that we did not write.
     """
     if out.suffix != ".onnx" or out.is_dir():
-        raise ConfigError(f"--out must name a file that ends in .onnx, got {out}")
+        raise ConfigError(f"the model must be a file that ends in .onnx, got {out}")
     manifest_path = out.parent / NAME
     if not manifest_path.exists():
         if out.exists() and not force:
@@ -260,7 +260,8 @@ def find_model(
     bits = "int8" if manifest.quantisation else "float32"
     raise OtherModelError(
         f"{out} already holds a model of another run, number of exits or precision ({manifest.network.method}, "
-        f"{manifest.network.eval_exits} exits, {bits}): name another folder, or replace it with --force"
+        f"{manifest.network.eval_exits} exits, {bits}): name another folder, or replace it with --force "
+        "(in Python, force=True)"
     )
 
 

@@ -21,6 +21,7 @@ from sae.estimators.fitting import Rows, fit_network, nested, settings_of
 from sae.estimators.inputs import (
     EstimatorError,
     as_value_errors,
+    check_given_names,
     hold_out_rows,
     join_rows,
     read_columns,
@@ -132,6 +133,8 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
                 raise EstimatorError("X_val and y_val must be given together, got only one of them")
             seed = self._choose_seed()
             columns = read_columns(self, X, Reading(tuple(self.categories), tuple(self.dates)), reset=True)
+            check_given_names("categories", self.categories, columns)
+            check_given_names("dates", self.dates, columns)
             targets = self._learn_targets(y)
             if X_val is None:
                 rows = hold_out_rows(columns, targets, self._class_names, seed, self.validation_fraction)
@@ -161,7 +164,8 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             force: Replace another model in the folder.
         """
         check_is_fitted(self)
-        return self.network_.export(Path(out), force=force)
+        with as_value_errors():
+            return self.network_.export(Path(out), force=force)
 
     def _predictive(self, x: object) -> Predictive:
         """Return the predictive distribution of each row."""
@@ -188,6 +192,8 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             name: {key: value for key, value in section.items() if value is not None}
             for name, section in sections.items()
         }
+        if not isinstance(self.settings, Mapping | None):
+            raise EstimatorError(f'settings must be like {{"train.weight_decay": 1e-4}}, got {self.settings!r}')
         return merge(given, nested(self.settings or {}))
 
     def _choose_seed(self) -> int:

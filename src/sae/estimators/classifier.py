@@ -106,7 +106,7 @@ class SAEClassifier(ClassifierMixin, SaeEstimator):  # type: ignore[misc]  # sci
         check_classification_targets(targets)
         self.classes_, labels = np.unique(targets, return_inverse=True)
         if len(self.classes_) < 2:
-            raise DataError(f"there must be at least 2 classes, got 1 class: {self.classes_[0]!r}")
+            raise DataError(f"there must be at least 2 classes, got 1 class: {self.classes_.tolist()[0]!r}")
         encoded: Array = labels.astype(np.int64)
         return encoded
 
@@ -114,7 +114,7 @@ class SAEClassifier(ClassifierMixin, SaeEstimator):  # type: ignore[misc]  # sci
         targets = read_targets(self, y)
         strange = np.setdiff1d(targets, self.classes_)
         if len(strange):
-            raise DataError(f"classes must be those of y, got {strange[0]!r} in y_val")
+            raise DataError(f"classes must be those of y, got {strange.tolist()[0]!r} in y_val")
         return np.searchsorted(self.classes_, targets).astype(np.int64)
 
     def _class_weights(self, rows: Rows) -> tuple[float, ...] | None:

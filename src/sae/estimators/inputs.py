@@ -1,6 +1,6 @@
 """What is given to an estimator, checked as scikit-learn checks it, and read as a file of it would be."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from sae.core.errors import ConfigError, DataError, SaeError, ShapeError
 from sae.data.columns import Column, Reading
 from sae.data.dataset import Array, Indices
-from sae.data.frames import array_columns, frame_columns, hold_out, is_frame
+from sae.data.frames import ColumnFrame, array_columns, frame_columns, hold_out, is_frame
 from sae.estimators.fitting import TABLE, Rows
 
 FEWEST_ROWS = 3
@@ -43,9 +43,12 @@ def read_columns(estimator: BaseEstimator, x: object, reading: Reading, *, reset
         reset: Whether the estimator is being fitted.
     """
     if is_frame(x):
+        _check_names(x)
         validate_data(estimator, X=x, reset=reset, skip_check_array=True)
         if not len(x):
             raise DataError(f"Found array with 0 sample(s) in {TABLE} while a minimum of 1 is required.")
+        if not list(x.columns):
+            raise DataError(f"Found array with 0 feature(s) in {TABLE} while a minimum of 1 is required.")
         return frame_columns(x, reading, TABLE)
     array = validate_data(
         estimator, X=_as_array(x), reset=reset, dtype=None, ensure_all_finite="allow-nan"
@@ -53,6 +56,25 @@ def read_columns(estimator: BaseEstimator, x: object, reading: Reading, *, reset
     names = [f"x{index}" for index in range(array.shape[1])]
     known = getattr(estimator, "feature_names_in_", names)  # an array after a data frame: scikit-learn has warned
     return array_columns(array, [str(name) for name in known], reading, TABLE)
+
+
+def _check_names(frame: ColumnFrame) -> None:
+    """Refuse two columns of one name, of which scikit-learn's check reports a list in many lines."""
+    names = list(frame.columns)
+    doubled = [name for name in names if names.count(name) > 1]
+    if doubled:
+        raise DataError(
+            f"columns of {TABLE} must have different names, got {doubled[0]!r} {names.count(doubled[0])} times"
+        )
+
+
+def check_given_names(parameter: str, names: object, columns: Mapping[str, Column]) -> None:
+    """Refuse names that are no columns, and a text in place of a list of names."""
+    if isinstance(names, str):
+        raise ConfigError(f"{parameter} must be a list of columns, got the text {names!r}: give [{names!r}]")
+    unknown = [name for name in names if name not in columns] if isinstance(names, Iterable) else [names]
+    if unknown:
+        raise ConfigError(f"{parameter} must name columns of {TABLE}, {', '.join(columns)}; got {unknown[0]!r}")
 
 
 def _as_array(x: object) -> object:
@@ -70,6 +92,8 @@ def read_targets(estimator: BaseEstimator, y: object) -> NDArray[np.generic]:
     targets: NDArray[np.generic] = column_or_1d(
         check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator), warn=True
     )
+    if targets.dtype == object and any(value is None for value in targets.tolist()):
+        raise DataError("y must have no missing values, got None: drop those rows")
     return targets
 
 
@@ -98,8 +122,8 @@ def hold_out_rows(
         raise DataError(
             f"there must be at least {FEWEST_ROWS} rows to train and to validate, got n_samples={len(targets)}"
         )
-    if not 0 < share < 1:
-        raise ConfigError(f"validation_fraction must be above 0 and below 1, got {share}")
+    if not isinstance(share, int | float) or not 0 < share < 1:
+        raise ConfigError(f"validation_fraction must be above 0 and below 1, got {share!r}")
     train, val = hold_out(targets, seed, share)
     if not len(val) or len(train) < FEWEST_ROWS - 1:
         raise DataError(

@@ -51,5 +51,5 @@ class SAERegressor(RegressorMixin, SaeEstimator):  # type: ignore[misc]  # sciki
         try:
             values: Array = targets.astype(np.float64)
         except (TypeError, ValueError):
-            raise DataError(f"the target of a regression must be a number, got {targets[0]!r}") from None
+            raise DataError(f"the target of a regression must be a number, got {targets.tolist()[0]!r}") from None
         return values

@@ -17,7 +17,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from sae.backbones import MemberNetwork
 from sae.backbones.dry_run import DryRun, dry_run
 from sae.backbones.surgery import fuse_batch_norms
-from sae.core.errors import CostError
+from sae.core.errors import ConfigError, CostError
 from sae.core.parts import REST
 from sae.core.task import Shape
 
@@ -137,6 +137,11 @@ def register_cost(operation: OpOverload | OpOverloadPacket, rule: Rule) -> None:
     Example:
         >>> register_cost(torch.ops.aten.cumsum, lambda args, out: args[0].numel())
     """
+    if not isinstance(operation, OpOverload | OpOverloadPacket) or not callable(rule):
+        raise ConfigError(
+            "register_cost takes an operation of torch.ops and a function, such as "
+            f"(torch.ops.aten.cumsum, lambda args, out: out.numel()), got {operation!r} and {rule!r}"
+        )
     RULES[operation] = rule
 
 
@@ -235,6 +240,7 @@ RULES: dict[OpOverload | OpOverloadPacket, Rule] = {
         _output,
     ),
     **dict.fromkeys((aten._softmax, aten._safe_softmax, aten._log_softmax), _output),
+    **dict.fromkeys((aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge, aten.logical_not), _output),
     **dict.fromkeys((aten.sin, aten.cos, aten.reciprocal, aten.square, aten.addcmul), _output),
     **dict.fromkeys((aten.upsample_nearest2d, aten.upsample_bilinear2d), _output),
     # What reads each number once.
@@ -264,6 +270,7 @@ RULES: dict[OpOverload | OpOverloadPacket, Rule] = {
         (aten.squeeze, aten.select, aten.slice, aten.cat, aten.stack, aten.clone, aten.empty, aten.detach), _nothing
     ),
     **dict.fromkeys((aten._to_copy, aten.repeat, aten.alias, aten.split, aten.split_with_sizes, aten.unbind), _nothing),
+    **dict.fromkeys((aten.unsafe_split, aten.unsafe_split_with_sizes, aten.unsafe_chunk), _nothing),  # LSTMs and GRUs
     **dict.fromkeys((aten.chunk, aten.as_strided, aten._reshape_alias, aten.unfold, aten.flip, aten.roll), _nothing),
     **dict.fromkeys(
         (aten.constant_pad_nd, aten.reflection_pad1d, aten.reflection_pad2d, aten.replication_pad2d), _nothing

@@ -4,6 +4,7 @@ import torch
 
 from sae.config.backbones import BackboneSource
 from sae.config.methods import METHODS, MethodSettings
+from sae.core.errors import ConfigError
 from sae.core.registry import resolve_reference
 from sae.core.seeds import derive_seed
 from sae.core.task import DataSpec
@@ -19,6 +20,7 @@ def build_method(method: MethodSettings, backbone: BackboneSource, spec: DataSpe
         spec: The shape of samples and the task.
         seed: The seed of the weights.
     """
+    _check_kinds(method, backbone, spec)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(seed, "weights"))
         built = construct(method, backbone, spec)
@@ -31,6 +33,21 @@ def construct(method: MethodSettings, backbone: BackboneSource, spec: DataSpec) 
     settings = method.with_defaults(backbone.method_defaults) if backbone.method_defaults else method
     built: Method = resolve_reference(METHODS.get(method.name).build)(settings, backbone, spec)
     return built
+
+
+def _check_kinds(method: object, backbone: object, spec: object) -> None:
+    """Refuse arguments of other kinds, which people give by habit: names, and modules that are not wrapped."""
+    if not isinstance(method, MethodSettings):
+        raise ConfigError(f"method must be settings such as SaeConfig(inputs=2, exits=2), got {type(method).__name__}")
+    if not hasattr(backbone, "method_defaults"):
+        raise ConfigError(
+            f"backbone must be the settings of a backbone or a wrapped module, got {type(backbone).__name__}: "
+            "give sae.wrap(module, sample) for a module of your own"
+        )
+    if not isinstance(spec, DataSpec):
+        raise ConfigError(
+            f"spec must be a DataSpec, got {type(spec).__name__}: a wrapped module has one, sae.wrap(…, outputs=3).spec"
+        )
 
 
 __all__ = ["Batch", "Loss", "Members", "Method", "ParameterGroup", "build_method", "construct"]

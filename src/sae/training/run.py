@@ -60,7 +60,7 @@ REHEARSED = 2
 
 def train(
     config: RunConfig,
-    out: Path,
+    out: Path | str,
     *,
     force: bool = False,
     processes: int = 1,
@@ -81,6 +81,7 @@ def train(
         callbacks: Told of the beginning, of every epoch and of the end; change no number. See `RunCallback`.
         on_data: Called with the data once they are read.
     """
+    out = Path(out)
     pick_device(config.train.device)
     check_callbacks(callbacks)
     with torch_threads(config.train.threads):
@@ -195,7 +196,7 @@ def record_derived(record: RunRecord, source: RunRecord, method: Method, dataset
 
 
 def evaluate(
-    run: Path,
+    run: Path | str,
     split: Split = "test",
     eval_exits: int | None = None,
     *,
@@ -221,7 +222,7 @@ def evaluate(
         display: Where progress is shown.
         processes: How many processes may corrupt images; changes no number.
     """
-    record = RunRecord.open(run)
+    record = RunRecord.open(Path(run))
     settings = record.read_config().train
     with torch_threads(settings.threads):
         method, dataset = restore(record, device, where)
