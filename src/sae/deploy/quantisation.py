@@ -64,13 +64,18 @@ def quantise(content: bytes, samples: Samples, input_name: str) -> bytes:
 
 
 def layers_to_quantise(content: bytes) -> list[str]:
-    """Return the names of nodes that multiply by weights and feed another such node: all layers but the heads."""
+    """Return the names of nodes that multiply by weights and feed another such node: all layers but the heads.
+
+    The block-diagonal layers of streams stay in float32, too: onnxruntime has no product in 8 bits with one scale for
+    each column of several matrices at once.
+    """
     import onnx
 
     graph = onnx.load_from_string(content).graph
-    weights = {value.name for value in graph.initializer}
+    weights = {value.name: len(value.dims) for value in graph.initializer}
     makers = {name: node for node in graph.node for name in node.output}
-    layers = [node for node in graph.node if node.op_type in LAYERS and weights.intersection(node.input[1:2])]
+    layers = [node for node in graph.node if node.op_type in LAYERS and node.input[1] in weights]
+    single = [node for node in layers if node.op_type == "Conv" or weights[node.input[1]] <= 2]
     feeding: set[str] = set()
     seen: set[str] = set()
     waiting = [name for node in layers for name in node.input]
@@ -80,7 +85,7 @@ def layers_to_quantise(content: bytes) -> list[str]:
             seen.add(name)
             feeding.add(makers[name].name)
             waiting.extend(makers[name].input)
-    return [node.name for node in layers if node.name in feeding]
+    return [node.name for node in single if node.name in feeding]
 
 
 def range_samples(dataset: Dataset, seed: int) -> Samples:
