@@ -98,13 +98,13 @@ ROWS: dict[str, Row] = {
         rate_of="taught-sae-1x5",
     ),
     "long-standard": Row(
-        "standard network, distilled, 4 × the epochs: the ensemble's training time",
+        "standard network, distilled for 48 epochs",
         merge(merge(STANDARD, TAUGHT), {"train": {"epochs": 48}}),
         is_taught=True,
         rate_of="taught-standard",
     ),
     "flipped-standard": Row(
-        "the same, on mirrored images, too",
+        "standard network, distilled for 48 epochs, also on mirrored images",
         merge(merge(STANDARD, TAUGHT), {"train": {"epochs": 48}, "data": {"flip": True}}),
         is_taught=True,
         rate_of="taught-standard",
