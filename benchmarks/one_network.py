@@ -4,16 +4,18 @@
     python -m benchmarks.one_network blood-vgg --out runs/one_network --data-root FOLDER
     python -m benchmarks.one_network --table                                      # the tables of docs/reproduction.md
 
-Every row is tuned alike: three learning rates on a seed of its own, two of them fixed and the third beyond the
-better of these, chosen by the NLL on validation data after temperature scaling; then `SEEDS` with the best rate. A
-taught row learns from the ensemble of its own seed. Test data choose nothing. Numbers go to
+Every row is tuned alike on a seed of its own: two learning rates, then the next one beyond the better of these, and
+one more if that is the best so far. The NLL on validation data after temperature scaling decides; then come `SEEDS`
+with the best rate. A taught row learns from the ensemble of its own seed. Test data choose nothing. Numbers go to
 docs/reproduction/one-network.json; the intervals are computed from the predictions that the runs keep.
 """
 
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -31,12 +33,14 @@ from sae.records.evaluation import Reading
 from sae.records.run import RunRecord
 from sae.training.predictions import keep_predictions
 from sae.training.run import derive, train
+from sae.training.trimming import trim
 
 REPRODUCTION = Path(__file__).parent.parent / "docs" / "reproduction"
 STORED = REPRODUCTION / "one-network.json"
 RATES = (3e-4, 1e-3)
-BEYOND = (1e-4, 3e-3)
-"""The third learning rate, if the lower or the higher of `RATES` is better."""
+LADDER = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+"""Learning rates; `RATES` are tried first, then the next ones as long as the best so far has only one neighbour."""
+MOST_RATES = 4
 TUNING_SEED = 100
 SEEDS = (0, 1, 2)
 KEPT = ("nll", "nll_scaled", "accuracy", "f1", "ece", "ece_scaled", "cc_ece", "cc_ece_scaled", "brier")
@@ -55,15 +59,26 @@ class Row:
         settings: What it changes of its set.
         is_taught: Whether it learns from the deep ensemble of its seed.
         rate_of: The row whose learning rate it takes over, instead of being tuned; for ablations.
+        epochs: How many times the epochs of the set it trains.
+        width: How many times the width of the set its networks have.
+        first_of: The row of deep ensembles whose first member it is, where both have the same learning rate.
+        weights_of: The row whose trained networks it takes, with weights of the exits fitted on validation data.
     """
 
     title: str
     settings: Layer
     is_taught: bool = False
     rate_of: str | None = None
+    epochs: int = 1
+    width: float = 1
+    first_of: str | None = None
+    weights_of: str | None = None
 
 
 ENSEMBLE = "ensemble"
+RIVALS = (ENSEMBLE, "ema-ensemble", "long-ensemble")
+"""Deep ensembles of four networks of the set's width; the best of them on validation data is the one to match."""
+FOUR: Layer = {"method": {"name": "ensemble", "members": 4}}
 ONE_BY_FIVE: Layer = {"method": {"name": "sae", "inputs": 1, "exits": 5}}
 THREE_BY_FIVE: Layer = {
     "method": {"name": "sae", "inputs": 3, "exits": 5, "repeat_fraction": {"start": 0.0, "end": 0.0}}
@@ -72,54 +87,56 @@ STANDARD: Layer = {"method": {"name": "standard"}}
 TAUGHT: Layer = {"teacher": {"weight": 0.9, "temperature": 2.0, "perturb": 0.0}}
 PERTURBED: Layer = {"teacher": {"weight": 0.9, "temperature": 2.0, "perturb": 1.0}}
 AVERAGED: Layer = {"train": {"ema": 0.999}}
+BEST_EPOCH: Layer = {"train": {"keep": "best", "keep_by": "nll_scaled"}}
+
+
+def taught(title: str, *layers: Layer, like: str | None = None, epochs: int = 1) -> Row:
+    """Return a row that learns from the deep ensemble of its seed, with the learning rate of another row if given."""
+    return Row(title, reduce(merge, layers), is_taught=True, rate_of=like, epochs=epochs)
+
 
 ROWS: dict[str, Row] = {
-    ENSEMBLE: Row("deep ensemble of 4", {"method": {"name": "ensemble", "members": 4}}),
-    "standard": Row("standard network", STANDARD),
+    ENSEMBLE: Row("deep ensemble of 4", FOUR),
+    "standard": Row("standard network", STANDARD, first_of=ENSEMBLE),
     "sae-1x5": Row("SAE, N=1 K=5", ONE_BY_FIVE),
     "sae-3x5": Row("SAE, N=3 K=5, i=0", THREE_BY_FIVE),
-    "taught-standard": Row("standard network, distilled", merge(STANDARD, TAUGHT), is_taught=True),
-    "taught-sae-1x5": Row("SAE, N=1 K=5, distilled", merge(ONE_BY_FIVE, TAUGHT), is_taught=True),
-    "ema-ensemble": Row(
-        "deep ensemble of 4, EMA", merge({"method": {"name": "ensemble", "members": 4}}, AVERAGED), rate_of=ENSEMBLE
+    "mc-dropout": Row("MC dropout, 4 draws", {"method": {"name": "mc_dropout"}}),
+    "batch-ensemble": Row("BatchEnsemble of 4", {"method": {"name": "batch_ensemble"}}),
+    "packed": Row("packed ensemble of 4, twice the width", {"method": {"name": "packed"}}, width=2),
+    "narrow-ensemble": Row("deep ensemble of 4, half the width", FOUR, width=0.5),
+    "taught-standard": taught("standard network, distilled", STANDARD, TAUGHT),
+    "taught-sae-1x5": taught("SAE, N=1 K=5, distilled", ONE_BY_FIVE, TAUGHT),
+    "ema-ensemble": Row("deep ensemble of 4, EMA", merge(FOUR, AVERAGED), rate_of=ENSEMBLE),
+    "ema-standard": Row(
+        "standard network, EMA", merge(STANDARD, AVERAGED), rate_of="standard", first_of="ema-ensemble"
     ),
-    "ema-standard": Row("standard network, EMA", merge(STANDARD, AVERAGED), rate_of="standard"),
     "ema-sae-1x5": Row("SAE, N=1 K=5, EMA", merge(ONE_BY_FIVE, AVERAGED), rate_of="sae-1x5"),
-    "perturbed-standard": Row(
-        "standard network, distilled on perturbed inputs",
-        merge(STANDARD, PERTURBED),
-        is_taught=True,
-        rate_of="taught-standard",
+    "em-sae-1x5": Row(
+        "SAE, N=1 K=5, weights of exits fitted on validation data", {}, rate_of="sae-1x5", weights_of="sae-1x5"
     ),
-    "perturbed-sae-1x5": Row(
-        "SAE, N=1 K=5, distilled on perturbed inputs",
-        merge(ONE_BY_FIVE, PERTURBED),
-        is_taught=True,
-        rate_of="taught-sae-1x5",
+    "perturbed-standard": taught(
+        "standard network, distilled on perturbed inputs", STANDARD, PERTURBED, like="taught-standard"
     ),
-    "long-standard": Row(
-        "standard network, distilled for 48 epochs",
-        merge(merge(STANDARD, TAUGHT), {"train": {"epochs": 48}}),
-        is_taught=True,
-        rate_of="taught-standard",
+    "perturbed-sae-1x5": taught(
+        "SAE, N=1 K=5, distilled on perturbed inputs", ONE_BY_FIVE, PERTURBED, like="taught-sae-1x5"
     ),
-    "flipped-standard": Row(
-        "standard network, distilled for 48 epochs, also on mirrored images",
-        merge(merge(STANDARD, TAUGHT), {"train": {"epochs": 48}, "data": {"flip": True}}),
-        is_taught=True,
-        rate_of="taught-standard",
+    "all-standard": taught("standard network, distilled, EMA", STANDARD, TAUGHT, AVERAGED, like="taught-standard"),
+    "all-sae-1x5": taught("SAE, N=1 K=5, distilled, EMA", ONE_BY_FIVE, TAUGHT, AVERAGED, like="taught-sae-1x5"),
+    "long-standard": taught(
+        "standard network, distilled, 4 × the epochs", STANDARD, TAUGHT, like="taught-standard", epochs=4
     ),
-    "all-standard": Row(
-        "standard network, distilled, EMA",
-        merge(merge(STANDARD, TAUGHT), AVERAGED),
-        is_taught=True,
-        rate_of="taught-standard",
+    "long-sae-1x5": taught(
+        "SAE, N=1 K=5, distilled, 4 × the epochs", ONE_BY_FIVE, TAUGHT, like="taught-sae-1x5", epochs=4
     ),
-    "all-sae-1x5": Row(
-        "SAE, N=1 K=5, distilled, EMA",
-        merge(merge(ONE_BY_FIVE, TAUGHT), AVERAGED),
-        is_taught=True,
-        rate_of="taught-sae-1x5",
+    "long-ensemble": Row(
+        "deep ensemble of 4, 4 × the epochs, best epoch kept", merge(FOUR, BEST_EPOCH), rate_of=ENSEMBLE, epochs=4
+    ),
+    "long-alone": Row(
+        "standard network, 4 × the epochs, best epoch kept",
+        merge(STANDARD, BEST_EPOCH),
+        rate_of="standard",
+        epochs=4,
+        first_of="long-ensemble",
     ),
 }
 SETS: dict[str, Layer] = {
@@ -158,19 +175,25 @@ class Queue:
 
     def config(self, row: str, rate: float, seed: int) -> RunConfig:
         """Return the settings of one training."""
-        layers: list[Layer] = [SETS[self.name], ROWS[row].settings, {"train": {"lr": rate}, "seed": seed}]
-        if ROWS[row].is_taught:
+        own, base = ROWS[row], resolve(SETS[self.name])
+        layers: list[Layer] = [SETS[self.name], own.settings, {"train": {"lr": rate}, "seed": seed}]
+        layers.append({"train": {"epochs": own.epochs * base.train.epochs}})
+        layers.append({"backbone": {"width": own.width * base.backbone.width}})
+        if own.is_taught:
             layers.append({"teacher": {"run": str(self.folder(ENSEMBLE, self.best_rate(ENSEMBLE), seed))}})
         return resolve(*layers)
 
     def run(self, row: str, rate: float, seed: int) -> RunRecord:
-        """Train a network unless that is done; a standard network may be the first member of an ensemble."""
-        folder, larger = self.folder(row, rate, seed), self.folder(ENSEMBLE, rate, seed)
-        config, started = self.config(row, rate, seed), time.process_time()
-        if config.method.members_from and row == "standard" and (larger / RunRecord.STATUS).exists():
-            record = derive(config, folder, larger)
+        """Train a network unless that is done; it may also be made of a network that another row has trained."""
+        own, folder, started = ROWS[row], self.folder(row, rate, seed), time.process_time()
+        larger = self.folder(own.first_of, rate, seed) if own.first_of else None
+        if own.weights_of:
+            trim(self.folder(own.weights_of, rate, seed), folder, {}, weights="em")
+            record = RunRecord.open(folder)
+        elif larger and (larger / RunRecord.STATUS).exists():
+            record = derive(self.config(row, rate, seed), folder, larger)
         else:
-            record = train(config, folder)
+            record = train(self.config(row, rate, seed), folder)
         if seed != TUNING_SEED and not record.has(RunRecord.PREDICTIONS):
             keep_predictions(folder)
         reading = record.read_evaluation().val.chosen
@@ -180,18 +203,20 @@ class Queue:
 
     def best_rate(self, row: str) -> float:
         """Return the learning rate of the lowest scaled NLL on validation data; all rates must be trained."""
-        if ROWS[row].rate_of is not None:
-            return self.best_rate(str(ROWS[row].rate_of))
-        return min([*RATES, self.third_rate(row)], key=lambda rate: self.val_nll(row, rate))
+        like = ROWS[row].rate_of
+        return self.best_rate(like) if like else min(self.rates(row), key=lambda rate: self.val_nll(row, rate))
 
-    def third_rate(self, row: str) -> float:
-        """Return the rate beyond the better of the first two."""
-        lower, higher = (self.val_nll(row, rate) for rate in RATES)
-        return BEYOND[0] if lower < higher else BEYOND[1]
-
-    def rates(self, row: str) -> list[float]:
-        """Return the learning rates that a row was tuned over; none if it takes over another's."""
-        return [] if ROWS[row].rate_of else sorted([*RATES, self.third_rate(row)])
+    def rates(self, row: str) -> Iterator[float]:
+        """Yield the learning rates that a row is tuned over; each must be trained before the next is asked for."""
+        tried = list(RATES)
+        yield from tried
+        while len(tried) < MOST_RATES:
+            best = min(tried, key=lambda rate: self.val_nll(row, rate))
+            if best not in (min(tried), max(tried)):
+                return
+            step = -1 if best == min(tried) else 1
+            tried.append(LADDER[LADDER.index(best) + step])
+            yield tried[-1]
 
     def is_done(self, row: str) -> bool:
         """Return whether all seeds of a row are trained."""
@@ -213,10 +238,8 @@ class Queue:
     def work(self, rows: list[str]) -> None:
         """Tune every row, then train its seeds."""
         for row in rows:
-            if ROWS[row].rate_of is None:
-                for rate in RATES:
-                    self.run(row, rate, TUNING_SEED)
-                self.run(row, self.third_rate(row), TUNING_SEED)
+            for rate in self.rates(row) if ROWS[row].rate_of is None else ():
+                self.run(row, rate, TUNING_SEED)
             for seed in SEEDS:
                 self.run(row, self.best_rate(row), seed)
 
@@ -262,7 +285,7 @@ def found_of(queue: Queue, row: str, ensemble: Contestant) -> Found:
     own = read_contestant([queue.folder(row, rate, seed) for seed in SEEDS])
     worth = ensemble_equivalent(own, ensemble)
     return Found(
-        rates={f"{each:g}": queue.val_nll(row, each) for each in queue.rates(row)},
+        rates={} if ROWS[row].rate_of else {f"{each:g}": queue.val_nll(row, each) for each in queue.rates(row)},
         rate=rate,
         val_nll_scaled=[item.val.metrics["nll_scaled"] for item in splits],
         test={key: [item.test.metrics[key] for item in splits] for key in KEPT},
