@@ -1,6 +1,6 @@
 """A whole experiment in one resumable call: its settings from presets; search, confirm, ship, report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,11 +19,19 @@ from sae.search.plan import SearchPlan
 from sae.search.run import Place, Say, run_study
 
 BUDGETS = ("small", "paper")
+RECIPES: Mapping[str, Layer] = {
+    "tuned": {"train": {"lr": {"choice": [3e-4, 1e-3, 3e-3]}}},
+    "paper": {},
+}
+"""How networks are trained: `tuned` searches the learning rate of every method, `paper` has one for all."""
+USUAL_RECIPES = {"small": "tuned", "paper": "paper"}
 YAML = (".yaml", ".yml")
 
 
-def experiment_layers(what: str, budget: str, over: Sequence[Layer] = ()) -> list[Layer]:
-    """Return the layers of an experiment, lowest first: the budget, the experiment, its section for the budget, `over`.
+def experiment_layers(what: str, budget: str, over: Sequence[Layer] = (), recipe: str | None = None) -> list[Layer]:
+    """Return the layers of an experiment, lowest first.
+
+    These are the budget, the recipe, the experiment, its section for the budget, and `over`.
 
     Shipped settings are adapted: spaces of methods that are not searched are dropped, and so are metrics and
     corruptions that do not suit the data.
@@ -32,16 +40,23 @@ def experiment_layers(what: str, budget: str, over: Sequence[Layer] = ()) -> lis
         what: The name of a preset, a YAML file, or the name or path of any other data.
         budget: `small` or `paper`.
         over: Layers that override all others, e.g. flags.
+        recipe: One of `RECIPES`; by default the usual one of the budget.
     """
-    if budget not in BUDGETS:
-        raise ConfigError(f"budget must be one of {', '.join(BUDGETS)}; got {budget!r}{did_you_mean(budget, BUDGETS)}")
+    _check_known("budget", budget, BUDGETS)
+    recipe = USUAL_RECIPES[budget] if recipe is None else recipe
+    _check_known("recipe", recipe, RECIPES)
     own = dict(_own_settings(what))
     special = [_section_for(name, own.pop(name, None)) for name in BUDGETS]
     asked = [own, special[BUDGETS.index(budget)], *over]
     methods = _last_set(asked, "search", "methods")
     shipped = [read_preset(budget), *(asked[:2] if what in presets() else [])]
     suited = [_of_methods(layer, methods) for layer in shipped]
-    return [_suited_to_data(suited[0], asked), *(suited[1:] or asked[:2]), *over]
+    return [_suited_to_data(suited[0], asked), RECIPES[recipe], *(suited[1:] or asked[:2]), *over]
+
+
+def _check_known(name: str, given: str, known: Collection[str]) -> None:
+    if given not in known:
+        raise ConfigError(f"{name} must be one of {', '.join(known)}; got {given!r}{did_you_mean(given, known)}")
 
 
 def _section_for(budget: str, given: object) -> Layer:

@@ -105,14 +105,42 @@ def test_workers_are_those_of_the_budget() -> None:
     assert resolve("pneumoniamnist", "small").settings.workers is None
 
 
+def baseline_sizes(plan: SearchPlan) -> dict[str, float]:
+    return {method: read_space(method, plan.study.spaces[method]).size for method in METHODS[1:]}
+
+
 @pytest.mark.usefixtures("without_files")
 @pytest.mark.parametrize("name", presets())
 def test_the_small_budget_is_of_so_many_trials_and_small_baselines(name: str) -> None:
-    plan = resolve(name, "small")
+    plan = resolve_search(experiment_layers(name, "small", recipe="paper"))
     assert plan.settings.budget is not None
     assert plan.settings.budget <= 40
-    sizes = {method: read_space(method, plan.study.spaces[method]).size for method in METHODS[1:]}
-    assert max(sizes.values()) <= 8
+    assert max(baseline_sizes(plan).values()) <= 8
+
+
+@pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("name", presets())
+def test_the_tuned_recipe_tries_the_same_three_learning_rates_for_every_method(name: str) -> None:
+    paper, tuned = (resolve_search(experiment_layers(name, "small", recipe=recipe)) for recipe in ("paper", "tuned"))
+    assert tuned.settings.budget == paper.settings.budget
+    assert baseline_sizes(tuned) == {method: 3 * size for method, size in baseline_sizes(paper).items()}
+    rates = [tuned.study.spaces[method]["train"]["lr"] for method in METHODS]
+    assert rates == [{"choice": [3e-4, 1e-3, 3e-3]}] * len(METHODS)
+
+
+@pytest.mark.usefixtures("without_files")
+def test_the_recipe_follows_the_budget_and_a_setting_overrides_it() -> None:
+    tuned = resolve("digits", "small").study.spaces["sae"]["train"]["lr"]
+    assert (
+        tuned == resolve_search(experiment_layers("digits", "paper", recipe="tuned")).study.spaces["sae"]["train"]["lr"]
+    )
+    assert resolve("digits", "paper").study.spaces["sae"]["train"]["lr"] == 1e-3  # what the data set suggests
+    assert resolve("digits", "small", {"train": {"lr": 0.002}}).study.spaces["sae"]["train"]["lr"] == 0.002
+
+
+def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="recipe must be one of tuned, paper; got 'papr'"):
+        experiment_layers("digits", "small", recipe="papr")
 
 
 @pytest.mark.parametrize("budget", ["large", "papr", ""])

@@ -154,8 +154,14 @@ def experiment(
     what: Annotated[str, typer.Argument(help="a data set's name, the path of your own data, or a YAML file")],
     *,
     budget: Annotated[
-        str, typer.Option(help="small: about an hour on two cores; paper: the paper's settings")
+        str, typer.Option(help="small: one to two hours on two cores; paper: the paper's settings")
     ] = "small",
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="tuned: the learning rate is searched for every method; paper: one for all; default: by budget"
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="folder for the study; default: experiments/NAME-BUDGET")] = None,
     source: options.DataOptions,
     max_: options.Maximum = None,
@@ -184,7 +190,7 @@ def experiment(
         ),
         confirm=options.section(distill=distill or None),
     )
-    layers = experiment_layers(what, budget, options.layers_over(flags, set_ or []))
+    layers = experiment_layers(what, budget, options.layers_over(flags, set_ or []), recipe)
     plan = resolve_search(options.with_own_backbone(layers))
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
     carry_out(study.place(folder, plan), plan, json=study.json)

@@ -1,0 +1,46 @@
+"""Train what is not trained yet, or measure, or print the tables."""
+
+import argparse
+from pathlib import Path
+
+import torch
+
+import benchmarks.one_network
+from benchmarks.one_network.page import tables, write_tables
+from benchmarks.one_network.queue import Queue
+from benchmarks.one_network.regimes import draw_map, work_on_map
+from benchmarks.one_network.results import collect, read_results, store
+from benchmarks.one_network.rows import MATCHES, ROWS
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=benchmarks.one_network.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", nargs="?", choices=MATCHES)
+    parser.add_argument("--rows", nargs="*", choices=ROWS, default=list(ROWS), help="what to train; nothing: collect")
+    parser.add_argument("--measure", action="store_true", help="then measure under shift, on another set, and times")
+    parser.add_argument("--regimes", action="store_true", help="train the map over sizes and widths, and draw it")
+    parser.add_argument("--table", action="store_true", help="only print the tables of what is stored")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/reproduction.md")
+    parser.add_argument("--out", type=Path, default=Path("runs/one_network"))
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    results = read_results()
+    if given.name and not given.table:
+        queue = Queue(given.name, given.out)
+        queue.work(given.rows)
+        results[given.name] = collect(queue, results.get(given.name, {}), measure=given.measure)
+        store(results)
+    if given.regimes and not given.table:
+        work_on_map(given.out)
+        draw_map()
+    for text in tables().values():
+        print(text, end="\n\n")
+    if given.write:
+        write_tables()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Networks under shift, on samples of another set, and their time: what is measured after the training.
+
+Each training has one file for it beside the run folders, so that a stopped measurement goes on where it was.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from benchmarks.one_network.queue import SEEDS, Queue
+from benchmarks.one_network.rows import ENSEMBLE
+from sae.analysis.bootstrap import RESAMPLES, chosen_seeds, interval, resampled_means
+from sae.analysis.contestants import scaled
+from sae.analysis.sample_metrics import sample_metric
+from sae.analysis.temperature import losses
+from sae.core.predictive import Categorical
+from sae.data.batches import evaluation_batches
+from sae.data.corruptions import ALL_SETS, CorruptedImages
+from sae.deploy.bench import bench
+from sae.deploy.latency import Effort
+from sae.records.predictions import Predictions
+from sae.records.run import RunRecord
+from sae.training.evaluator import member_outputs, predictive_at
+from sae.training.run import evaluate, preparation, restore
+
+Values = NDArray[np.float64]
+PER_SAMPLE = ("nll", "nll_scaled")
+OVER_SETS = ("accuracy", "cc_ece", "cc_ece_scaled")
+BATCHES = (1, 64)
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A network on the 95 corrupted versions of the test images.
+
+    Attributes:
+        samples: Metric to its mean over the sets, for each test image.
+        sets: Metric to its mean over the sets.
+    """
+
+    samples: dict[str, Values]
+    sets: dict[str, float]
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a metric over sets and images."""
+        return float(self.samples[name].mean()) if name in self.samples else self.sets[name]
+
+
+def shifted(queue: Queue, row: str, seed: int) -> Shifted:
+    """Return what was measured under shift, or measure it."""
+    run = queue.folder(row, queue.best_rate(row), seed)
+    path = run.parent / "shifted" / f"{run.name}.npz"
+    if not path.exists():
+        found = measure_shift(run)
+        path.parent.mkdir(exist_ok=True)
+        partial = path.with_suffix(".partial")
+        arrays = {**found.samples, **{key: np.asarray(value) for key, value in found.sets.items()}}
+        with partial.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+        partial.rename(path)
+    with np.load(path) as stored:
+        return Shifted({key: stored[key] for key in PER_SAMPLE}, {key: float(stored[key]) for key in OVER_SETS})
+
+
+def measure_shift(run: Path) -> Shifted:
+    """Measure a trained network on every corrupted set; its temperature is that of the clean validation split."""
+    record = RunRecord.open(run)
+    method, dataset = restore(record)
+    kept, exits = Predictions.read(record), record.read_evaluation().exits
+    prepare, targets = preparation(dataset, "cpu"), dataset.test.targets
+    samples: dict[str, list[Values]] = {key: [] for key in PER_SAMPLE}
+    sets: dict[str, list[float]] = {key: [] for key in OVER_SETS}
+    for images in CorruptedImages(dataset.test.inputs).each(ALL_SETS):
+        predictive = predictive_at(method, member_outputs(method, evaluation_batches(images, prepare)), exits)
+        assert isinstance(predictive, Categorical), "the sets of this benchmark have classes"
+        raw = predictive.log_probs.numpy()
+        calm = scaled(kept.task, kept.val.readings[exits], kept.val, raw)
+        samples["nll"].append(losses(kept.task, raw, targets))
+        samples["nll_scaled"].append(losses(kept.task, calm, targets))
+        for key in OVER_SETS:
+            numbers = calm if key.endswith("_scaled") else raw
+            sets[key].append(sample_metric(key, kept.task).value(numbers, targets))
+    return Shifted(
+        {key: np.mean(found, axis=0) for key, found in samples.items()},
+        {key: float(np.mean(found)) for key, found in sets.items()},
+    )
+
+
+def shifted_difference(one: Sequence[Shifted], other: Sequence[Shifted], name: str) -> tuple[float, float, float]:
+    """Return the difference of a metric under shift, and its interval by a paired bootstrap over images and seeds."""
+    runs = [csr_array(item.samples[name][:, None]) for item in (*one, *other)]
+    drawn = [means[:, 0] for means in resampled_means(runs, RESAMPLES, seed=0)]
+    sides = []
+    for place, side in enumerate((drawn[: len(one)], drawn[len(one) :])):
+        chosen = chosen_seeds(len(side), RESAMPLES, seed=1 + place)
+        sides.append(np.take_along_axis(np.stack(side, axis=1), chosen, axis=1).mean(axis=1))
+    value = np.mean([item.mean(name) for item in one]) - np.mean([item.mean(name) for item in other])
+    return (float(value), *interval(sides[0] - sides[1]))
+
+
+def detected(queue: Queue, row: str, seed: int, other: str) -> float:
+    """Return how well predictive entropy tells images of another set from test images, as AUROC."""
+    run = queue.folder(row, queue.best_rate(row), seed)
+    path = run.parent / "detected" / f"{run.name}-{other}.json"
+    if not path.exists():
+        found = evaluate(run, ood=other).ood
+        assert found is not None, "it was asked for"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(dict(found.metrics)), encoding="utf-8")
+    return float(json.loads(path.read_text(encoding="utf-8"))["auroc_entropy"])
+
+
+def milliseconds(queue: Queue, rows: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the time of every row relative to the ensemble's, in onnxruntime, by batch size; all in one measurement.
+
+    The key `control` holds the ensemble's own time when it was measured once more.
+    """
+    names = [ENSEMBLE, *(row for row in rows if row != ENSEMBLE)]
+    runs = [queue.folder(row, queue.best_rate(row), SEEDS[0]) for row in names]
+    found = bench(runs, BATCHES, effort=Effort(repeats=20, sessions=3))
+    models = {model.label: model for model in found.models}
+    ratios: dict[str, dict[str, float]] = {name: {} for name in (*names, "control")}
+    for batch in found.batches:
+        times = {
+            models[item.label].model: item.times.cpu_ms
+            for item in batch.rows
+            if models[item.label].runtime == "onnxruntime"
+        }
+        whole = times[str(runs[0])]
+        for name, run in zip(names, runs, strict=True):
+            ratios[name][str(batch.batch)] = times[str(run)] / whole
+        ratios["control"][str(batch.batch)] = batch.control.cpu_ms / whole
+    return ratios

@@ -1,0 +1,260 @@
+"""What the trainings show: stored as JSON, and the tables of docs/reproduction.md that are made of it."""
+
+import json
+from pathlib import Path
+from statistics import mean, stdev
+
+from pydantic import BaseModel
+
+from benchmarks.one_network.measures import detected, milliseconds, shifted, shifted_difference
+from benchmarks.one_network.queue import SEEDS, Queue
+from benchmarks.one_network.rows import ADDITIONS, ENSEMBLE, MATCHES, RIVALS, ROWS, SETS, plain_of
+from sae.analysis.bootstrap import compare_samples
+from sae.analysis.contestants import Contestant, read_contestant
+from sae.analysis.ensemble_equivalent import ensemble_equivalent
+
+STORED = Path(__file__).parents[2] / "docs" / "reproduction" / "one-network.json"
+KEPT = ("nll", "nll_scaled", "accuracy", "f1", "ece", "ece_scaled", "cc_ece", "cc_ece_scaled", "brier")
+COMPARED = ("nll_scaled", "nll", "cc_ece", "cc_ece_scaled", "accuracy")
+UNDER_SHIFT = ("nll_scaled", "nll", "accuracy", "cc_ece", "cc_ece_scaled")
+MARGIN = 0.01
+"""By how much the scaled NLL may be worse at most, in nats, to match; fixed before any test data were read."""
+LARGEST_SHARE = 1 / 3
+"""Of the ensemble's FLOPs, which a single network may take to be our best."""
+
+Difference = tuple[float, float, float]
+"""A difference and the ends of its 95 % interval."""
+
+
+class Found(BaseModel):
+    """What is reported of a row.
+
+    Attributes:
+        rates: The scaled NLL on validation data of the seed for tuning, by learning rate; empty if it was not tuned.
+        rate: The learning rate of the reported seeds.
+        val_nll_scaled: On validation data, by seed; the best single network is chosen by their mean.
+        test: Metrics on test data, by name and seed.
+        flops: Per sample of the pruned network, as the paper counts.
+        shipped_flops: Per sample of the exported network.
+        differences: From the best ensemble on the same test samples, by metric.
+        from_plain: From the same network without the addition that the row tries, in scaled NLL.
+        equivalent: The number of the ensemble's members with the same scaled NLL, and the ends of its interval.
+        seconds: Wall time of training on a busy machine, mean over seeds; 0 if it was derived.
+        shift: Mean over the 95 corrupted sets, by metric and seed.
+        shift_differences: From the best ensemble, of the metrics that are means over samples.
+        auroc: How well entropy detects images of another set, by seed.
+        ms: Time in onnxruntime relative to the ensemble's, by batch size.
+    """
+
+    rates: dict[str, float]
+    rate: float
+    val_nll_scaled: list[float]
+    test: dict[str, list[float]]
+    flops: int
+    shipped_flops: int
+    differences: dict[str, Difference]
+    from_plain: Difference | None = None
+    equivalent: tuple[float | str, float | str, float | str]
+    seconds: float = 0.0
+    shift: dict[str, list[float]] = {}
+    shift_differences: dict[str, Difference] = {}
+    auroc: list[float] = []
+    ms: dict[str, float] = {}
+
+    @property
+    def choice(self) -> float:
+        """What chooses among rows: the mean of the scaled NLL on validation data."""
+        return mean(self.val_nll_scaled)
+
+
+Results = dict[str, dict[str, Found]]
+"""What was found, by set and row."""
+
+
+def best_ensemble(found: dict[str, Found]) -> str:
+    """Return the row of the best deep ensemble on validation data."""
+    return min((row for row in RIVALS if row in found), key=lambda row: found[row].choice)
+
+
+def best_single(found: dict[str, Found]) -> str:
+    """Return the row of the best network on validation data that takes at most a third of the ensemble's FLOPs."""
+    most = LARGEST_SHARE * found[ENSEMBLE].shipped_flops
+    return min((row for row in found if found[row].shipped_flops <= most), key=lambda row: found[row].choice)
+
+
+def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool) -> dict[str, Found]:
+    """Return what is reported of every row whose seeds are all trained.
+
+    Args:
+        queue: The trainings.
+        earlier: What was found before; measurements that are not repeated are kept.
+        measure: Whether to measure under shift, on another set, and times.
+    """
+    rows = [row for row in ROWS if queue.is_done(row)]
+    sides = {row: contestant(queue, row) for row in rows}
+    found = {row: _read(queue, row, sides) for row in rows}
+    rival = best_ensemble(found)
+    for row, item in found.items():
+        compared = compare_samples(sides[row], sides[rival], COMPARED)
+        item.differences = {each.metric: (each.value, each.low, each.high) for each in compared}
+        before = earlier.get(row)
+        if before:
+            item.shift, item.shift_differences = before.shift, before.shift_differences
+            item.auroc, item.ms = before.auroc, before.ms
+    if measure:
+        _measure(queue, found, rival)
+    return found
+
+
+def contestant(queue: Queue, row: str) -> Contestant:
+    """Return the runs of a row, to compare them sample by sample."""
+    return read_contestant([queue.folder(row, queue.best_rate(row), seed) for seed in SEEDS])
+
+
+def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
+    rate = queue.best_rate(row)
+    splits = [queue.read(row, rate, seed) for seed in SEEDS]
+    worth = ensemble_equivalent(sides[row], sides[ENSEMBLE])
+    plain = plain_of(row)
+    compared = compare_samples(sides[row], sides[plain], ["nll_scaled"]) if plain in sides else []
+    return Found(
+        rates={} if ROWS[row].rate_of else {f"{each:g}": queue.val_nll(row, each) for each in queue.rates(row)},
+        rate=rate,
+        val_nll_scaled=[item.val.metrics["nll_scaled"] for item in splits],
+        test={key: [item.test.metrics[key] for item in splits] for key in KEPT},
+        flops=splits[0].test.flops,
+        shipped_flops=splits[0].test.shipped_flops,
+        differences={},
+        from_plain=next(((each.value, each.low, each.high) for each in compared), None),
+        seconds=mean(queue.seconds(row, rate, seed) for seed in SEEDS),
+        equivalent=(worth.exact(worth.members), worth.exact(worth.low), worth.exact(worth.high)),
+    )
+
+
+def _measure(queue: Queue, found: dict[str, Found], rival: str) -> None:
+    """Measure under shift, on another set if there is one, and times."""
+    other, under = SETS[queue.name].other, {}
+    for row, item in found.items():
+        under[row] = [shifted(queue, row, seed) for seed in SEEDS]
+        item.shift = {key: [each.mean(key) for each in under[row]] for key in UNDER_SHIFT}
+        if other:
+            item.auroc = [detected(queue, row, seed, other) for seed in SEEDS]
+        print(f"{row}: scaled NLL under shift {mean(item.shift['nll_scaled']):.4f}", flush=True)
+    times = milliseconds(queue, list(found))
+    for row, item in found.items():
+        item.shift_differences = {
+            key: shifted_difference(under[row], under[rival], key) for key in ("nll_scaled", "nll")
+        }
+        item.ms = times[row]
+    print("time of the ensemble, measured again:", times["control"])
+
+
+def answer(results: Results) -> str:
+    """Return the first table: for each set, does the best single network match the best ensemble?"""
+    columns = ["data", "ensemble", "best network on validation data", "FLOPs", "ms, 1 and 64 at once"]
+    columns += ["NLL, scaled", "matches", "NLL", "CC-ECE", "NLL, scaled, under shift"]
+    columns += ["the distilled standard network"]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for name in MATCHES:
+        if name not in results:
+            continue
+        found = results[name]
+        row, rival = best_single(found), best_ensemble(found)
+        own, control = (
+            found[row],
+            min(
+                (key for key in ("taught-standard", "long-standard") if key in found), key=lambda key: found[key].choice
+            ),
+        )
+        cells = [
+            SETS[name].title,
+            f"{ROWS[rival].title}: {mean(found[rival].test['nll_scaled']):.4f}",
+            ROWS[row].title,
+            f"{own.shipped_flops / found[ENSEMBLE].shipped_flops:.2f} ×",
+            " and ".join(f"{ratio:.2f} ×" for ratio in own.ms.values()) or "not measured",
+            difference(own.differences["nll_scaled"]),
+            "yes" if own.differences["nll_scaled"][2] < MARGIN else "no",
+            difference(own.differences["nll"]),
+            difference(own.differences["cc_ece"]),
+            difference(own.shift_differences["nll_scaled"]) if own.shift_differences else "not measured",
+            "the same" if control == row else difference(found[control].differences["nll_scaled"]),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def table(name: str, results: Results) -> str:
+    """Return the table of one set, with all rows."""
+    found = results[name]
+    rival, single = best_ensemble(found), best_single(found)
+    columns = [SETS[name].title, "NLL, scaled", "difference, 95 %", f"within {MARGIN:g}", "worth in members"]
+    columns += ["NLL", "CC-ECE", "accuracy", "NLL, scaled, under shift", "FLOPs", "ms", "lr"]
+    if SETS[name].other:
+        columns.insert(-3, f"AUROC, {SETS[name].other}")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for row, item in found.items():
+        upper = item.differences["nll_scaled"][2]
+        title = ROWS[row].title
+        cells = [
+            f"**{title}**" if row == single else f"*{title}*" if row == rival else title,
+            spread(item.test["nll_scaled"], 4),
+            "" if row == rival else difference(item.differences["nll_scaled"]),
+            "" if row == rival else "yes" if upper < MARGIN else "no",
+            "{} ({} to {})".format(*(shown(each) for each in item.equivalent)),
+            spread(item.test["nll"], 4),
+            spread(item.test["cc_ece"], 4),
+            spread(item.test["accuracy"], 4),
+            spread(item.shift["nll_scaled"], 3) if item.shift else "",
+            f"{item.shipped_flops / found[ENSEMBLE].shipped_flops:.2f} ×",
+            ", ".join(f"{ratio:.2f} ×" for ratio in item.ms.values()),
+            f"{item.rate:g}",
+        ]
+        if SETS[name].other:
+            cells.insert(-3, spread(item.auroc, 3) if item.auroc else "")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def ablation(results: Results) -> str:
+    """Return the table of additions: what each changes in scaled NLL, on each set, for each kind of network."""
+    names = [name for name in MATCHES if name in results]
+    kinds = {"standard": "standard", "sae-1x5": "SAE, N=1 K=5"}
+    columns = ["addition", *(f"{SETS[name].data}, {kind}" for name in names for kind in kinds.values())]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for title, rows in ADDITIONS.items():
+        cells = []
+        for name in names:
+            for kind in kinds:
+                item = results[name].get(rows.get(kind, ""))
+                cells.append(difference(item.from_plain) if item and item.from_plain else "")
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def difference(found: Difference) -> str:
+    """Return a difference with its interval, in bold if that does not hold 0."""
+    value, low, high = found
+    text = f"{value:+.4f} ({low:+.4f} to {high:+.4f})"
+    return f"**{text}**" if low > 0 or high < 0 else text
+
+
+def spread(values: list[float], digits: int) -> str:
+    """Return mean ± standard deviation over seeds."""
+    return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
+
+
+def shown(members: float | str) -> str:
+    """Return a number of members."""
+    return members if isinstance(members, str) else f"{members:.1f}"
+
+
+def read_results() -> Results:
+    """Return the stored results."""
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    return {name: {row: Found.model_validate(item) for row, item in rows.items()} for name, rows in stored.items()}
+
+
+def store(results: Results) -> None:
+    """Store the results."""
+    stored = {name: {row: item.model_dump() for row, item in rows.items()} for name, rows in results.items()}
+    STORED.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,183 @@
+"""The rows of the tables: configurations that are tuned and reported, and the data sets and backbones they run on."""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from sae.config.settings import Layer, merge
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration that is tuned and reported.
+
+    Attributes:
+        title: In tables.
+        settings: What it changes of its set.
+        is_taught: Whether it learns from the deep ensemble of its seed.
+        rate_of: The row whose learning rate it takes over, instead of being tuned; for ablations.
+        epochs: How many times the epochs of the set it trains.
+        width: How many times the width of the set its networks have.
+        first_of: The row of deep ensembles whose first member it is, where both have the same learning rate.
+        weights_of: The row whose trained networks it takes, with weights of the exits fitted on validation data.
+    """
+
+    title: str
+    settings: Layer
+    is_taught: bool = False
+    rate_of: str | None = None
+    epochs: int = 1
+    width: float = 1
+    first_of: str | None = None
+    weights_of: str | None = None
+
+
+ENSEMBLE = "ensemble"
+RIVALS = (ENSEMBLE, "ema-ensemble", "long-ensemble")
+"""Deep ensembles of four networks of the set's width; the best of them on validation data is the one to match."""
+FOUR: Layer = {"method": {"name": "ensemble", "members": 4}}
+ONE_BY_FIVE: Layer = {"method": {"name": "sae", "inputs": 1, "exits": 5}}
+THREE_BY_FIVE: Layer = {
+    "method": {"name": "sae", "inputs": 3, "exits": 5, "repeat_fraction": {"start": 0.0, "end": 0.0}}
+}
+STANDARD: Layer = {"method": {"name": "standard"}}
+TAUGHT: Layer = {"teacher": {"weight": 0.9, "temperature": 2.0, "perturb": 0.0}}
+PERTURBED: Layer = {"teacher": {"weight": 0.9, "temperature": 2.0, "perturb": 1.0}}
+AVERAGED: Layer = {"train": {"ema": 0.999}}
+BEST_EPOCH: Layer = {"train": {"keep": "best", "keep_by": "nll_scaled"}}
+
+
+def taught(title: str, *layers: Layer, like: str | None = None, epochs: int = 1) -> Row:
+    """Return a row that learns from the deep ensemble of its seed, with the learning rate of another row if given."""
+    return Row(title, reduce(merge, layers), is_taught=True, rate_of=like, epochs=epochs)
+
+
+ROWS: dict[str, Row] = {
+    ENSEMBLE: Row("deep ensemble of 4", FOUR),
+    "standard": Row("standard network", STANDARD, first_of=ENSEMBLE),
+    "sae-1x5": Row("SAE, N=1 K=5", ONE_BY_FIVE),
+    "sae-3x5": Row("SAE, N=3 K=5, i=0", THREE_BY_FIVE),
+    "mc-dropout": Row("MC dropout, 4 draws", {"method": {"name": "mc_dropout"}}),
+    "batch-ensemble": Row("BatchEnsemble of 4", {"method": {"name": "batch_ensemble"}}),
+    "packed": Row("packed ensemble of 4, twice the width", {"method": {"name": "packed"}}, width=2),
+    "narrow-ensemble": Row("deep ensemble of 4, half the width", FOUR, width=0.5),
+    "taught-standard": taught("standard network, distilled", STANDARD, TAUGHT),
+    "taught-sae-1x5": taught("SAE, N=1 K=5, distilled", ONE_BY_FIVE, TAUGHT),
+    "ema-ensemble": Row("deep ensemble of 4, EMA", merge(FOUR, AVERAGED), rate_of=ENSEMBLE),
+    "ema-standard": Row(
+        "standard network, EMA", merge(STANDARD, AVERAGED), rate_of="standard", first_of="ema-ensemble"
+    ),
+    "ema-sae-1x5": Row("SAE, N=1 K=5, EMA", merge(ONE_BY_FIVE, AVERAGED), rate_of="sae-1x5"),
+    "em-sae-1x5": Row(
+        "SAE, N=1 K=5, weights of exits fitted on validation data", {}, rate_of="sae-1x5", weights_of="sae-1x5"
+    ),
+    "perturbed-standard": taught(
+        "standard network, distilled on perturbed inputs", STANDARD, PERTURBED, like="taught-standard"
+    ),
+    "perturbed-sae-1x5": taught(
+        "SAE, N=1 K=5, distilled on perturbed inputs", ONE_BY_FIVE, PERTURBED, like="taught-sae-1x5"
+    ),
+    "all-standard": taught("standard network, distilled, EMA", STANDARD, TAUGHT, AVERAGED, like="taught-standard"),
+    "all-sae-1x5": taught("SAE, N=1 K=5, distilled, EMA", ONE_BY_FIVE, TAUGHT, AVERAGED, like="taught-sae-1x5"),
+    "long-standard": taught(
+        "standard network, distilled, 4 × the epochs", STANDARD, TAUGHT, like="taught-standard", epochs=4
+    ),
+    "long-sae-1x5": taught(
+        "SAE, N=1 K=5, distilled, 4 × the epochs", ONE_BY_FIVE, TAUGHT, like="taught-sae-1x5", epochs=4
+    ),
+    "long-ensemble": Row(
+        "deep ensemble of 4, 4 × the epochs, best epoch kept", merge(FOUR, BEST_EPOCH), rate_of=ENSEMBLE, epochs=4
+    ),
+    "long-alone": Row(
+        "standard network, 4 × the epochs, best epoch kept",
+        merge(STANDARD, BEST_EPOCH),
+        rate_of="standard",
+        epochs=4,
+        first_of="long-ensemble",
+    ),
+}
+ADDITIONS: dict[str, dict[str, str]] = {
+    "EMA of the weights (0.999)": {"standard": "ema-standard", "sae-1x5": "ema-sae-1x5"},
+    "weights of exits fitted on validation data (EM)": {"sae-1x5": "em-sae-1x5"},
+    "distilled from the ensemble": {"standard": "taught-standard", "sae-1x5": "taught-sae-1x5"},
+    "distilled on perturbed inputs": {"standard": "perturbed-standard", "sae-1x5": "perturbed-sae-1x5"},
+    "distilled, EMA": {"standard": "all-standard", "sae-1x5": "all-sae-1x5"},
+    "4 × the epochs, best epoch kept": {"standard": "long-alone"},
+    "distilled, 4 × the epochs": {"standard": "long-standard", "sae-1x5": "long-sae-1x5"},
+}
+"""Rows of the ablation: the addition, and the row that tries it on each kind of network."""
+
+
+def plain_of(row: str) -> str | None:
+    """Return the row without the addition that this one tries, if it is one of the ablation."""
+    return next((kind for rows in ADDITIONS.values() for kind, name in rows.items() if name == row), None)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Data, a backbone and a budget, the same for all rows.
+
+    Attributes:
+        data: What the data are called.
+        title: The whole, in tables.
+        settings: Of the standard network; rows change them.
+        most_rates: How many learning rates a row is tuned over at most.
+        other: Another data set, whose images should be found to be strange.
+    """
+
+    data: str
+    title: str
+    settings: Layer
+    most_rates: int = 4
+    other: str | None = None
+
+
+def fashion(width: float, epochs: int, train_size: int | None = None, most_rates: int = 4) -> Setting:
+    """Return Fashion-MNIST on the FC backbone, with all training images or a number of them."""
+    data: Layer = {"name": "fashionmnist", "crop": 0, "flip": False}
+    if train_size:
+        data = {**data, "train_size": train_size}
+    few = f", {train_size:,} training images" if train_size else ""
+    return Setting(
+        "Fashion-MNIST",
+        f"Fashion-MNIST{few}, FC W={width:g}, {epochs} epochs",
+        {
+            "data": data,
+            "backbone": {"name": "fc", "width": width},
+            "train": {"epochs": epochs, "batch_size": 128},
+        },
+        most_rates,
+    )
+
+
+SIZES = {500: 100, 2_000: 50, 10_000: 20, 55_000: 12}
+"""Epochs of the regime map, by the number of training images; 55,000 are all."""
+WIDTHS = (1, 2, 4)
+REGIME_ROWS = (ENSEMBLE, "standard", "sae-1x5", "sae-3x5")
+MATCHES = ("fashion-fc", "blood-vgg")
+"""The sets of the first table."""
+
+
+def regime(size: int, width: int) -> str:
+    """Return the set of a cell of the regime map; the first table has one of the cells, too."""
+    return MATCHES[0] if (size, width) == (max(SIZES), 1) else f"fashion-{size}-w{width}"
+
+
+CELLS = tuple((size, width) for width in WIDTHS for size in SIZES if (size, width) != (max(SIZES), max(WIDTHS)))
+"""Cells of the regime map, by the number of training images and the width; the largest takes too long here."""
+SETS: dict[str, Setting] = {
+    "fashion-fc": replace(fashion(1, 12), other="mnist"),
+    "blood-vgg": Setting(
+        "blood cells",
+        "blood cells (rebuilt, own split), VGG W=2, 10 epochs",
+        {
+            "data": {"name": "bloodmnist-rebuilt.npz", "task": "classification", "crop": 0, "flip": True},
+            "backbone": {"name": "vgg", "width": 2},
+            "train": {"epochs": 10, "batch_size": 128},
+        },
+    ),
+    **{
+        regime(size, width): fashion(width, SIZES[size], None if size == max(SIZES) else size, most_rates=2)
+        for size, width in CELLS
+        if regime(size, width) not in MATCHES
+    },
+}
