@@ -186,3 +186,24 @@ def test_what_a_model_cannot_do_is_refused(digits_model: Path, table_model: Path
 
 def test_the_table_of_the_tests_is_the_one_that_was_trained_on() -> None:
     assert set(table_rows()[0]) | {"size"} == {*row(), "price"}
+
+
+def test_files_of_a_model_are_no_place_for_predictions(digits_model: Path, out: Path) -> None:
+    manifest = digits_model.parent / "manifest.json"
+    before = manifest.read_bytes()
+    code, printed, error = sae("predict", digits_model, save_image(out.parent / "a.png", "L"), "--out", manifest)
+    assert (code, printed) == (2, "")
+    assert "--out must not replace a file of the model" in error
+    assert manifest.read_bytes() == before
+
+
+def test_predictions_are_printed_where_out_is_standard_output(digits_model: Path, tmp_path: Path) -> None:
+    link = tmp_path / "stdout.csv"
+    link.symlink_to("/proc/self/fd/1")
+    image = save_image(tmp_path / "a.png", "L")
+    command = [sys.executable, "-m", "sae", "predict", str(digits_model), str(image), "--out", str(link)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    header, row = csv.reader(done.stdout.splitlines())
+    assert (header[0], row[0]) == ("sample", str(image))
+    assert done.stderr == "1 prediction printed\n"
+    assert link.is_symlink()

@@ -143,8 +143,19 @@ def load_images(settings: "Layer") -> "Dataset":
 def save_picture(image: "Image", path: Path) -> None:
     """Write a picture to a file."""
     from sae.core.errors import ConfigError
+    from sae.records.targets import write_target
 
     try:
-        image.save(path)
-    except (OSError, ValueError) as error:
+        write_target(path, lambda temporary: image.save(temporary, format=_format_of(path)), "--picture")
+    except ValueError as error:
         raise ConfigError(f"--picture must name an image file that can be written, got {path}: {error}") from None
+
+
+def _format_of(path: Path) -> str:
+    """Return what an image file holds, by its ending."""
+    from PIL import Image
+
+    known = Image.registered_extensions()
+    if path.suffix.lower() not in known:
+        raise ValueError(f"unknown file extension: {path.suffix}")
+    return known[path.suffix.lower()]

@@ -1,5 +1,6 @@
 """`sae report`."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,11 +50,13 @@ def report(
 def check_page(out: Path) -> None:
     """Refuse a path that cannot become a page."""
     from sae.core.errors import ConfigError
+    from sae.records.targets import check_target
 
     if out.suffix != ".html" or out.is_dir():
         raise ConfigError(f"--out must name a file that ends in .html, got {out}")
-    if not out.resolve().parent.is_dir():
+    if not Path(os.path.realpath(out)).parent.is_dir():
         raise ConfigError(f"the folder of --out must exist, got {out}: create {out.parent} first")
+    check_target(out)
 
 
 def make_folder(flag: str, folder: Path | None) -> None:

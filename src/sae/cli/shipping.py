@@ -1,6 +1,8 @@
 """The commands that ship a network: `sae export`, `sae adaptive`, `sae predict` and `sae bench`."""
 
+import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -190,17 +192,21 @@ def adaptive(
     where = source.where()
     from sae.core.errors import ConfigError
     from sae.deploy.tradeoff import adaptive_curve
-    from sae.records.folder import Folder
+    from sae.records.folder import write_csv
+    from sae.records.targets import check_target, write_target
     from sae.report.figures.depth import adaptive_figure
+    from sae.report.files import save_chart
 
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--out must be a writable folder, got {out}: {error.strerror}") from None
+    for file in (CSV, FIGURE):
+        check_target(out / file)
     points = adaptive_curve(run, target, eval_exits, where)
     rows = [point.to_row() for point in points]
-    Folder(out).write_rows(CSV, rows)
-    adaptive_figure(rows, title=f"Adaptive exits of {run.resolve().name}").save(out / FIGURE, ppi=144)
+    write_target(out / CSV, partial(write_csv, rows))
+    save_chart(adaptive_figure(rows, title=f"Adaptive exits of {run.resolve().name}"), out / FIGURE)
     print_json({"run": str(run), "target": target.model_dump(), "rows": rows}) if json else print_curve(run, points)
     print_message(f"the curve is in {out / CSV} and {out / FIGURE}")
 
@@ -243,12 +249,17 @@ def predict(
     """Predict with an exported model. Needs no torch."""
     from sae.cli.output import print_json, print_message
     from sae.core.errors import ConfigError
+    from sae.core.wording import count
     from sae.deploy.answers import predict_to_file
     from sae.deploy.runtime import load, load_adaptive
     from sae.deploy.sources import read_chunks
+    from sae.records.writing import is_standard_output
 
-    if out.resolve() in {path.resolve() for path in (model, *data)}:
+    if os.path.realpath(out) in {os.path.realpath(path) for path in (model, *data)}:
         raise ConfigError(f"--out must not be an input file, got {out}")
+    prints = is_standard_output(out)
+    if prints and json:
+        raise ConfigError(f"--json prints the summary on standard output, and --out {out} the predictions: drop one")
     loaded = load_adaptive(model, threads) if adaptive else load(model, threads)
     summary = predict_to_file(loaded, read_chunks(data, loaded.manifest, split), out, abstain, coverage)
     report: dict[str, str | float | None] = {
@@ -258,6 +269,9 @@ def predict(
         "asked_coverage": coverage,
         **summary,
     }
+    if prints:  # a table among the rows would spoil them
+        print_message(f"{count(int(summary['samples']), 'prediction')} printed")
+        return
     print_json(report) if json else print_summary(report)
     print_message(f"the predictions are in {out}")
 

@@ -1,5 +1,6 @@
 """`sae show`."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -76,13 +77,15 @@ def count_network(record: "RunRecord", where: "Whereabouts") -> "Network":
 def check_drawing(out: Path | None) -> None:
     """Refuse a path that cannot become a drawing, and drawing without what draws."""
     from sae.core.errors import ConfigError, require
+    from sae.records.targets import check_target
 
     if out is None:
         return
     if out.suffix not in FORMATS or out.is_dir():
         raise ConfigError(f"--out must name a file that ends in {' or '.join(FORMATS)}, got {out}")
-    if not out.resolve().parent.is_dir():
+    if not Path(os.path.realpath(out)).parent.is_dir():
         raise ConfigError(f"the folder of --out must exist, got {out}: create {out.parent} first")
+    check_target(out)
     require("altair", "--out")
 
 

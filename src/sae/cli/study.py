@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,8 +44,12 @@ def pareto(
     from sae.analysis.selection import select
     from sae.cli.output import print_json
     from sae.records.study import StudyRecord
+    from sae.records.targets import check_target
 
     check_figure(figure)
+    for option, path in (("--csv", csv), ("--figure", figure)):
+        if path is not None:
+            check_target(path, option)
     record = StudyRecord.open(study)
     selection = select(
         record,
@@ -176,9 +181,10 @@ def write_files(selection: "Selection", csv: Path | None, figure: Path | None, t
     from sae.cli.output import print_message
 
     if csv is not None:
-        from sae.records.folder import Folder
+        from sae.records.folder import write_csv
+        from sae.records.targets import write_target
 
-        Folder(csv.parent).write_rows(csv.name, front_rows(selection.front))
+        write_target(csv, partial(write_csv, front_rows(selection.front)), "--csv")
         print_message(f"the front is in {csv}")
     if figure is not None:
         save_figure(selection, figure, title)
@@ -200,14 +206,15 @@ def front_rows(front: Sequence["Candidate"]) -> list[dict[str, object]]:
 
 def save_figure(selection: "Selection", path: Path, title: str) -> None:
     """Draw a selection with its knee marked."""
-    from sae.core.errors import ConfigError
+    from sae.core.errors import ConfigError, RecordError
     from sae.report.figures.search import pareto_figure
+    from sae.report.files import save_chart
 
     title += f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
     try:
-        pareto_figure(selection, title=title).save(path, ppi=144)
-    except OSError as error:
-        raise ConfigError(f"--figure must name a file that can be written, got {path}: {error.strerror}") from None
+        save_chart(pareto_figure(selection, title=title), path)
+    except RecordError as error:
+        raise ConfigError(f"--figure must name a file that can be written, but {error}") from None
 
 
 def describe(picked: "Pick") -> "Json":

@@ -186,6 +186,7 @@ def write_shift(run: Path, found: "SplitEvaluation", shift: "ShiftEvaluation") -
     from sae.cli.output import print_message
     from sae.records.run import RunRecord
     from sae.report.figures.heat import shift_heatmap
+    from sae.report.files import save_chart
 
     record, sets = RunRecord(run), shift.at(found.exits).sets
     table, picture = record.shift_files(found.split, found.exits)
@@ -193,7 +194,7 @@ def write_shift(run: Path, found: "SplitEvaluation", shift: "ShiftEvaluation") -
     record.write_rows(table.name, rows)
     metric, maximise = ("f1", True) if "f1" in found.metrics else ("mse", False)
     chart = shift_heatmap(sets, metric, maximise=maximise, title=f"{metric} of {run.name} under shift")
-    chart.save(picture, ppi=144)
+    save_chart(chart, picture)
     print_message(f"every corrupted set is in {table} and {picture}")
 
 

@@ -11,7 +11,7 @@ from sae.core.errors import ConfigError
 from sae.deploy.rows import Flags
 from sae.deploy.runtime import ClassPrediction, Model, Prediction, ValuePrediction
 from sae.deploy.sources import Chunk
-from sae.records.folder import write_whole
+from sae.records.targets import check_target, write_target
 
 Columns = dict[str, NDArray[np.generic]]
 """Columns of the CSV file by title, (sample,) each."""
@@ -50,6 +50,7 @@ def predict_to_file(
         `mean_flops`, a share of the plain graph's.
     """
     check_options(model, abstain, coverage)
+    check_target(out)
     tally = _Tally(model)
 
     def write(temporary: Path) -> None:
@@ -65,7 +66,7 @@ def predict_to_file(
                     has_header = True
                 writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
 
-    write_whole(out, write)
+    write_target(out, write)
     return tally.summary()
 
 

@@ -18,9 +18,9 @@ from sae.core.task import SampleKind
 from sae.core.wording import count
 from sae.deploy.manifest import NAME, Manifest
 from sae.records.evaluation import ShiftEvaluation
-from sae.records.folder import write_whole
 from sae.records.receipt import PICK, Receipt, read_receipt
 from sae.records.study import StudyRecord
+from sae.records.writing import write_whole
 
 CARD = "README.md"
 MARK = re.compile(

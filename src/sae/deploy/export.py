@@ -38,8 +38,8 @@ from sae.deploy.segments import check_adaptive, cut
 from sae.deploy.session import Output, Session
 from sae.deploy.tradeoff import adaptive_part
 from sae.methods import Method
-from sae.records.folder import write_whole
 from sae.records.run import RunRecord
+from sae.records.writing import write_whole
 from sae.training.run import restore, torch_threads
 
 

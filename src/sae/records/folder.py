@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, ClassVar, Generic, TypeVar
 
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from sae.config.settings import Model, differences, parse, read_yaml, to_yaml
 from sae.core.errors import BusyError, ConfigError, MissingPluginError, NotRegisteredError, RecordError
+from sae.records.writing import write_whole
 
 Arrays = dict[str, NDArray[np.generic]]
 FileModel = TypeVar("FileModel", bound=BaseModel)
@@ -106,14 +108,7 @@ class Folder:
 
     def write_rows(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Write rows that share their keys as CSV."""
-
-        def write(temporary: Path) -> None:
-            with temporary.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
-                writer.writeheader()
-                writer.writerows(rows)
-
-        self._replace(name, write)
+        self._replace(name, partial(write_csv, rows))
 
     def read_rows(self, name: str) -> list[dict[str, str]]:
         """Read rows of CSV with all values as text; a row that was cut short is damage."""
@@ -216,9 +211,23 @@ class Record(Folder, Generic[Model]):
                 f"{self.path} must be empty or hold a {self.KIND}, but it holds {strange[0]}: choose another folder"
             )
 
-    def _check_is_ours(self) -> None:
+    def is_made(self) -> bool:
+        """Return whether the folder has a config that we wrote, as far as it can be read."""
+        try:
+            return self._has_mark()
+        except OSError:
+            return False
+
+    def _has_mark(self) -> bool:
         file = self.path / self.CONFIG
-        if not file.is_file() or not file.read_text(encoding="utf-8", errors="replace").startswith(self.MARK):
+        if not file.is_file():
+            return False
+        with file.open("rb") as content:
+            return content.read(len(self.MARK)) == self.MARK.encode()
+
+    def _check_is_ours(self) -> None:
+        if not self._has_mark():
+            file = self.path / self.CONFIG
             raise RecordError(f"{file} was not written by `{self.MAKER}` and is left alone: choose another folder")
 
     def _check_config(self, config: Model) -> None:
@@ -252,30 +261,16 @@ class Record(Folder, Generic[Model]):
             raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
 
 
+def write_csv(rows: Sequence[Mapping[str, object]], path: Path) -> None:
+    """Write rows that share their keys to a CSV file."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def _first_problem(error: ValidationError) -> str:
     """Say where the first problem of a file is and what it is."""
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file under a temporary name, sync and rename it, so that it is whole or absent.
-
-    Args:
-        path: The file.
-        write: Writes the content to the path that it is given.
-    """
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        write(temporary)
-        with temporary.open("r+b") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise RecordError(
-            f"{path} could not be written ({error.strerror}): the file that was there before is unchanged; "
-            f"make room or choose another folder, then run the same command again"
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from PIL import Image
 from sae.analysis.network_plan import NetworkPlan
 from sae.core.errors import RecordError
 from sae.core.table import Cell, Column, Table, show
-from sae.records.folder import write_whole
+from sae.records.writing import write_whole
 from sae.report.content import Drawing, Figure
 from sae.report.figures.network import draw_file
 from sae.report.figures.theme import ON_PAPER, Spec, chart_config, layers_of, part_of
@@ -52,6 +52,8 @@ LATEX_ESCAPES = {
     "…": r"\dots{}",
 }
 """Characters that LaTeX would not print as they are."""
+CHART_PPI = 144
+"""Dots per inch of charts that commands draw beside their tables."""
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """Characters that start a formula in a spreadsheet."""
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
@@ -75,6 +77,12 @@ def write_figure(figure: Figure, path: Path, panels_per_row: int = PANELS_PER_RO
     """Draw a figure into a file, as SVG or, if it ends in .png, as PNG."""
     chart = whole_figure(figure, panels_per_row)
     write_whole(path, partial(_save_png if path.suffix == ".png" else _save_svg, chart))
+
+
+def save_chart(chart: alt.TopLevelMixin, path: Path) -> None:
+    """Draw a chart as it is into a .png or .svg file."""
+    kind: Literal["png", "svg"] = "png" if path.suffix == ".png" else "svg"
+    write_whole(path, lambda temporary: chart.save(str(temporary), format=kind, ppi=CHART_PPI))
 
 
 def write_drawings(drawings: Iterable[Drawing], folder: Path) -> list[Path]:

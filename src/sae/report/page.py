@@ -12,7 +12,7 @@ from string import Template
 from typing import TypeGuard
 
 from sae.core.table import Cell, Column, Table, show
-from sae.records.folder import write_whole
+from sae.records.writing import write_whole
 from sae.report.content import Chart, Command, Drawing, Figure, Lead, Note, Report, Section, Term
 from sae.report.figures.network import draw_on_page
 from sae.report.figures.theme import ON_PAGE, Spec, SpecValue, chart_config, layers_of, on_page, palette_css, part_of
