@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -25,14 +25,14 @@ from sae.config.methods import (
     StandardConfig,
 )
 from sae.config.schedules import UnitSchedule
-from sae.core.errors import ConfigError, CostError, ShapeError, UncutWarning
+from sae.core.errors import ConfigError, CostError, FeaturesWarning, ShapeError, UncutWarning
 from sae.core.task import Classification, DataSpec
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Batch, Method, build_method
 from sae.methods.costing import cost_of
 from sae.methods.sae import Sae
 from sae.own_loop import SingleArchitectureEnsemble
-from tests.modules import EXAMPLES, Example, Mlp, Resnet, SignalNet, Vgg
+from tests.modules import EXAMPLES, Example, Mlp, Resnet, SignalNet, Vgg, Vit
 
 METHODS: list[MethodSettings] = [
     SaeConfig(inputs=2, exits=2),
@@ -399,6 +399,92 @@ def test_stages_that_a_network_names_itself_are_suggested() -> None:
     module = Resnet()
     module.feature_info = [{"module": "layer1"}, {"module": "layer3"}]  # type: ignore[assignment]
     assert suggest_exits(module, EXAMPLES["resnet"].sample) == ["layer1", "layer3"]
+
+
+class PublishedResnet(Resnet):
+    """A network in timm's manner: it names its stages, and returns their features."""
+
+    feature_info: ClassVar[list[dict[str, str]]] = [{"module": name} for name in ("relu", "layer1", "layer2", "layer3")]
+
+    def forward_intermediates(self, x: Tensor, *, intermediates_only: bool = False) -> list[Tensor]:
+        assert intermediates_only
+        found = [self.relu(self.bn1(self.conv1(x)))]
+        found.append(self.layer1(self.maxpool(found[-1])))
+        found.append(self.layer2(found[-1]))
+        return [*found, self.layer3(found[-1])]
+
+
+class PublishedVit(Vit):
+    """Tokens, which are returned as maps without the class token, as timm does it."""
+
+    feature_info: ClassVar[list[dict[str, str]]] = [{"module": f"blocks.{number}"} for number in range(3)]
+
+    def forward_intermediates(self, x: Tensor, *, intermediates_only: bool = False) -> list[Tensor]:
+        tokens = self.patchify(x).flatten(2).transpose(1, 2)
+        tokens = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), tokens], dim=1) + self.pos_embed
+        found = []
+        for block in self.blocks:
+            tokens = block(tokens)
+            found.append(tokens[:, 1:].transpose(1, 2).unflatten(2, (4, 4)))
+        return found
+
+
+class LastReturnedNormalised(PublishedVit):
+    def forward_intermediates(self, x: Tensor, *, intermediates_only: bool = False) -> list[Tensor]:
+        *found, last = super().forward_intermediates(x)
+        return [*found, self.norm(last.movedim(1, -1)).movedim(-1, 1)]
+
+
+class OneReturnedLess(PublishedVit):
+    def forward_intermediates(self, x: Tensor, *, intermediates_only: bool = False) -> list[Tensor]:
+        return super().forward_intermediates(x)[1:]
+
+
+class ReturnedByName(PublishedVit):
+    def forward_intermediates(self, x: Tensor) -> list[Tensor]:  # type: ignore[override]
+        return super().forward_intermediates(x)
+
+
+def test_stages_of_a_network_that_returns_their_features_are_its_exits_with_the_same_features() -> None:
+    module, sample = PublishedResnet().eval(), EXAMPLES["resnet"].sample
+    backbone = wrap(module, sample, pretrained=True).eval()
+    assert backbone.blueprint.exits == ("relu", "layer1", "layer2", "layer3")
+    x = samples(EXAMPLES["resnet"])
+    with torch.no_grad():
+        for found, returned in zip(backbone(x), module.forward_intermediates(x, intermediates_only=True), strict=True):
+            torch.testing.assert_close(found, returned)
+
+
+def test_tokens_are_the_features_of_a_network_that_returns_them_as_maps() -> None:
+    assert suggest_exits(PublishedVit(), EXAMPLES["vit"].sample) == ["blocks.0", "blocks.1", "blocks.2"]
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (LastReturnedNormalised, r"its forward_intermediates returns other features than blocks\.2; an exit reads"),
+        (OneReturnedLess, "must return one tensor for each of them, got 2"),
+        (ReturnedByName, "which would confirm them, fails: .*unexpected keyword argument"),
+    ],
+)
+def test_a_network_whose_features_differ_from_its_stages_is_named(make: Callable[[], nn.Module], reason: str) -> None:
+    with pytest.warns(FeaturesWarning, match=f"stages that feature_info of {make.__name__} names, but .*{reason}"):
+        assert suggest_exits(make(), EXAMPLES["vit"].sample) == ["blocks.0", "blocks.1", "blocks.2"]
+
+
+def test_a_network_in_which_nothing_runs_once_has_no_exits_to_suggest() -> None:
+    class Looped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([nn.ModuleList([nn.Linear(4, 4)]), nn.ModuleList([nn.Linear(4, 4)])])
+
+        def forward(self, x: Tensor) -> Tensor:
+            for item in (*self.layers, *self.layers):
+                x = item[0](x)  # type: ignore[index]
+            return x
+
+    with pytest.raises(ConfigError, match="no submodule of this module can be an exit: name exits yourself"):
+        suggest_exits(Looped(), torch.zeros(4))
 
 
 def test_outputs_must_be_given_before_a_spec_is_asked_for() -> None:

@@ -1,15 +1,17 @@
 """Surveys of modules: what runs when, what it returns, and which of it could be an exit."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from sae.backbones.base import FeatureKind, StageInfo
+from sae.backbones.recording import exit_features
 from sae.backbones.surgery import WeightLayer
-from sae.core.errors import ConfigError, ShapeError
+from sae.core.errors import ConfigError, FeaturesWarning, ShapeError
 from sae.core.task import Shape
 
 MOST_SUGGESTED = 5
@@ -56,23 +58,34 @@ def survey(module: nn.Module, shape: Shape) -> list[Call]:
 
         return hook
 
-    modes = [(item, item.training) for item in module.modules()]
-    with ExitStack() as hooks, torch.no_grad():
+    with ExitStack() as hooks, _evaluating(module):
         for name, item in module.named_modules():
             hooks.enter_context(item.register_forward_hook(note(name)))
-        module.eval()
         try:
             module(random_samples(module, shape, SURVEYED))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise ShapeError(
-                f"the module must take a batch of samples of shape {list(shape)}, but it fails: {reason} "
+                f"the module must take a batch of samples of shape {list(shape)}, but it fails: {_reason(error)} "
                 "(a sample is given without a batch dimension)"
             ) from error
-        finally:
-            for item, is_training in modes:
-                item.training = is_training
     return calls
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode without gradients, and afterwards each of its parts back as it was."""
+    modes = [(item, item.training) for item in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for item, is_training in modes:
+            item.training = is_training
+
+
+def _reason(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def random_samples(module: nn.Module, shape: Shape, count: int) -> Tensor:
@@ -178,10 +191,12 @@ def _width(module: nn.Module) -> int:
 def suggest_exits(module: nn.Module, sample: Tensor, most: int = MOST_SUGGESTED) -> list[str]:
     """Propose exits for a module: the blocks of its trunk, in the order in which they run.
 
-    timm's networks name their stages themselves (`feature_info`). In any other module the blocks are
-    the submodules of the container that holds most of the weights; in a flat list of layers, a block
-    is a layer with weights and all that follows up to the next one. What computes the module's own
-    output, its classifier, is never proposed.
+    timm's networks name their stages themselves (`feature_info`). If they also return their features
+    (`forward_intermediates`), a run on random samples compares those with what the named submodules
+    return, and a warning says where they differ. In any other module the blocks are the submodules of
+    the container that holds most of the weights; in a flat list of layers, a block is a layer with
+    weights and all that follows up to the next one. What computes the module's own output, its
+    classifier, is never proposed.
 
     Args:
         module: The module.
@@ -198,7 +213,10 @@ def suggest_exits(module: nn.Module, sample: Tensor, most: int = MOST_SUGGESTED)
     for call in calls:
         counts[call.name] = counts.get(call.name, 0) + 1
     once = [call for call in calls if counts[call.name] == 1 and call.is_sample_first and call.name]
-    blocks = _published(module, {call.name for call in once}) or _blocks(module, once)
+    blocks = _published(module, [call.name for call in once])
+    if blocks:
+        _check_published(module, tuple(sample.shape), blocks)
+    blocks = blocks or _blocks(module, once)
     if not blocks:
         raise ConfigError("no submodule of this module can be an exit: name exits yourself, or split its forward")
     if len(blocks) <= most:
@@ -207,16 +225,63 @@ def suggest_exits(module: nn.Module, sample: Tensor, most: int = MOST_SUGGESTED)
     return [blocks[place] for place in sorted(places)]
 
 
-def _published(module: nn.Module, names: set[str]) -> list[str]:
-    """Return the stages that a network of timm names, if they can be exits."""
+def _published(module: nn.Module, ran: Sequence[str]) -> list[str]:
+    """Return the stages that a network of timm names, in the order in which they run, if they can be exits."""
     info = getattr(module, "feature_info", None)
     listed = getattr(info, "info", info)
     found = [str(item.get("module", "")) for item in listed] if isinstance(listed, list) else []
-    return found if len(found) > 1 and names.issuperset(found) else []
+    return [name for name in ran if name in found] if len(found) > 1 and set(ran).issuperset(found) else []
+
+
+def _check_published(module: nn.Module, shape: Shape, names: Sequence[str]) -> None:
+    """Warn if the named stages do not return the features that the network itself returns."""
+    own = getattr(module, "forward_intermediates", None)
+    if not callable(own):
+        return
+    x = random_samples(module, shape, SURVEYED)
+    with _evaluating(module):
+        try:
+            returned = own(x, intermediates_only=True)
+        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+            _warn_of_features(module, f"its forward_intermediates, which would confirm them, fails: {_reason(error)}")
+            return
+        found = exit_features(module, x, names)
+    if not isinstance(returned, list | tuple) or len(returned) != len(names):
+        what = len(returned) if isinstance(returned, list | tuple) else f"a {type(returned).__name__}"
+        _warn_of_features(module, f"its forward_intermediates must return one tensor for each of them, got {what}")
+        return
+    different = [name for name, one, other in zip(names, found, returned, strict=True) if not _are_same(one, other)]
+    if different:
+        _warn_of_features(module, f"its forward_intermediates returns other features than {', '.join(different)}")
+
+
+def _warn_of_features(module: nn.Module, reason: str) -> None:
+    warnings.warn(
+        f"the exits are the stages that feature_info of {type(module).__name__} names, but {reason}; "
+        "an exit reads what the submodule returns, so give exits if you want others",
+        FeaturesWarning,
+        stacklevel=4,
+    )
+
+
+def _are_same(found: Tensor, returned: object) -> bool:
+    """Return whether features are the same numbers, features last or first, with or without tokens in front of them."""
+    if not isinstance(returned, Tensor) or returned.dim() < 2 or found.dim() < 2:
+        return False
+    ways = [found]
+    if found.dim() > 2:  # (batch, …, feature) → (batch, feature, …)
+        ways.append(found.movedim(-1, 1))
+    if found.dim() == 3:  # timm returns tokens as a map without the class token
+        tokens = returned[0, 0].numel()
+        ways.append(found[:, max(0, found.shape[1] - tokens) :].movedim(-1, 1))
+        returned = returned.flatten(2) if returned.dim() == 4 else returned
+    return any(way.shape == returned.shape and torch.allclose(way, returned, rtol=1e-4, atol=1e-5) for way in ways)
 
 
 def _blocks(module: nn.Module, once: Sequence[Call]) -> list[str]:
     prefix, level = _trunk(module, once)
+    if not level:  # everything that runs is in lists whose items share a level with nothing
+        return []
     last = once[-1].name  # of the modules at this level, what returns last is the classifier, or holds it
     nested = [name for name in level if list(module.get_submodule(name).children()) and _num_weights(module, name)]
     if len(nested) > 1:

@@ -174,6 +174,10 @@ class UncutWarning(SaeWarning):
     """A network cannot be cut between its exits, so that early exits save less work than they could."""
 
 
+class FeaturesWarning(SaeWarning):
+    """The exits that a network names do not return the features that the network itself returns."""
+
+
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Return the nearest known name as the end of a message, or nothing if none is near.
 
