@@ -344,6 +344,43 @@ def test_wrong_samples_and_targets_are_refused() -> None:
         model.export(Path("model.onnx"), x * torch.inf)
 
 
+def test_values_that_cannot_be_learnt_are_refused_before_they_reach_the_network() -> None:
+    model, values = small("vgg"), small(task=TASKS[1])
+    x, y = samples(model)
+    before = state_of(model)
+    nan = x.clone()
+    nan[1, 0, 0, 0] = torch.nan
+    with pytest.raises(DataError, match="samples must be finite, but 1 of 6 hold NaN or infinity: fill or drop them"):
+        model.loss(nan, y, 0.0)
+    for wrong, given in ((y + 1, 3), (y - 2, -2)):
+        with pytest.raises(DataError, match=f"class indices from 0 to 2, got {given}: number the classes from 0"):
+            model.loss(x, wrong, 0.0)
+    assert all(torch.equal(before[name], tensor) for name, tensor in state_of(model).items())  # BatchNorm's, too
+    with pytest.raises(DataError, match="targets must be finite, but 2 of 6"):
+        values.loss(x, torch.tensor([1.0, torch.nan, 2.0, torch.inf, 0.0, 1.0]), 0.0)
+    with pytest.raises(DataError, match="targets must be a tensor, got ndarray"):
+        model.loss(x, y.numpy(), 0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ask", ["loss", "predict", "pruned"])
+def test_samples_must_have_the_type_of_the_weights(ask: str) -> None:
+    model = small()
+    x, y = samples(model)
+    asks = {
+        "loss": lambda x: model.loss(x, y, 0.0),
+        "predict": model.predict,
+        "pruned": model.prune().predict,
+    }
+    with pytest.raises(
+        DataError, match=r"torch.float32, as the weights are, got torch.float64: .* \.to\(torch.float32\)"
+    ):
+        asks[ask](x.double())
+    with pytest.raises(DataError, match=r"got torch\.float64"), torch.autocast("cpu", torch.bfloat16):
+        asks[ask](x.double())
+    with torch.autocast("cpu", torch.bfloat16):
+        asks[ask](x.bfloat16())  # autocast converts it
+
+
 def test_bfloat16_keeps_the_exit_distribution_in_float32_and_learns() -> None:
     x, y = digits()
     model = SingleArchitectureEnsemble({"name": "fc", "depth": 2}, Classification(10), 2, 2, shape=(1, 8, 8))

@@ -16,7 +16,7 @@ from sae.config.settings import parse
 from sae.core.errors import ConfigError, DataError
 from sae.core.predictive import member_values
 from sae.core.seeds import derive_seed
-from sae.core.task import DataSpec, Regression, Shape, Task
+from sae.core.task import Classification, DataSpec, Regression, Shape, Task
 from sae.deploy.graph import Aggregation
 from sae.deploy.manifest import Manifest
 from sae.deploy.method_export import TrainedMethod, export_method
@@ -121,6 +121,9 @@ class SingleArchitectureEnsemble(nn.Module):
     ) -> Tensor:
         """Return the loss of one step, a scalar with a gradient.
 
+        Shapes and types are always checked. Values (finite samples, labels of known classes) are checked on the CPU
+        only: a GPU would have to wait.
+
         Args:
             x: Samples, (batch, *shape).
             y: Targets, (batch,): class indices, or values in the units of the data.
@@ -206,19 +209,22 @@ class SingleArchitectureEnsemble(nn.Module):
         return export_method(trained, Path(path), self._checked(sample).detach().cpu().numpy(), exits, force=force)
 
     def _checked(self, x: Tensor) -> Tensor:
-        return _check_samples(x, self.spec.shape)
+        return _check_samples(x, self.spec.shape, next(self.method.parameters()).dtype)
 
     def _learnt_targets(self, x: Tensor, y: Tensor) -> Tensor:
         """Return class indices as they are, and values standardised."""
         if not len(x):
             raise DataError("a batch must have at least one sample, got none")
+        if not isinstance(y, Tensor):
+            raise DataError(f"targets must be a tensor, got {type(y).__name__}: convert them with torch.as_tensor(y)")
         if y.shape != x.shape[:1]:
             raise DataError(f"targets must be (batch,), one for each of {len(x)} samples, got {tuple(y.shape)}")
         if isinstance(self.spec.task, Regression):
+            _check_finite(y, "targets")
             return ((y.double() - self.spec.task.mean) / self.spec.task.std).float()
         if y.is_floating_point():
             raise DataError(f"targets must be class indices, whole numbers, got {y.dtype}: convert them with .long()")
-        return y.long()
+        return _check_classes(y.long(), self.spec.task)
 
 
 class PrunedEnsemble(nn.Module):
@@ -241,7 +247,7 @@ class PrunedEnsemble(nn.Module):
     def predict(self, x: Tensor) -> EnsemblePrediction:
         """Return the prediction of the ensemble, without a gradient and in evaluation mode."""
         with torch.no_grad(), _evaluating(self):
-            outputs = self.network(_check_samples(x, self.spec.shape))
+            outputs = self.network(_check_samples(x, self.spec.shape, next(self.network.parameters()).dtype))
         return _prediction(self.spec.task, outputs, self.network.weights)
 
 
@@ -287,13 +293,41 @@ def _sample_shape(source: BackboneSettings | WrappedBackbone, shape: Shape | Non
     return known or tuple(shape or ())
 
 
-def _check_samples(x: Tensor, shape: Shape) -> Tensor:
+def _check_samples(x: Tensor, shape: Shape, dtype: torch.dtype) -> Tensor:
+    """Refuse samples that a network with weights of this type cannot take, or not without nonsense."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise DataError(f"samples must be a tensor of floats, got {kind}: convert them with torch.as_tensor(x).float()")
     if x.shape[1:] != shape:
         raise DataError(f"samples must be (batch, {', '.join(map(str, shape))}), got {tuple(x.shape)}")
+    is_cast = torch.is_autocast_enabled(x.device.type) and x.dtype != torch.float64  # autocast leaves float64 alone
+    if x.dtype != dtype and not is_cast:
+        raise DataError(f"samples must be {dtype}, as the weights are, got {x.dtype}: convert them with .to({dtype})")
+    _check_finite(x, "samples")
     return x
+
+
+def _check_finite(values: Tensor, noun: str) -> None:
+    if _can_look_at(values) and not bool(values.isfinite().all()):
+        count = int((~values.isfinite()).reshape(len(values), -1).any(dim=1).sum())
+        raise DataError(f"{noun} must be finite, but {count} of {len(values)} hold NaN or infinity: fill or drop them")
+
+
+def _check_classes(labels: Tensor, task: Task) -> Tensor:
+    assert isinstance(task, Classification), f"only classes have labels, got {task}"
+    if _can_look_at(labels):
+        low, high = (int(value) for value in labels.aminmax())
+        if low < 0 or high >= task.num_classes:
+            raise DataError(
+                f"targets must be class indices from 0 to {task.num_classes - 1}, got {low if low < 0 else high}: "
+                "number the classes from 0, or give Classification their number"
+            )
+    return labels
+
+
+def _can_look_at(values: Tensor) -> bool:
+    """Return whether values can be looked at without waiting for a device, and without breaking a compiled graph."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 @contextlib.contextmanager
