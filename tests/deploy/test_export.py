@@ -1,12 +1,15 @@
 """From a run folder to a file, and when nothing is written."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import sae.deploy.export
+from sae.cli import app
 from sae.core.errors import ConfigError, ModelError, OtherModelError, ParityError, RecordError
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, read_manifest
@@ -68,6 +71,16 @@ def test_a_mistake_leaves_nothing(digits_run: Path, tmp_path: Path, out: str, ex
     with pytest.raises(ConfigError, match=r"ends in .onnx|number of exits must be in \[1, 2\]"):
         export(digits_run, tmp_path / "new" / out, exits)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_cannot_hold_a_model_is_refused_before_the_run_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out, message in (("model.txt", r"must be a file that ends in \.onnx"), ("file/m.onnx", "file is a file")):
+        with pytest.raises(ConfigError, match=message):
+            export(tmp_path / "no run here", tmp_path / out)
+        refused = CliRunner().invoke(app, ["export", str(tmp_path / "no run here"), "--out", str(tmp_path / out)])
+        assert refused.exit_code == 2
+        assert re.search(message, " ".join(refused.output.split()))
 
 
 def test_an_unfinished_run_is_refused(digits_run: Path, tmp_path: Path) -> None:

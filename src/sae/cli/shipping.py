@@ -48,6 +48,9 @@ def export(
     json: options.Json = False,
 ) -> None:
     """Write a run's network as ONNX, pruned and folded, with a manifest.json and a model card beside it."""
+    from sae.deploy.manifest import check_model_path
+
+    check_model_path(out)
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json, print_message
     from sae.core.errors import ConfigError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
-from sae.core.errors import ConfigError, ModelError, OtherModelError
+from sae.core.errors import ModelError, OtherModelError
 from sae.core.task import Classification
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, class_titles
@@ -30,6 +30,7 @@ from sae.deploy.manifest import (
     QuantisationPart,
     RunPart,
     TargetPart,
+    check_model_path,
     read_manifest,
     sha256_of,
 )
@@ -112,6 +113,7 @@ def export(
         int8: Quantise the graph, after the float32 graph has passed its checks.
         where: Where the data are today, and whether others will do.
     """
+    check_model_path(out)
     record = RunRecord.open(run)
     config, shift = record.read_config(), record.read_shift("test")
     with torch_threads(config.train.threads):
@@ -236,8 +238,7 @@ def find_model(
     If the segments that are asked for are missing or meet another target, the model is to be
     written again. `force` makes room for another model, but never for a file that we did not write.
     """
-    if out.suffix != ".onnx" or out.is_dir():
-        raise ConfigError(f"the model must be a file that ends in .onnx, got {out}")
+    check_model_path(out)
     manifest_path = out.parent / NAME
     if not manifest_path.exists():
         if out.exists() and not force:

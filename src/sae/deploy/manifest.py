@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sae.config.run import Fit
-from sae.core.errors import ModelError
+from sae.core.errors import ConfigError, ModelError
 from sae.core.task import SampleKind
 from sae.data.dataset import Depth
 from sae.deploy.conformal import ConformalPart, ConformalScores
@@ -295,6 +295,15 @@ class Manifest(_Part):
         """Return the text of the file, with each list of numbers on one line."""
         text = json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False)
         return re.sub(r"\[[^\[\]{}\"]*\]", lambda found: " ".join(found.group().split()), text) + "\n"
+
+
+def check_model_path(path: Path) -> None:
+    """Refuse a path at which no model can be written, before any work is done for it."""
+    if path.suffix != ".onnx" or path.is_dir():
+        raise ConfigError(f"the model must be a file that ends in .onnx, got {path}: give e.g. shipped/model.onnx")
+    folder = next(parent for parent in path.parents if parent.exists())
+    if not folder.is_dir():
+        raise ConfigError(f"the folder of a model must be a folder, but {folder} is a file: name another for {path}")
 
 
 def read_manifest(path: Path) -> Manifest:
