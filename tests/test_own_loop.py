@@ -3,7 +3,7 @@
 import copy
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -366,7 +366,7 @@ def test_values_that_cannot_be_learnt_are_refused_before_they_reach_the_network(
 def test_samples_must_have_the_type_of_the_weights(ask: str) -> None:
     model = small()
     x, y = samples(model)
-    asks = {
+    asks: dict[str, Callable[[Tensor], object]] = {
         "loss": lambda x: model.loss(x, y, 0.0),
         "predict": model.predict,
         "pruned": model.prune().predict,

@@ -480,7 +480,7 @@ def test_a_network_in_which_nothing_runs_once_has_no_exits_to_suggest() -> None:
 
         def forward(self, x: Tensor) -> Tensor:
             for item in (*self.layers, *self.layers):
-                x = item[0](x)  # type: ignore[index]
+                x = item[0](x)
             return x
 
     with pytest.raises(ConfigError, match="no submodule of this module can be an exit: name exits yourself"):
