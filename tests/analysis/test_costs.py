@@ -66,7 +66,7 @@ def test_a_front_of_runs_with_and_without_latency_leaves_out_what_is_missing(tmp
     assert code == 0
     assert " ms for a batch of 64 ↓ " in out
     (line,) = (line for line in out.splitlines() if "standard/0" in line)
-    assert line.count("– │") == 2  # K′ and latency
+    assert line.count("– │") == 3  # K′, exits used and latency
 
 
 def test_latency_is_read_where_it_was_measured(tmp_path: Path) -> None:

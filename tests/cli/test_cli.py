@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.cli.output import print_evaluation
-from sae.cli.study import print_receipt
+from sae.cli.receipt import print_receipt
 from sae.records.evaluation import Evaluation, Reading, SplitEvaluation
 from tests.studies import StudyBuilder
 from tests.study_stages import measured, ship

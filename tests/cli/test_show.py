@@ -25,7 +25,7 @@ def test_the_terminal_shows_a_drawing_and_the_parts(run: Path) -> None:
     code, out, error = sae("show", run)
     assert (code, error) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "run: one network with several inputs (N=3 K=1 W=1 D=2), using 1 exit per input"
+    assert lines[0] == "run: one network with several inputs and all exits (N=3 K=1 W=1 D=2), read at both exits"
     assert lines[1].split() == ["input", "1", "input", "2", "input", "3"]
     assert any(line.startswith("  stage 1 ") for line in lines)
     assert "prediction: weighted mean of 3" in out

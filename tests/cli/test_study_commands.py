@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from sae.analysis.candidates import candidates
-from sae.cli import output as sae_output
 from tests.builders import run_config
 from tests.cli.test_cli import sae
 from tests.studies import StudyBuilder, point, small_study
@@ -35,27 +33,29 @@ def test_pareto_prints_the_front_by_the_first_objective(study: Path) -> None:
     assert (code, error) == (0, "")
     rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
     assert [[cell.strip() for cell in row][:8] for row in rows] == [
-        ["sae/2", "SAE: MIMMO", "N=3 K=3 W=1 D=3", "3", "0.200", "0.090", "0.004000", "0.002000"],
-        ["sae/0, the pick", "SAE: I/B", "N=2 K=2 W=1 D=3", "2", "0.300", "0.080", "0.002000", "0.001000"],
-        ["sae/0", "SAE: I/B", "N=2 K=2 W=1 D=3", "1", "0.500", "0.100", "0.001000", "0.000500"],
-        ["standard/0", "Standard", "W=1 D=3", "–", "0.600", "0.050", "0.000900", "0.000450"],
+        ["sae/2", "SAE: MIMMO", "N=3 K=3 W=1 D=3", "3", "1, 2, 3 of 3", "0.200", "0.090", "0.004000"],
+        ["sae/0, the pick", "SAE: I/B", "N=2 K=2 W=1 D=3", "2", "2, 3 of 3", "0.300", "0.080", "0.002000"],
+        ["sae/0", "SAE: I/B", "N=2 K=2 W=1 D=3", "1", "3 of 3", "0.500", "0.100", "0.001000"],
+        ["standard/0", "Standard", "W=1 D=3", "–", "–", "0.600", "0.050", "0.000900"],
     ]
     assert "on validation" in out
-    assert "K′: exits per input that an SAE predicts from; it was trained with K" in out
+    assert "K′: most exits per input that an SAE predicts from; it was trained with K" in out
     assert "front: 4 of 7 candidates" in out
     assert "trials: sae 2 finished, 1 stopped, 1 failed, 1 unfinished; standard 1 finished" in out
     assert "after 5 trials" in out
 
 
+@pytest.mark.parametrize("width", [60, 80, 90])
 def test_a_narrow_terminal_shows_whole_numbers_and_names_the_columns_it_leaves_out(
-    study: Path, monkeypatch: pytest.MonkeyPatch
+    study: Path, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    monkeypatch.setattr(sae_output, "result_console", lambda: Console(width=90))
+    monkeypatch.setenv("COLUMNS", str(width))
     code, out, error = sae("pareto", study)
     assert code == 0
-    assert all(len(line) <= 90 for line in out.splitlines() if line.startswith("│"))
+    assert all(len(line) <= width for line in out.splitlines() if line.startswith("│"))
     assert all(f" {number} " in out for number in ("0.300", "0.080", "0.002000"))
-    assert "columns left out because the terminal is too narrow: shipped_flops, shipped_params" in error
+    assert "columns left out because the terminal is too narrow: " in error
+    assert "shipped_flops, shipped_params" in error
     assert "shipped" not in out
 
 
@@ -184,7 +184,10 @@ def test_pick_prints_one_configuration_with_its_reason_and_what_to_do(study: Pat
     code, out, _ = sae("pick", study)
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == "sae/0: I/B, N=2 K=2 W=1 D=3, read at K′=2 (as trained), using exits 2, 3 of 3"
+    assert lines[0] == (
+        "sae/0: one network with several inputs and some of its exits (N=2 K=2 W=1 D=3), read at exits 2 "
+        "and 3 of 3; K′=2, as trained"
+    )
     assert lines[1].startswith("why: best compromise of NLL, CC-ECE and FLOPs among the 4 Pareto-optimal candidates")
     assert "test (not used for choosing)" in out
     run = read("pick", study)["run"]
@@ -208,7 +211,7 @@ def test_pick_follows_what_is_preferred_and_the_limits(study: Path) -> None:
     cheap = read("pick", study, "--prefer", "params", "--method", "sae")
     assert (cheap["trial"], cheap["eval_exits"]) == ("sae/0", 1)
     code, out, _ = sae("pick", study, "--prefer", "flops")
-    assert out.startswith("standard/0: standard, W=1 D=3\nwhy: lowest FLOPs")
+    assert out.startswith("standard/0: a standard network (W=1 D=3)\nwhy: lowest FLOPs")
     assert "--eval-exits" not in out
     code, _, error = sae("pick", study, "--prefer", "nl")
     assert code == 2
@@ -217,7 +220,7 @@ def test_pick_follows_what_is_preferred_and_the_limits(study: Path) -> None:
 
 def test_a_network_read_at_another_k_is_told_with_the_trained_one(study: Path) -> None:
     out = sae("pick", study, "--max", "flops=1000", "--method", "sae")[1]
-    assert "read at K′=1 (trained with K=2), using exit 3 of 3" in out
+    assert "read at its last exit (3 of 3); K′=1, trained with K=2" in out
 
 
 def test_the_test_split_changes_no_choice(tmp_path: Path) -> None:

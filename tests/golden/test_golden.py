@@ -44,10 +44,11 @@ COMPUTED = {
 """Commands that compute, whose numbers may differ in their last digits from one machine to another."""
 ADDED = {"data.json", "network.json"}
 """Files that runs hold since; everything that was there before must stay."""
-ADDED_KEYS = {"error_correlation", "called", "nll_scaled", "ece_scaled", "cc_ece_scaled"}
+ADDED_KEYS = {"error_correlation", "called", "inputs_at_exit", "nll_scaled", "ece_scaled", "cc_ece_scaled"}
 """Keys of metrics, and of a receipt's rows, that are written since."""
 ADDED_TABLES = {"front-shifted", "class-fronts-shifted"}
 ADDED_COLUMNS = {"best": {"Pareto-optimal"}, "best-shifted": {"Pareto-optimal", "± over sets"}}
+ADDED_EVERYWHERE = {"Exits used"}
 ADDED_FIGURES = {"search-shifted", "confirmed-nll", "shifted-nll", "tried-val", "tried-test", "tried-shift"}
 """What the page of a study shows since, in addition; everything that was there before must stay."""
 REFITTED = {f"evaluate.by_exits[{index}].calibrated.cc_ece": 5e-3 for index in (0, 2)}
@@ -118,7 +119,9 @@ def numbers_in_table(path: Path) -> list[list[float | str | None]]:
     """Cells of a table without its header, numbers as such; of texts only whether there is one."""
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
-    kept = [index for index, name in enumerate(header) if name not in ADDED_COLUMNS.get(path.stem, ())]
+    kept = [
+        index for index, name in enumerate(header) if name not in {*ADDED_EVERYWHERE, *ADDED_COLUMNS.get(path.stem, ())}
+    ]
     return [[number_of(row[index]) for index in kept] for row in rows]
 
 

@@ -10,7 +10,7 @@ from sae.analysis.statistics import Spread
 from sae.core.table import Table
 from sae.records.study import StudyRecord
 from sae.report.findings import Findings, find
-from sae.report.lead import caveats, describe, receipt_table, study_lead, verdicts
+from sae.report.lead import caveats, receipt_table, study_lead, verdicts
 from tests.results import result, run_of, small_config
 from tests.studies import StudyBuilder, point, sae
 from tests.study_stages import SHIFT, STEP, searched_study, ship, whole_study
@@ -31,25 +31,6 @@ def test_verdicts_say_each_word_once() -> None:
     assert verdicts(pick, rival, "Bob", METRICS, TASK, "shift") == ""
 
 
-@pytest.mark.parametrize(
-    ("method", "words"),
-    [
-        ({"name": "standard"}, "a standard network (W=1 D=3)"),
-        ({"name": "ensemble", "members": 4}, "a deep ensemble (M=4 W=1 D=3)"),
-        (
-            {"name": "sae", "inputs": 1, "exits": 1},
-            "one network that chose its exit (N=1 K=1 W=1 D=3), using 1 exit per input",
-        ),
-        (
-            {"name": "sae", "inputs": 1, "exits": 2},
-            "one network with early exits (N=1 K=2 W=1 D=3), using 2 exits per input",
-        ),
-    ],
-)
-def test_a_configuration_is_told_in_words(method: dict[str, object], words: str) -> None:
-    assert describe(result("x/0", {}, method=method)) == words
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Findings:
     return find(whole_study(tmp_path_factory.mktemp("lead") / "my study").record)
@@ -64,8 +45,8 @@ def test_the_sentence_names_the_pick_its_verdict_and_the_ratio_of_flops(whole: F
     ratio = rival.costs["flops"].mean / pick.costs["flops"].mean
     lead = study_lead(whole)
     assert lead.sentence == (
-        f"Ship {pick.label}: one network with several inputs and some of its exits ({pick.settings}), using "
-        f"{pick.eval_exits} exits per input. It is worse than the best deep ensemble in F1, CC-ECE and NLL, on clean "
+        f"Ship {pick.label}: one network with several inputs and all exits ({pick.settings}), read at all 3 "
+        f"exits. It is worse than the best deep ensemble in F1, CC-ECE and NLL, on clean "
         f"and on corrupted images (4 seeds), and needs 1/{ratio:.3g} of its FLOPs."
     )
     better = "It is better than the best standard network in F1, CC-ECE and NLL, on clean and on corrupted images"
@@ -148,6 +129,6 @@ def test_a_pick_without_rivals_is_told_alone(tmp_path: Path) -> None:
     study = StudyBuilder(tmp_path / "s", methods=("sae",))
     study.finish(sae(1, 1), [point(0.5, 0.1, 1000)])
     lead = study_lead(find(study.record))
-    assert lead.sentence == "Ship sae/0: one network that chose its exit (N=1 K=1 W=1 D=3), using 1 exit per input."
+    assert lead.sentence == "Ship sae/0: one network (N=1 K=1 W=1 D=3), read at its last exit (3 of 3)."
     assert lead.receipt is not None
     assert len(lead.receipt.columns) == 2

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from sae.analysis.exit_use import describe_network
 from sae.config.run import RunConfig
 from sae.core.parts import REST, exit_name, number_in, shown_name
 from sae.records.evaluation import PartCosts
@@ -54,6 +55,7 @@ class NetworkPlan:
         name: What the run is called.
         kind: The key of its class of methods.
         settings: The settings that distinguish it, `N=2 K=3 W=4`.
+        description: What it is in a few words, by the exits that it uses.
         eval_exits: K′; None for methods without early exits, and for members that were chosen after training.
         depth: D, the stages of the backbone.
         num_inputs: How many copies of a sample it reads at once.
@@ -70,6 +72,7 @@ class NetworkPlan:
     name: str
     kind: str
     settings: str
+    description: str
     eval_exits: int | None
     depth: int
     num_inputs: int
@@ -127,6 +130,7 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
         name=name,
         kind=config.called.key,
         settings=config.summary,
+        description=describe_network(config, _active(reading, network.depth)),
         eval_exits=eval_exits if config.method.can_choose_exits else None,
         depth=network.depth,
         num_inputs=len(set(inputs)) or 1,
@@ -145,6 +149,11 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
             shipped_flops=whole.shipped_flops - used.shipped_flops,
         ),
     )
+
+
+def _active(reading: PrunedReading, depth: int) -> list[int]:
+    """Return the number of members at each exit."""
+    return [sum(member.exit == number for member in reading.members) for number in range(1, depth + 1)]
 
 
 def _weights(reading: PrunedReading, num_columns: int) -> dict[int, tuple[float, ...]]:

@@ -1,9 +1,11 @@
 """Output of the commands: results on standard output, everything else on standard error."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import rich.table
@@ -24,8 +26,6 @@ METRIC_ROWS = (
     *("aurc", "disagreement", "diversity_disagreement", ERROR_CORRELATION, "auroc_entropy"),
 )
 """Metrics that tables show; JSON has all."""
-MOST_COLUMNS = 10_000
-"""Wider than any table."""
 NLL_OF_REGRESSION = "nll is that of a normal distribution without the constant ½·log 2π = 0.919."
 SHORT_NAMES = {ERROR_CORRELATION: "correlation", "diversity_disagreement": "diversity"}
 COST_ROWS = {"FLOPs": "flops", "parameters": "params"}
@@ -46,25 +46,80 @@ def print_json(values: Mapping[str, object]) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print a table on standard output; it is never cut if that is a file or a pipe, and numbers go to the right."""
+    """Print a table on standard output, numbers to the right.
+
+    Where it is too wide, its columns are printed below one another in several parts, each with the first column, so
+    that no number is cut and no word is broken.
+    """
     console = result_console()
     console.print(table.title, style="bold", markup=False, highlight=False)
-    console.print(_rich_table(table))
+    for part in in_parts(table, console.width):
+        console.print(_rich_table(part, console.width), crop=False)
 
 
 def fits(table: Table) -> bool:
     """Return whether the terminal is wide enough for every word and number of a table."""
-    return Console(width=MOST_COLUMNS).measure(_rich_table(table)).minimum <= result_console().width
+    return _narrowest(table) <= result_console().width
 
 
-def _rich_table(table: Table) -> rich.table.Table:
-    """Return a table for the terminal, in which texts may be broken into lines, but numbers may not."""
-    shown = rich.table.Table()
+def in_parts(table: Table, width: int) -> list[Table]:
+    """Return tables of this width that have all columns of a table, each with the first; one column may be wider."""
+    chosen: list[list[int]] = []
+    for index in range(1, len(table.columns)):
+        if chosen and _narrowest(with_columns(table, [0, *chosen[-1], index])) <= width:
+            chosen[-1].append(index)
+        else:
+            chosen.append([index])
+    return [with_columns(table, [0, *part]) for part in chosen] or [table]
+
+
+def with_columns(table: Table, kept: Sequence[int]) -> Table:
+    """Return a table with some of its columns."""
+    rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[index] for index in kept), rows=rows)
+
+
+def _narrowest(table: Table) -> int:
+    """Return the width that a table needs at least, for its longest words and its numbers."""
+    return sum(least for least, _ in _widths(table)) + _borders(table)
+
+
+def _borders(table: Table) -> int:
+    return 3 * len(table.columns) + 1
+
+
+def _widths(table: Table) -> list[tuple[int, int]]:
+    """Return for each column the width of what must not be broken, and the width at which nothing is broken."""
+    widths = []
     for index, column in enumerate(table.columns):
-        is_number = index > 0 and _holds_numbers(table, index)
-        justify: Literal["left", "right"] = "right" if is_number else "left"
-        widest = max((cell_len(show(row[index], column)) for row in table.rows), default=0) if is_number else None
-        shown.add_column(column.heading, justify=justify, no_wrap=index == 0, min_width=widest)
+        texts = [show(row[index], column) for row in table.rows]
+        whole = (
+            texts if index == 0 or _holds_numbers(table, index) else [word for text in texts for word in text.split()]
+        )
+        least = max(map(cell_len, [*whole, *column.heading.split()]), default=0)
+        widths.append((least, max(map(cell_len, [*texts, column.heading]))))
+    return widths
+
+
+def _shared_widths(table: Table, width: int) -> list[int]:
+    """Share out a width among columns: what each needs at least, then one more for each that has use for it."""
+    limits = _widths(table)
+    shared = [least for least, _ in limits]
+    left = width - _borders(table) - sum(shared)
+    while left > 0 and any(own < most for own, (_, most) in zip(shared, limits, strict=True)):
+        for index, (_, most) in enumerate(limits):
+            if left > 0 and shared[index] < most:
+                shared[index], left = shared[index] + 1, left - 1
+    return shared
+
+
+def _rich_table(table: Table, width: int) -> rich.table.Table:
+    """Return a table for the terminal, in which texts may be broken into lines between words, but numbers may not."""
+    shown = rich.table.Table()
+    widths = _shared_widths(table, width)
+    for index, column in enumerate(table.columns):
+        justify: Literal["left", "right"] = "right" if index > 0 and _holds_numbers(table, index) else "left"
+        shown.add_column(column.heading, justify=justify, width=widths[index])
     for row in table.rows:
         shown.add_row(*(Text(show(*pair), style="bold" if pair[0].strong else "") for pair in table.cells(row)))
     return shown
@@ -77,9 +132,9 @@ def _holds_numbers(table: Table, index: int) -> bool:
 
 
 def result_console() -> Console:
-    """Return a console on standard output, 200 characters wide if that is not a terminal."""
+    """Return a console on standard output, 200 characters wide if that is not a terminal and COLUMNS is not set."""
     console = Console()
-    return console if console.is_terminal else Console(width=200)
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=200)
 
 
 def print_line(line: str) -> None:

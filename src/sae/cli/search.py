@@ -220,7 +220,7 @@ def demo(
 def carry_out(place: "Place", plan: "SearchPlan", *, json: bool) -> None:
     """Run an experiment and print its results."""
     from sae.cli.output import print_line, print_message
-    from sae.cli.study import print_receipt
+    from sae.cli.receipt import print_receipt
     from sae.experiment import run_experiment
     from sae.records.study import StudyRecord
 

@@ -100,7 +100,7 @@ def export(
 def print_shipped(out: Path, manifest: "Manifest", receipt: "Receipt", target: str | None, *, json: bool) -> None:
     """Print the pick of a study that was shipped, and its receipt."""
     from sae.cli.output import print_json, print_message
-    from sae.cli.study import print_receipt
+    from sae.cli.receipt import print_receipt
     from sae.records.study import StudyRecord
 
     if json:

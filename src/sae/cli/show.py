@@ -123,10 +123,9 @@ def described(plan: "NetworkPlan", network: "Network", eval_exits: int) -> dict[
 def print_plan(plan: "NetworkPlan") -> None:
     """Print the network as a drawing in text, and the costs of its parts as a table."""
     from sae.cli.output import print_line, print_table
-    from sae.report.figures.network import describe_plan
     from sae.report.network_sections import parts_table
 
-    print_line(f"{plan.name}: {describe_plan(plan)}")
+    print_line(f"{plan.name}: {plan.description}")
     for line in drawn_lines(plan):
         print_line(f"  {line}".rstrip())
     print_line("")

@@ -15,13 +15,10 @@ if TYPE_CHECKING:
     from sae.analysis.selection import Pick, Selection
     from sae.core.table import Table
     from sae.records.evaluation import Json
-    from sae.records.receipt import Receipt, ReceiptRow
     from sae.records.study import StudyRecord
 
 
-RECEIPT_METRICS = ("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90")
-"""Metrics of a receipt that come first."""
-FILE_COST = {"file, bytes": "bytes"}
+K_PRIME = "K′"
 BARS = "▁▂▃▄▅▆▇█"
 WIDEST = 40
 """Largest width of the bars that show how the hypervolume grew."""
@@ -117,7 +114,9 @@ def print_front(study: Path, selection: "Selection", task: str) -> None:
     table, dropped = fitting_table(selection, task)
     print_table(replace(table, title=title))
     if any(item.eval_exits != item.exits for item in selection.front):
-        print_line("K′: exits per input that an SAE predicts from; it was trained with K, and K′ needs no new training")
+        print_line(
+            "K′: most exits per input that an SAE predicts from; it was trained with K, K′ needs no new training"
+        )
     print_line(f"front: {len(selection.front)} of {len(selection.candidates)} candidates")
     print_line(f"trials: {count_line(trial_counts(selection.runs))}")
     for name, reason in damages(selection.runs).items():
@@ -130,8 +129,12 @@ def print_front(study: Path, selection: "Selection", task: str) -> None:
 
 
 def fitting_table(selection: "Selection", task: str) -> tuple["Table", list[str]]:
-    """Return the table of the front with all costs that fit the terminal, and the names of the others."""
-    from sae.cli.output import fits
+    """Return the table of the front with all costs that fit the terminal, and the names of the others.
+
+    K′ goes last, since the exits in use say more; exits of networks without any are not shown. If the rest does not fit
+    either, its columns are printed in several parts.
+    """
+    from sae.cli.output import fits, with_columns
     from sae.core.objectives import ALL_COSTS
     from sae.report.tables import front_table
 
@@ -140,9 +143,16 @@ def fitting_table(selection: "Selection", task: str) -> tuple["Table", list[str]
     dropped: list[str] = []
     while True:
         table = front_table(selection, task, costs=[name for name in costs if name not in dropped])
+        known = [
+            index for index in range(len(table.columns)) if any(row[index].value is not None for row in table.rows)
+        ]
+        table = with_columns(table, known)
         left = [name for name in costs if name not in compared and name not in dropped]
-        if not left or fits(table):
+        if fits(table):
             return table, dropped
+        if not left:
+            kept = [index for index, column in enumerate(table.columns) if column.title != K_PRIME]
+            return with_columns(table, kept), [*([K_PRIME] if len(kept) < len(table.columns) else []), *dropped]
         dropped.insert(0, left[-1])
 
 
@@ -243,12 +253,13 @@ def commands(chosen: "Candidate") -> dict[str, str]:
 
 def print_pick(picked: "Pick") -> None:
     """Print the pick, the reason, its metrics and costs, its run folder and what to do next."""
+    from sae.analysis.exit_use import describe_network
     from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
     from sae.core.objectives import SHIFTED
     from sae.core.table import MISSING, four_digits, text_table
 
     chosen = picked.candidate
-    print_line(f"{chosen.label}: {chosen.config.called.key}, {chosen.config.summary}{exits_used(chosen)}")
+    print_line(f"{chosen.label}: {describe_network(chosen.config, chosen.active)}{trained_for(chosen)}")
     print_line(f"why: {picked.why}")
     test, target = metrics_on_test(chosen), chosen.config.data.target
     shifted = {key: chosen.values.get(f"{key}{SHIFTED}") for key in test} if chosen.has_shift else {}
@@ -273,14 +284,12 @@ def print_pick(picked: "Pick") -> None:
     print_line(f"look closer:    {commands(chosen)['evaluate']}")
 
 
-def exits_used(chosen: "Candidate") -> str:
-    """Format K′ of a network with exits and the exits that any of its inputs uses, which determine its cost."""
+def trained_for(chosen: "Candidate") -> str:
+    """Format K′ of a network with exits, which other commands take, and whether it is the K it was trained for."""
     if not chosen.config.method.has_exits:
         return ""
-    used = [str(number) for number, inputs in enumerate(chosen.active, start=1) if inputs]
     trained = "as trained" if chosen.eval_exits == chosen.exits else f"trained with K={chosen.exits}"
-    noun = "exit" if len(used) == 1 else "exits"
-    return f", read at K′={chosen.eval_exits} ({trained}), using {noun} {', '.join(used)} of {len(chosen.active)}"
+    return f"; K′={chosen.eval_exits}, {trained}"
 
 
 def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = None) -> None:
@@ -346,59 +355,3 @@ def print_shifted(record: "StudyRecord", out: Path, clean: "Selection") -> None:
     networks = [{(item.label, item.eval_exits) for item in found} for found in (front, clean.front)]
     which = "the same front" if networks[0] == networks[1] else "another front"
     print_line(f"under shift:    {which}, of {count(len(front), 'configuration')}{again}: `{command}`")
-
-
-def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> None:
-    """Print quality, cost and time of the pick beside its rivals, whose costs are also multiples of the pick's.
-
-    Args:
-        model: The shipped file.
-        receipt: The measurements.
-        target: The name of what is predicted, as unit of the metrics that have one.
-    """
-    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
-    from sae.config.methods import rival_label
-    from sae.core.table import four_digits, text_table
-
-    rows = receipt.rows
-    names = [
-        "the pick, shipped" if role == "pick" else rival_label(role, row.kind, row.called or row.kind)
-        for role, row in rows.items()
-    ]
-    table = [
-        ["trial", *(row.trial for row in rows.values())],
-        ["settings", *(_settings(row) for row in rows.values())],
-        *(
-            [f"{metric_name(key, target)} on test", *(four_digits(row.metrics[key]) for row in rows.values())]
-            for key in listed_metrics(RECEIPT_METRICS)
-            if all(key in row.metrics for row in rows.values())
-        ),
-        *(
-            [name, *(f"{getattr(row, key):,}{_multiple(receipt, label, key)}" for label, row in rows.items())]
-            for name, key in (COST_ROWS | SHIPPED_COST_ROWS | FILE_COST).items()
-        ),
-        [
-            f"ms for {receipt.batch} samples",
-            *(f"{row.ms:.3f}{_multiple(receipt, label, 'ms')}" for label, row in rows.items()),
-        ],
-    ]
-    print_table(text_table(f"receipt of {model}, all in onnxruntime", ["", *names], table))
-    predicted = receipt.predicted
-    result = (
-        f"{predicted.right:,} right"
-        if predicted.right is not None
-        else f"{metric_name('rmse', target)} {predicted.rmse:.4g}"
-    )
-    print_line(f"predicted from the file alone: {predicted.samples:,} test samples, {result}")
-    print_line(f"time: one thread, interleaved; the pick differs from itself by {abs(receipt.noise - 1):.1%}")
-
-
-def _settings(row: "ReceiptRow") -> str:
-    from sae.config.methods import METHODS
-
-    exits = f" K′={row.eval_exits}" if METHODS.get(row.trial.split("/")[0]).settings.has_exits else ""
-    return f"{row.settings}{exits}"
-
-
-def _multiple(receipt: "Receipt", label: str, key: str) -> str:
-    return f" ({getattr(receipt.ratios[label], key):.2f} ×)" if label in receipt.ratios else ""

@@ -85,6 +85,11 @@ class MethodSettings(Settings):
         """Return the kind whose name people give it, where that is not its own."""
         return self.kind(depth)
 
+    def called_using(self, num_exits: int, depth: int) -> str:
+        """Return the kind whose name people give it if only this many exits are in use."""
+        del num_exits
+        return self.called(depth)
+
     def summary(self) -> list[str]:
         """Return the settings that tell two runs of the method apart, `["N=2", "K=3"]`."""
         return []

@@ -76,7 +76,7 @@ ORANGE = "#C55A11"
         Kind("EE", "SAE: EE", "one network with early exits", ORANGE, "octagon"),
         Kind("MIMMO", "SAE: MIMMO", "one network with several inputs and all exits", ORANGE, "pentagon"),
         Kind("MIMO", "SAE: MIMO", "one network with several inputs", ORANGE, "hexagon"),
-        Kind("SE", "SAE: SE", "one network that chose its exit", ORANGE, "times"),
+        Kind("SE", "SAE: SE", "one network", ORANGE, "times"),
         Kind("STREAMS", "SAE: streams", "one network in several streams", ORANGE, "star"),
     ),
     space={
@@ -182,6 +182,10 @@ class SaeConfig(MethodSettings):
         if self.exits == 1:
             return "MIMO"
         return "MIMMO" if self.exits == depth else "I/B"
+
+    def called_using(self, num_exits: int, depth: int) -> str:
+        """Return the kind of a network that was trained for as many exits as are in use."""
+        return self.model_copy(update={"exits": num_exits}).kind(depth)
 
     def summary(self) -> list[str]:
         """Return N and K as trained, what differs from the paper, and the limits on members chosen afterwards."""

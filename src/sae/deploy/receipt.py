@@ -117,6 +117,7 @@ def _row(item: Candidate, manifest: Manifest, milliseconds: float) -> ReceiptRow
         called=item.config.called.key,
         settings=item.config.summary,
         eval_exits=item.eval_exits,
+        inputs_at_exit=item.active,
         metrics=manifest.metrics["test"],
         **manifest.cost.model_dump(),
         bytes=manifest.graph.bytes,

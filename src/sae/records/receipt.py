@@ -57,6 +57,7 @@ class ReceiptRow(_Part):
         called: The kind whose name people give it; missing in receipts of earlier versions.
         settings: Its settings in short.
         eval_exits: K′ that is shipped.
+        inputs_at_exit: Number of inputs that use each exit; missing in receipts of earlier versions.
         metrics: Metrics of the graph on the test split.
         params: Parameters of the pruned network.
         flops: FLOPs of the pruned network.
@@ -72,6 +73,7 @@ class ReceiptRow(_Part):
     called: str | None = Field(None, exclude_if=lambda called: called is None)
     settings: str
     eval_exits: int
+    inputs_at_exit: tuple[int, ...] | None = Field(None, exclude_if=lambda inputs: inputs is None)
     metrics: dict[str, float]
     params: int
     flops: int

@@ -3,7 +3,9 @@
 import shlex
 from collections.abc import Sequence
 
+from sae.analysis.candidates import Candidate
 from sae.analysis.comparison import ALIKE, BETTER, LEVEL, WORSE, compare
+from sae.analysis.exit_use import describe_network, read_at
 from sae.analysis.results import Result, Tested
 from sae.config.methods import rivals
 from sae.core.objectives import metric_label, objective
@@ -13,7 +15,7 @@ from sae.records.receipt import PICK
 from sae.report.commands import train_command
 from sae.report.content import Command, Lead
 from sae.report.findings import Findings, role_label
-from sae.report.labels import SHOWN_COSTS, metric_column, shown_exits
+from sae.report.labels import SHOWN_COSTS, metric_column
 from sae.report.tables import number_cell, spread_cell
 
 COMPARED_ON: tuple[Tested, ...] = ("test", "shift")
@@ -25,7 +27,16 @@ def study_lead(found: Findings) -> Lead:
         return _empty_lead(found)
     pick = found.shown[PICK]
     first, *others = [*claims(found), ""]
-    sentence = " ".join(filter(None, [f"Ship {pick.label}: {describe(pick)}.", first, cheaper_rival(found)]))
+    sentence = " ".join(
+        filter(
+            None,
+            [
+                f"Ship {pick.label}: {describe_network(found.pick.config, found.pick.active)}.",
+                first,
+                cheaper_rival(found),
+            ],
+        )
+    )
     reasons = (*filter(None, others), *stronger_rivals(found), f"Chosen on validation: {found.why}.", *caveats(found))
     return Lead(sentence, reasons, receipt_table(found), ship_commands(found))
 
@@ -37,13 +48,6 @@ def _empty_lead(found: Findings) -> Lead:
         again = Command(f"sae pareto {folder} --max NAME=NUMBER", "See the Pareto front within other limits.")
     missing = f"{found.missing[:1].upper()}{found.missing[1:]}."
     return Lead("Nothing can be recommended yet.", (missing,), None, (again,))
-
-
-def describe(result: Result) -> str:
-    """Describe a configuration in a few words, `one network with early exits (N=1 K=5 W=1), using 1 exit`."""
-    eval_exits = shown_exits(result.config, result.eval_exits)
-    using = f", using {count(eval_exits, 'exit')} per input" if eval_exits is not None else ""
-    return f"{result.config.called.phrase} ({result.settings}){using}"
 
 
 def claims(found: Findings) -> list[str]:
@@ -194,7 +198,7 @@ def receipt_table(found: Findings) -> Table:
     shown = found.shown
     is_shifted = all(item.shift for item in shown.values())
     rows = [
-        ["configuration", *(f"{item.label}: {item.settings}{_exits_text(item)}" for item in shown.values())],
+        ["configuration", *(_configuration_text(found.searched(role)) for role in shown)],
         ["runs", *(_runs_text(item, found) for item in shown.values())],
         *(_metric_row(found, name, "test") for name in found.metrics),
         *(_metric_row(found, name, "shift") for name in found.metrics if is_shifted),
@@ -255,6 +259,6 @@ def _runs_text(item: Result, found: Findings) -> str:
     return f"{len(item.runs)} on new seeds" if _is_confirmed(item, found) else "the search's own"
 
 
-def _exits_text(item: Result) -> str:
-    eval_exits = shown_exits(item.config, item.eval_exits)
-    return f" K′={eval_exits}" if eval_exits is not None else ""
+def _configuration_text(item: Candidate) -> str:
+    exits = f", {read_at(item.active)}" if item.config.method.has_exits else ""
+    return f"{item.label}: {item.config.summary}{exits}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from sae.analysis.candidates import Candidate, fronts_by_kind
 from sae.analysis.comparison import LEVEL, OR, MeanRank, best_by_kind
+from sae.analysis.exit_use import exits_over_seeds, exits_text
 from sae.analysis.results import Result, Tested
 from sae.analysis.selection import Selection
 from sae.analysis.statistics import Spread
@@ -19,10 +20,14 @@ from sae.report.labels import SHOWN_COSTS, metric_column, shown_exits, unit_of
 INTERVAL_PERCENTS = (50, 90, 95)
 """Prediction intervals, in per cent."""
 PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
-NAME_COLUMNS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"))
+EXITS = "Exits used"
+NAME_COLUMNS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"), Column(EXITS))
 BOLD = "Bold: the best of a column."
 PARETO, OVER_SETS = "Pareto-optimal", "± over sets"
-K_PRIME = "K′: the number of exits per input that an SAE predicts from."
+K_PRIME = (
+    "K′: the most exits per input that an SAE predicts from. Exits used: those that are left, because exits of hardly "
+    "any weight are dropped; what it costs follows from them."
+)
 
 
 def confirmed_table(
@@ -126,12 +131,12 @@ def best_table(
     columns += [_result_column(shown, cost, where, task) for cost in SHOWN_COSTS]
     rows = []
     for kind, metric, result in found:
-        label, method, settings, k_prime = _name_cells(result)
+        label, method, settings, *exits = _name_cells(result)
         confirmed, own = sum(item.kind == kind for item in results), fronts.get(kind)
         first = (method, Cell(confirmed), Cell(len(own) if own else None), Cell(metric_label(metric)), label, settings)
         measured = (cell for one in metrics for cell in _best_cells(result, one, where))
         costs = (spread_cell(result.get(cost, where), cost) for cost in SHOWN_COSTS)
-        rows.append((*first, k_prime, *measured, *costs))
+        rows.append((*first, *exits, *measured, *costs))
     over = ", then the standard deviation over the corrupted sets, averaged over seeds" if where == "shift" else ""
     caption = (
         f"For each kind of method, the configuration that is best in each metric on {PLACES[where]}: mean ± standard "
@@ -180,13 +185,14 @@ def front_table(selection: Selection, task: str, name: str = "front", costs: Seq
     pick = selection.pick().candidate
     measured = list(dict.fromkeys([*(item.name for item in selection.objectives), *costs]))
     values = {m: [item.values[m] / unit_of(m) for item in selection.front if m in item.values] for m in measured}
-    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("K′")]
+    heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("K′"), Column(EXITS)]
     columns = [*heads, *(metric_column(metric, task, values[metric]) for metric in measured)]
     rows = [
         (
             Cell(f"{item.label}, the pick" if item is pick else item.label),
             *(Cell(item.config.called.label), Cell(item.config.summary)),
             Cell(shown_exits(item.config, item.eval_exits)),
+            Cell(exits_text(item.active) if item.config.method.has_exits else None),
             *(number_cell(item.values.get(metric), metric) for metric in measured),
         )
         for item in selection.front
@@ -325,7 +331,9 @@ def number_cell(value: float | None, metric: str) -> Cell:
 
 def _name_cells(result: Result) -> Row:
     k_prime = Cell(shown_exits(result.config, result.eval_exits))
-    return Cell(result.label), Cell(result.config.called.label), Cell(result.settings), k_prime
+    uses = [run.evaluation.test.at(result.eval_exits).active for run in result.runs if run.evaluation]
+    exits = Cell(exits_over_seeds(uses or [result.active]) if result.config.method.has_exits else None)
+    return Cell(result.label), Cell(result.config.called.label), Cell(result.settings), k_prime, exits
 
 
 def _result_column(results: Sequence[Result], metric: str, where: Tested, task: str) -> Column:

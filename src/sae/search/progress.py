@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sae.analysis.candidates import Candidate, candidates_of, front
+from sae.analysis.exit_use import exits_text
+from sae.core.table import MISSING
 from sae.core.wording import count, duration
 from sae.records.run import RunRecord, read_run
 from sae.records.study import StudyRecord
@@ -70,11 +72,12 @@ class SearchView:
         best = self.front()
         objectives = self.driver.objectives
         table = Table(title=f"front: {len(best)} so far", title_justify="left", expand=False)
-        for name in ("trial", "kind", "settings", "K′", *(objective.name for objective in objectives)):
+        for name in ("trial", "kind", "settings", "exits used", *(objective.name for objective in objectives)):
             table.add_column(name)
         for item in best[:MOST_ROWS]:
             values = (objective.show(item.values[objective.name]) for objective in objectives)
-            table.add_row(item.label, item.kind, item.config.summary, str(item.eval_exits), *values)
+            exits = exits_text(item.active) if item.config.method.has_exits else MISSING
+            table.add_row(item.label, item.kind, item.config.summary, exits, *values)
         return table
 
     def front(self) -> list[Candidate]:

@@ -11,7 +11,7 @@ from html import escape
 
 from sae.analysis.network_plan import NetworkPlan, PlanPart, PlanRow
 from sae.config.methods import all_kinds
-from sae.core.wording import count, short_count
+from sae.core.wording import short_count
 from sae.report.figures.theme import DARK, ON_PAPER, Inks, as_variable
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -123,18 +123,12 @@ def draw_network(plan: NetworkPlan, inks: Inks, accent: str, *, heading: bool = 
     height = _draw_key(pen, plan, bottom, width)
     paper = f'<rect width="{width:g}" height="{height:g}" fill="{inks.paper}"/>' if inks.paper else ""
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
-    label = escape(f"Drawing of {plan.name}: {describe_plan(plan)}")
+    label = escape(f"Drawing of {plan.name}: {plan.description}")
     marks = "\n".join(pen.marks)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}" font-family="{FONT}">'
         f"{style}{paper}\n{marks}\n</svg>"
     )
-
-
-def describe_plan(plan: NetworkPlan) -> str:
-    """Describe a network in a line, `one network with early exits (N=1 K=5 W=1), using 1 exit per input`."""
-    using = "" if plan.eval_exits is None else f", using {count(plan.eval_exits, 'exit')} per input"
-    return f"{all_kinds()[plan.kind].phrase} ({plan.settings}){using}"
 
 
 def _width(plan: NetworkPlan) -> float:
@@ -153,7 +147,7 @@ def _shown(plan: NetworkPlan) -> range:
 
 def _draw_heading(pen: Pen, plan: NetworkPlan, width: float) -> float:
     pen.text(MARGIN, 26, plan.name, size=15, bold=True)
-    return _lines(pen, [describe_plan(plan)], 45, width, quiet=True) + 8
+    return _lines(pen, [plan.description], 45, width, quiet=True) + 8
 
 
 def _lines(pen: Pen, texts: Iterable[str], y: float, width: float, *, quiet: bool) -> float:

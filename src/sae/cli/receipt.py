@@ -1,0 +1,72 @@
+"""The receipt of a shipped pick on the terminal."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sae.records.receipt import Receipt, ReceiptRow
+
+RECEIPT_METRICS = ("accuracy", "f1", "nll", "ece", "cc_ece", "brier", "mse", "coverage_90")
+"""Metrics of a receipt that come first."""
+FILE_COST = {"file, bytes": "bytes"}
+
+
+def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> None:
+    """Print quality, cost and time of the pick beside its rivals, whose costs are also multiples of the pick's.
+
+    Args:
+        model: The shipped file.
+        receipt: The measurements.
+        target: The name of what is predicted, as unit of the metrics that have one.
+    """
+    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
+    from sae.config.methods import rival_label
+    from sae.core.table import four_digits, text_table
+
+    rows = receipt.rows
+    names = [
+        "the pick, shipped" if role == "pick" else rival_label(role, row.kind, row.called or row.kind)
+        for role, row in rows.items()
+    ]
+    table = [
+        ["trial", *(row.trial for row in rows.values())],
+        ["settings", *(_settings(row) for row in rows.values())],
+        *(
+            [f"{metric_name(key, target)} on test", *(four_digits(row.metrics[key]) for row in rows.values())]
+            for key in listed_metrics(RECEIPT_METRICS)
+            if all(key in row.metrics for row in rows.values())
+        ),
+        *(
+            [name, *(f"{getattr(row, key):,}{_multiple(receipt, label, key)}" for label, row in rows.items())]
+            for name, key in (COST_ROWS | SHIPPED_COST_ROWS | FILE_COST).items()
+        ),
+        [
+            f"ms for {receipt.batch} samples",
+            *(f"{row.ms:.3f}{_multiple(receipt, label, 'ms')}" for label, row in rows.items()),
+        ],
+    ]
+    print_table(text_table(f"receipt of {model}, all in onnxruntime", ["", *names], table))
+    predicted = receipt.predicted
+    result = (
+        f"{predicted.right:,} right"
+        if predicted.right is not None
+        else f"{metric_name('rmse', target)} {predicted.rmse:.4g}"
+    )
+    print_line(f"predicted from the file alone: {predicted.samples:,} test samples, {result}")
+    print_line(f"time: one thread, interleaved; the pick differs from itself by {abs(receipt.noise - 1):.1%}")
+
+
+def _settings(row: "ReceiptRow") -> str:
+    from sae.analysis.exit_use import read_at
+    from sae.config.methods import METHODS
+
+    if not METHODS.get(row.trial.split("/")[0]).settings.has_exits:
+        return row.settings
+    return (
+        f"{row.settings}, {read_at(row.inputs_at_exit)}"
+        if row.inputs_at_exit
+        else f"{row.settings} K′={row.eval_exits}"
+    )
+
+
+def _multiple(receipt: "Receipt", label: str, key: str) -> str:
+    return f" ({getattr(receipt.ratios[label], key):.2f} ×)" if label in receipt.ratios else ""
