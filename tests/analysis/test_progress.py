@@ -135,3 +135,13 @@ def test_a_study_of_four_objectives_is_estimated(runs: list[Run]) -> None:
     exact = ExactShare(4)
     exact.add(normalised(losses_of(found, four)))
     assert last == pytest.approx(exact.share, abs=0.008)
+
+
+def test_skipping_points_that_the_front_covers_leaves_every_share_as_it_was() -> None:
+    rng = np.random.default_rng(0)
+    points, covered = rng.random((60, 3)), ExactShare(3)
+    points[7], points[11] = points[3], [0.1, np.nan, 0.2]
+    for number in range(0, 60, 4):
+        covered.add(points[number : number + 4])
+        share = hypervolume(points[: number + 4], np.full(3, REFERENCE)) / REFERENCE**3
+        assert covered.share == pytest.approx(share, rel=1e-12)

@@ -127,7 +127,8 @@ def damages(runs: Iterable[Run]) -> dict[str, str]:
 
 def losses_of(found: Sequence[Candidate], objectives: Sequence[Objective]) -> Losses:
     """Return the losses of candidates, (candidate, objective)."""
-    return np.array([item.losses(objectives) for item in found], dtype=np.float64).reshape(-1, len(objectives))
+    columns = [one.scaled_losses(item.values.get(one.name, math.nan) for item in found) for one in objectives]
+    return np.array(columns, dtype=np.float64).reshape(len(objectives), -1).T.copy()
 
 
 def front(found: Sequence[Candidate], objectives: Sequence[Objective], limits: Sequence[Limit] = ()) -> list[Candidate]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -67,14 +66,14 @@ def hypervolume_history(
     """
     ended = sorted((run for run in runs if run.state in ENDINGS), key=lambda run: run.ended)
     scaled = normalised(losses_of(found, objectives), losses_of(found if among is None else among, objectives))
-    points: dict[Path, list[int]] = {}
+    points: dict[str, list[int]] = {}
     for index, item in enumerate(found):
         if item.keeps(limits):
-            points.setdefault(item.run.record.path, []).append(index)
+            points.setdefault(str(item.run.record.path), []).append(index)
     covered = (ExactShare if len(objectives) <= EXACT else SampledShare)(len(objectives))
     milestones = []
     for count, run in enumerate(ended, start=1):
-        covered.add(scaled[points.get(run.record.path, [])])
+        covered.add(scaled[points.get(str(run.record.path), [])])
         milestones.append(Milestone(run.label, run.ended, count, covered.share))
     return milestones
 
@@ -88,10 +87,12 @@ class ExactShare:
 
     def add(self, points: Losses) -> None:
         """Add points (point, objective) of normalised losses."""
-        for point in points:
+        is_covered = (self.front[:, None] <= points).all(axis=2).any(axis=0)  # as most are in a long search
+        for point in points[~is_covered]:
             self.volume += added_volume(point, self.front, self.reference)
             self.front = np.vstack([self.front, point])
-        self.front = self.front[non_dominated(self.front)]
+        if not is_covered.all():
+            self.front = self.front[non_dominated(self.front)]
 
     @property
     def share(self) -> float:

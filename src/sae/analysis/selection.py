@@ -124,7 +124,8 @@ def select(
     every = study.read_runs() if runs is None else list(runs)
     asked = [run for run in every if run.method in known]
     everything = candidates(every)
-    found = [item for item in everything if item.method in {run.method for run in asked}]
+    tried = {run.method for run in asked}
+    found = [item for item in everything if item.method in tried]
     if not found:
         wrong = {**damages(asked), **failures(asked)}
         last = f"; {list(wrong)[-1]}: {list(wrong.values())[-1]}" if wrong else ""

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sae.cli import options
+from sae.core.collection import paused_collection
 
 if TYPE_CHECKING:
     from sae.records.run import RunRecord
     from sae.records.study import StudyRecord
 
 
+@paused_collection()
 def report(
     folders: Annotated[list[Path], typer.Argument(help="folders of studies, or of runs to compare")],
     out: Annotated[Path, typer.Option(help="file of the page, ending in .html")] = Path("report.html"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sae.cli import options
+from sae.core.collection import paused_collection
 
 if TYPE_CHECKING:
     from sae.analysis.candidates import Candidate
@@ -24,6 +25,7 @@ WIDEST = 40
 """Largest width of the bars that show how the hypervolume grew."""
 
 
+@paused_collection()
 def pareto(
     study: options.Study,
     objectives: options.Objectives = None,
@@ -60,6 +62,7 @@ def pareto(
     write_files(selection, csv, figure, title=study.resolve().name)
 
 
+@paused_collection()
 def pick(
     study: options.Study,
     prefer: options.Prefer = None,

@@ -6,16 +6,18 @@ An error is one sentence that names the setting by its path.
 
 import re
 from collections.abc import Hashable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sae.config.plain_yaml import read_plain
 from sae.core.errors import ConfigError, did_you_mean
 
 try:
-    from yaml import CSafeLoader as SafeLoader  # a study is hundreds of configs: it reads them 7 × faster
+    from yaml import CSafeLoader as SafeLoader  # 7 × as fast
 except ImportError:
     from yaml import SafeLoader  # type: ignore[assignment]
 
@@ -123,7 +125,8 @@ def parse(model: type[Model], values: Layer) -> Model:
 def read_yaml(path: Path) -> Values:
     """Read a mapping from a YAML file (safe loader: nothing in it is executed)."""
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        text = path.read_text(encoding="utf-8")
+        values = read_plain(text) or yaml.load(text, _Loader)
     except OSError as error:
         raise ConfigError(f"config file must be readable, got {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -206,6 +209,7 @@ def flatten(values: Layer, prefix: str = "") -> Iterator[tuple[str, object]]:
             yield f"{prefix}{key}", value
 
 
+@cache  # of the few classes of settings; a study asks for thousands of configs
 def _section_model(model: type[Settings], key: str) -> type[Settings] | None:
     """Return the class of a field that is a section of settings, otherwise None."""
     annotation = model.model_fields[key].annotation
@@ -215,13 +219,14 @@ def _section_model(model: type[Settings], key: str) -> type[Settings] | None:
 
 def _problems(model: type[Settings], values: Layer, prefix: str) -> Iterator[str]:
     """Yield a sentence for each unknown key, and for each `true` that would pass for the number 1."""
+    fields = model.model_fields
     for key, value in values.items():
-        if key not in model.model_fields:
+        if key not in fields:
             yield _unknown(f"{prefix}{key}", str(key), model, prefix)
             continue
-        if isinstance(value, bool) and model.model_fields[key].annotation is not bool:
+        if isinstance(value, bool) and fields[key].annotation is not bool:
             yield f"{prefix}{key} must not be true or false"
-        section = _section_model(model, key)
+        section = _section_model(model, key) if isinstance(value, Mapping) else None
         if section is not None and isinstance(value, Mapping):
             named = section.class_of(value.get("name"), f"{prefix}{key}.name")
             yield from _problems(named, value, f"{prefix}{key}.")

@@ -252,7 +252,17 @@ class Objective:
 
     def scaled_loss(self, value: float) -> float:
         """Return the loss on the scale on which differences are compared: costs by their logarithm."""
-        return math.log(value) if self.is_cost and value > 0 else self.loss(value)
+        return self.scaled_losses([value])[0]
+
+    def scaled_losses(self, values: Iterable[float]) -> list[float]:
+        """Return the losses of many values on the scale on which differences are compared.
+
+        Example:
+            >>> objective("flops", "classification").scaled_losses([1.0, 0.0])
+            [0.0, 0.0]
+        """
+        losses = [-value for value in values] if self.quantity.maximise else list(values)
+        return [math.log(loss) if loss > 0 else loss for loss in losses] if self.is_cost else losses
 
     def show(self, value: float) -> str:
         """Return the value as people read it.

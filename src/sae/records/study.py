@@ -12,6 +12,7 @@ from sae.config.methods import METHODS
 from sae.config.run import RunConfig
 from sae.config.settings import later, section_name
 from sae.config.study import StudyConfig
+from sae.core.collection import paused_collection
 from sae.core.errors import MissingPluginError, NotRegisteredError
 from sae.core.objectives import Limit, Objective, limits, objectives
 from sae.records.evaluation import Part
@@ -200,7 +201,8 @@ class StudyRecord(Record[StudyConfig]):
 
     def read_runs(self, *, with_shift: bool = False) -> list[Run]:
         """Read every trial once, by method and number; with results on corrupted test sets if asked to."""
-        return [read_run(record, with_shift=with_shift) for record in self.trials()]
+        with paused_collection():
+            return [read_run(record, with_shift=with_shift) for record in self.trials()]
 
     def confirmed_run(self, trial: Path, seed: int) -> RunRecord:
         """Return the run folder that confirms a trial on another seed, wherever the study is now.
