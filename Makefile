@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow test-ci-slow lint bench clean
+.PHONY: demo test test-slow test-ci-slow lint docs docs-quick bench clean
 
 demo: $(READY)  ## search, confirm, pick and ship on embedded data
 	$(BIN)/sae demo --out runs/demo
@@ -31,6 +31,14 @@ lint: $(READY)  ## style, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going -q docs runs/site
+
+docs: $(READY)  ## the site with the gallery executed, runs/site/index.html: takes minutes
+	$(SITE)
+
+docs-quick: $(READY)  ## the site without executing the gallery; a warning is an error
+	$(SITE) -D plot_gallery=0
+
 bench: $(READY)  ## ratios measured side by side; results are in docs/benchmarks.md
 	$(BIN)/python -m benchmarks.training_step
 	$(BIN)/python -m benchmarks.corruptions
@@ -41,7 +49,7 @@ bench: $(READY)  ## ratios measured side by side; results are in docs/benchmarks
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,tables,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train,tables,dev,docs]'
 	touch $@
 
 clean:

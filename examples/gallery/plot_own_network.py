@@ -1,0 +1,76 @@
+"""
+Your own network, with weights that it has already
+==================================================
+
+A plain convolutional network is trained on half of the digits, as anybody would. Then ``sae.wrap`` makes a
+backbone of it that keeps its weights, with exits behind three of its layers and two inputs, and a short
+training teaches the exits.
+"""
+
+import matplotlib.pyplot as plt
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.nn import functional as F
+
+import sae
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+digits = load_digits()
+x, y = torch.tensor(digits.images).float()[:, None] / 8 - 1, torch.tensor(digits.target)
+old, new, test = slice(0, 700), slice(700, 1400), slice(1400, None)
+
+
+def steps(parameters, loss_of, samples, count):
+    """Train for some steps and return the losses."""
+    optimizer, losses = torch.optim.AdamW(parameters, lr=1e-3), []
+    for step in range(count):
+        batch = torch.randint(samples.start, samples.stop, (64,))
+        loss = loss_of(x[batch], y[batch], step / count)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %%
+# The network as it was: nothing of ours in it.
+
+layers, channels = [], 1
+for width in (16, 32, 64):
+    layers += [nn.Conv2d(channels, width, 3, stride=2, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+    channels = width
+network = nn.Sequential(nn.Sequential(*layers), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+steps(network.parameters(), lambda inputs, labels, _: F.cross_entropy(network(inputs), labels), old, 300)
+with torch.no_grad():
+    before = F.cross_entropy(network.eval()(x[test]), y[test]).item()
+
+# %%
+# Where could exits go? And the same network with two inputs: its first layer is widened so that two equal
+# inputs give exactly what the network computed before.
+
+print(sae.suggest_exits(network, x[0]))
+backbone = sae.wrap(network, x[0], inputs=2, outputs=10, pretrained=True)
+with torch.no_grad():
+    same = torch.allclose(backbone.eval()(torch.cat([x[test], x[test]], 1))[-1], network[0](x[test]), atol=1e-4)
+print("equal inputs give the features of the network:", same)
+
+# %%
+# Fine-tune on the other half, and compare.
+
+fresh = sae.wrap(network, x[0], inputs=2, outputs=10)
+found = {}
+for name, source in (("its weights kept", backbone), ("fresh weights", fresh)):
+    model = sae.SingleArchitectureEnsemble(source, sae.Classification(10), inputs=2, exits=2)
+    losses = steps(model.parameter_groups(), model.loss, new, 300)
+    probs = model.predict(x[test]).mean
+    found[name] = F.nll_loss(probs.log(), y[test]).item()
+    plt.plot(losses, label=f"{name}: test NLL {found[name]:.3f}")
+plt.axhline(before, color="gray", linestyle=":", label=f"the network before: {before:.3f}")
+plt.xlabel("step")
+plt.ylabel("loss")
+plt.yscale("log")
+plt.legend()
+plt.show()
