@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 import benchmarks.one_network
-from benchmarks.one_network.page import tables, write_tables
+from benchmarks.one_network.page import draw_front, tables, write_tables
 from benchmarks.one_network.queue import Queue
 from benchmarks.one_network.regimes import draw_map, work_on_map
 from benchmarks.one_network.results import collect, read_results, store
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help="then measure under shift, on another set, and times")
     parser.add_argument("--regimes", action="store_true", help="train the map over sizes and widths, and draw it")
     parser.add_argument("--table", action="store_true", help="only print the tables of what is stored")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/reproduction.md")
+    parser.add_argument("--write", action="store_true", help="put the tables and the picture into the docs")
     parser.add_argument("--out", type=Path, default=Path("runs/one_network"))
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -40,6 +40,7 @@ def main() -> None:
         print(text, end="\n\n")
     if given.write:
         write_tables()
+        draw_front()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,24 @@
-"""The tables in docs/reproduction.md: each stands between two comments, and is made of stored results."""
+"""The tables in docs/reproduction.md, each between two comments, and README's picture; all made of stored results."""
 
 from pathlib import Path
+from statistics import mean
+
+import altair as alt
 
 from benchmarks.one_network.regimes import regime_table
-from benchmarks.one_network.results import ablation, answer, read_results, table
+from benchmarks.one_network.results import STORED, ablation, answer, best_single, read_results, table
 
+FIGURE = STORED.with_suffix(".png")
+NAMED = {
+    "ensemble": "deep ensemble of 4",
+    "standard": "standard network",
+    "sae-1x5": "SAE, 5 exits",
+    "taught-standard": "standard, taught by the ensemble",
+    "taught-sae-1x5": "SAE, taught by the ensemble",
+    "long-standard": "standard, taught for longer",
+    "long-sae-1x5": "SAE, taught for longer",
+}
+"""Rows of the picture, in words that need no paper."""
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 
 
@@ -31,3 +45,57 @@ def write_tables() -> None:
             raise SystemExit(f"{PAGE.name} must have a place for the table {name}")
         page = before + marked(name, text) + after
     PAGE.write_text(page, encoding="utf-8")
+
+
+def draw_front(name: str = "fashion-fc") -> None:
+    """Draw scaled NLL against FLOPs, with the pick, the ensemble and the standard network named."""
+    found = read_results()[name]
+    whole, pick = found["ensemble"].shipped_flops, best_single(found)
+    twins = {"standard": "sae-1x5", "taught-standard": "taught-sae-1x5", "long-standard": "long-sae-1x5"}
+    twins |= {sae: standard for standard, sae in twins.items()}
+
+    def is_above(row: str) -> bool:
+        """Whether the label of a row stands above its point: of two networks trained alike, that of the worse one."""
+        twin = found.get(twins.get(row, ""))
+        return twin is None or mean(found[row].test["nll_scaled"]) > mean(twin.test["nll_scaled"])
+
+    points = [
+        {
+            "flops": found[row].shipped_flops / whole,
+            "nll": mean(found[row].test["nll_scaled"]),
+            "low": min(found[row].test["nll_scaled"]),
+            "high": max(found[row].test["nll_scaled"]),
+            "name": f"{text}: our pick, by validation data" if row == pick else text,
+            "above": is_above(row),
+            "kind": "ensemble" if row == "ensemble" else "SAE" if "sae" in row else "standard",
+        }
+        for row, text in NAMED.items()
+        if row in found
+    ]
+    base = alt.Chart(alt.Data(values=points)).encode(
+        x=alt.X("flops:Q", title="FLOPs, as a share of the ensemble's", scale=alt.Scale(domain=[0.2, 1.05])),
+        y=alt.Y("nll:Q", title="test NLL after temperature scaling", scale=alt.Scale(zero=False)),
+        color=alt.Color(
+            "kind:N",
+            scale=alt.Scale(domain=["ensemble", "standard", "SAE"], range=["#4c78a8", "#767676", "#d62728"]),
+            legend=None,
+        ),
+    )
+    level = alt.Chart(alt.Data(values=points[:1])).mark_rule(strokeDash=[4, 3], color="#4c78a8").encode(y="nll:Q")
+    labels = [
+        base.transform_filter(
+            f"datum.above == {str(above).lower()} && (datum.kind == 'ensemble') == {str(right).lower()}"
+        )
+        .mark_text(align="right" if right else "left", dx=-6 if right else 6, dy=-12 if above else 13, fontSize=11)
+        .encode(text="name:N")
+        for above in (True, False)
+        for right in (True, False)
+    ]
+    spans = base.mark_rule().encode(y="low:Q", y2="high:Q")
+    title = alt.TitleParams(
+        "One network against four: Fashion-MNIST",
+        subtitle="10,000 test images; the mean of three seeds, and their range. Lower is better.",
+        anchor="start",
+    )
+    figure = alt.layer(level, spans, base.mark_point(filled=True, size=70), *labels)
+    figure.properties(width=560, height=280, title=title).save(FIGURE, ppi=144)

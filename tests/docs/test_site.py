@@ -8,6 +8,7 @@ import pytest
 
 import sae
 from tests.docs.pages import ROOT, read_blocks, run_block
+from tests.docs.test_readme import assert_same_table
 
 DOCS = ROOT / "docs"
 API = DOCS / "api.rst"
@@ -61,6 +62,19 @@ def test_the_first_page_works_in_an_empty_folder(tmp_path: Path, monkeypatch: py
     made = {path.name for path in Path().rglob("*.*")}
     assert {"wine.csv", "config.yaml", "model.onnx", "manifest.json", "predictions.csv"} <= made
     assert len(Path("predictions.csv").read_text(encoding="utf-8").splitlines()) == 45  # a header and 44 rows
+
+
+def test_the_readme_works_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SAE_DATA_ROOT", raising=False)
+    (tmp_path / "desk").mkdir()
+    monkeypatch.chdir(tmp_path / "desk")
+    names: dict[str, object] = {}
+    for block in read_blocks(ROOT / "README.md"):
+        if block.language in ("bash", "python") and block.reason is None:
+            printed = run_block(block, names)
+            if block.output is not None:
+                assert_same_table(printed, block.output)
 
 
 SCRIPTS = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
