@@ -166,6 +166,10 @@ class DataWarning(SaeWarning):
     """The data can be used, but part of them is of no use or is changed."""
 
 
+class RecordWarning(SaeWarning):
+    """A folder is read, but something about it cannot be checked."""
+
+
 class ModelWarning(SaeWarning):
     """A model is there, but something beside it is not as it would be."""
 

@@ -104,7 +104,7 @@ class Folder:
         try:
             return model.model_validate_json(content, strict=True)
         except ValidationError as error:
-            raise RecordError(f"{self.path / name} is damaged ({_first_problem(error)}): {self.advice}") from None
+            raise RecordError(f"{self.path / name} is damaged ({first_problem(error)}): {self.advice}") from None
 
     def write_rows(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Write rows that share their keys as CSV."""
@@ -135,7 +135,7 @@ class Folder:
         try:
             with self._reading(name) as path, safe_open(path, framework="np") as file:
                 return {key: np.array(file.get_tensor(key)) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
-        except SafetensorError as error:
+        except (SafetensorError, TypeError, ValueError) as error:  # the last two: a type of numbers that numpy lacks
             raise RecordError(f"{self.path / name} is damaged or cut short ({error}): {self.advice}") from None
 
     @contextmanager
@@ -269,7 +269,7 @@ def write_csv(rows: Sequence[Mapping[str, object]], path: Path) -> None:
         writer.writerows(rows)
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     """Say where the first problem of a file is and what it is."""
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, first["loc"]))

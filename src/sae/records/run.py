@@ -5,7 +5,9 @@ folder is either unfinished work, which is resumed, or a whole result. `RunRecor
 `Run` is what it held when it was read.
 """
 
+import hashlib
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from sae.config.run import RunConfig
-from sae.core.errors import RecordError
+from sae.core.errors import RecordError, RecordWarning
 from sae.records.evaluation import (
     AtExits,
     Evaluation,
@@ -48,6 +50,8 @@ class Status(Part):
         epochs: Epochs done, if it was stopped before the last.
         derived_from: The run whose members it took instead of training its own.
         versions: Of the packages that made it.
+        config_sha256: SHA-256 of the file of its settings; older runs have recorded none.
+        weights_sha256: SHA-256 of the file of its weights.
     """
 
     state: Ending
@@ -57,6 +61,8 @@ class Status(Part):
     epochs: int | None = None
     derived_from: str | None = None
     versions: Mapping[str, str] | None = None
+    config_sha256: str | None = None
+    weights_sha256: str | None = None
 
     @property
     def reason(self) -> str:
@@ -224,9 +230,43 @@ class RunRecord(Record[RunConfig]):
             epochs=epochs,
             derived_from=derived_from,
             versions=versions,
+            config_sha256=self.hash_of(self.CONFIG),
+            weights_sha256=self.hash_of(self.MODEL),
         )
         self.write_json(self.STATUS, status.model_dump(mode="json", exclude_none=True))
         self.tidy()
+
+    def hash_of(self, name: str) -> str | None:
+        """Return the SHA-256 of a file; None if it is missing."""
+        if not self.has(name):
+            return None
+        with self._reading(name) as path, path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def identity(self) -> str:
+        """Return what no other run shares: a hash of its settings and of what it recorded about its data."""
+        parts = (self.hash_of(self.CONFIG), self.hash_of(self.DATA))
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def check_weights(self) -> None:
+        """Refuse settings or weights that are not those that the run ended with; warn if it recorded no hashes."""
+        status = self.read_status()
+        if status is None or status.weights_sha256 is None:
+            if self.has(self.DATA):  # an older run has recorded neither, and is told so where its data are read
+                warnings.warn(
+                    f"{self.path} was made before runs recorded hashes of their files: whether its weights are its own "
+                    f"is not checked",
+                    RecordWarning,
+                    stacklevel=2,
+                )
+            return
+        for name, recorded in ((self.CONFIG, status.config_sha256), (self.MODEL, status.weights_sha256)):
+            found = self.hash_of(name)
+            if found is not None and found != recorded:
+                raise RecordError(
+                    f"{self.path / name} is not the file that this run ended with (its SHA-256 differs from that in "
+                    f"{self.STATUS}): bring the run's own file back, or {self.advice}"
+                )
 
     def tidy(self) -> None:
         """Delete the files that only an unfinished run needs; a kill may have left them."""

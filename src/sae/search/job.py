@@ -18,6 +18,7 @@ from sae.core.errors import (
     DivergedError,
     MissingExtraError,
     RecordError,
+    RecordWarning,
     SaeError,
     UncutWarning,
 )
@@ -88,7 +89,7 @@ class Outcome:
 def run_job(job: Job) -> Outcome:
     """Do the part of a job that is not done yet."""
     try:
-        for said in (DataWarning, UncutWarning):  # by the process that submits jobs
+        for said in (DataWarning, RecordWarning, UncutWarning):  # by the process that submits jobs
             warnings.simplefilter("ignore", said)
         trust_code(is_trusted=job.trusts_code)
         _import_plugins(job)
