@@ -1,12 +1,17 @@
+import json
+import os
+import signal
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from sae.cli import app
 from sae.core.errors import DataError
-from sae.data import images
+from sae.data import identity, images
 from sae.data.cache import cached, read_array, write_rows
 from sae.data.catalogue import load
 from tests.data.samples import class_files, data_config, image_bytes, write_folder, write_npz, write_zip
@@ -106,3 +111,79 @@ def test_a_changed_file_is_decoded_again(tmp_path: Path) -> None:
 def test_splits_made_by_us_stay_on_disk(tmp_path: Path) -> None:
     dataset = load(data_config(write_folder(tmp_path / "a", class_files())))
     assert not isinstance(dataset.train.inputs, np.ndarray)
+
+
+def test_a_change_that_keeps_size_and_time_is_decoded_again(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "a", class_files())
+    image = next(folder.rglob("*.png"))
+    first = load(data_config(folder)).test.inputs[:]
+    before = image.stat()
+    for path in folder.rglob("*.png"):
+        content = bytearray(image_bytes(255))
+        path.write_bytes(bytes(content).ljust(path.stat().st_size, b"\0"))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not np.array_equal(load(data_config(folder)).test.inputs[:], first)
+
+
+def test_a_settled_file_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_npz(tmp_path / "a.npz")
+    monkeypatch.setattr(identity, "SETTLED_SECONDS", 0.0)
+    time.sleep(0.01)
+    found = identity.file_identity(path)
+    monkeypatch.setattr(identity, "_hash", lambda _: pytest.fail("hashed again"))
+    assert identity.file_identity(path) == found
+
+
+def test_content_decides_and_not_the_place(tmp_path: Path) -> None:
+    one, other = (write_npz(tmp_path / name) for name in ("a.npz", "b.npz"))
+    (tmp_path / "moved").mkdir()
+    moved = one.rename(tmp_path / "moved" / "a.npz")
+    assert identity.file_identity(moved) != identity.file_identity(other)  # another name is another set
+    assert identity.file_identity(write_npz(tmp_path / "a.npz")) == identity.file_identity(moved)
+
+
+@pytest.mark.parametrize("damage", ["cut", "begun", "gone", "unsealed"])
+def test_a_damaged_entry_is_made_again(damage: str) -> None:
+    folder = cached("test", 1, "source", write_one)
+    content = (folder / "x.npy").read_bytes()
+    if damage == "cut":
+        (folder / "x.npy").write_bytes(content[:-8])
+    elif damage == "begun":
+        (folder / "x.npy").write_bytes(b"\0" * len(content))
+    else:
+        (folder / ("x.npy" if damage == "gone" else "entry.json")).unlink()
+    np.testing.assert_array_equal(read_array(cached("test", 1, "source", write_one), "x"), np.arange(4))
+
+
+def test_a_killed_decode_leaves_nothing_to_the_next(tmp_path: Path) -> None:
+    ready, release = os.pipe()
+    child = os.fork()
+    if child == 0:
+
+        def die(folder: Path) -> None:
+            write_one(folder)
+            os.write(release, b"x")
+            time.sleep(60)
+
+        cached("test", 1, "source", die)
+        os._exit(1)
+    os.read(ready, 1)
+    decoded = tmp_path / "cache" / "decoded"
+    (working,) = decoded.iterdir()
+    cached("test", 1, "another", write_one)
+    assert working.is_dir()  # its process is still at work
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    cached("test", 1, "third", write_one)
+    assert not working.exists()
+    assert all(not path.name.startswith(".") for path in decoded.iterdir())
+
+
+def test_the_command_shows_and_clears_the_cache(tmp_path: Path) -> None:
+    folder = cached("test", 1, "source", write_one)
+    shown = CliRunner().invoke(app, ["data", "cache"])
+    assert (shown.exit_code, "test" in shown.stdout) == (0, True)
+    found = json.loads(CliRunner().invoke(app, ["data", "cache", "--clear", "--json"]).stdout)
+    assert [entry["name"] for entry in found["entries"]] == [folder.name]
+    assert not folder.exists()
+    assert not list((tmp_path / "cache" / "decoded").iterdir())

@@ -13,6 +13,7 @@ from sae.search.driver import Budget, Driver
 from sae.search.executors.local import LocalExecutor
 from sae.search.method_study import open_studies
 from sae.search.space import build_space
+from tests.data.samples import table_rows, write_csv
 from tests.search.studies import DIGITS, InlineExecutor, search
 
 TWO = ("--sampler", "random", "--trials", "2")
@@ -145,3 +146,22 @@ def test_what_can_have_no_effect_is_refused_before_anything_is_done(
     assert code == 2
     assert message in error
     assert not (tmp_path / "x").exists()
+
+
+def test_the_next_trial_on_changed_data_is_refused(tmp_path: Path, inline: InlineExecutor) -> None:
+    rows = table_rows(60)
+    data = write_csv(tmp_path / "data.csv", rows)
+    flags = ("--data", str(data), "--target", "price", "--task", "regression", "--sampler", "random")
+    assert search(tmp_path / "study", *flags, "--trials", "1")[0] == 0
+    write_csv(data, list(reversed(rows)))
+    code, _, error = search(tmp_path / "study", *flags, "--trials", "2")
+    assert code == 0, error  # the same rows in another order are the same data
+    write_csv(data, [{**rows[0], "price": 12345}, *rows[1:]])
+    code, _, error = search(tmp_path / "study", *flags, "--trials", "3")
+    assert code == 1
+    assert "must hold the data that the run was trained on" in error
+    assert "begin another study in another folder" in error
+    write_csv(data, rows)
+    code, _, error = search(tmp_path / "study", *flags, "--trials", "3")
+    assert code == 0, error
+    assert [job.name for job in inline.done] == ["sae/0", "sae/1", "sae/2", "sae/2"]

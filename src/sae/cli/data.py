@@ -1,4 +1,4 @@
-"""`sae data`: list, describe, draw and fetch data sets."""
+"""`sae data`: list, describe, draw and fetch data sets, and the cache of decoded ones."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sae.data.dataset import Dataset
     from sae.data.overview import Summary
 
-app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
+app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets, and show what their cache takes.")
 
 
 @app.command("list")
@@ -105,6 +105,37 @@ def fetch(
         with download_bar(file.name) as on_progress:
             path = fetch_file(file, url if url is None or len(files) == 1 else f"{url}/{file.name}", on_progress)
     print_message(f"{name} is in {path if len(files) == 1 else path.parent}")
+
+
+@app.command()
+def cache(
+    clear: Annotated[
+        bool, typer.Option("--clear", help="delete all of it; it is made again when it is needed")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Show how much room decoded data sets take on this machine, and delete them if asked to."""
+    from datetime import datetime
+
+    from sae.cli.output import print_json, print_line, print_table
+    from sae.core.table import text_table
+    from sae.data.cache import clear as clear_cache
+    from sae.data.cache import entries
+    from sae.data.locations import cache_root
+
+    found = entries()
+    total = sum(entry.bytes for entry in found)
+    if clear:
+        clear_cache()
+    if json:
+        rows = [{"name": one.folder.name, "bytes": one.bytes, "used": round(one.used, 3)} for one in found]
+        print_json({"folder": str(cache_root()), "bytes": total, "entries": rows, "cleared": clear})
+        return
+    if found and not clear:
+        times = [datetime.fromtimestamp(one.used).astimezone().isoformat(" ", "minutes")[:16] for one in found]
+        lines = [[one.reader, f"{one.bytes / 1e6:,.1f}", time] for one, time in zip(found, times, strict=True)]
+        print_table(text_table("decoded data sets", ["reader", "MB", "last used"], lines))
+    print_line(f"{'deleted' if clear else 'in all'}: {total / 1e6:,.1f} MB in {cache_root()}")
 
 
 def print_summary(summary: "Summary") -> None:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from sae.core.errors import DataError
-from sae.data.cache import file_identity
+from sae.data.identity import content_identity, file_identity
 
 LARGEST_TOTAL = 256 << 30
 """Largest unpacked size of an archive in bytes; no data set for this library is larger."""
@@ -38,7 +38,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.names = tuple(name for name, *_ in _walk(path))
+        self.names = tuple(_walk(path))
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
@@ -87,11 +87,9 @@ def open_tree(path: Path) -> FileTree:
     return Folder(path) if path.is_dir() else Archive(path)
 
 
-def tree_identity(path: Path) -> list[object]:
-    """Return a value that changes whenever a tree changes, without reading its files."""
-    if path.is_dir():
-        return [str(path.resolve()), _walk(path)]
-    return [*file_identity(path)]
+def tree_identity(path: Path) -> str:
+    """Return a hash of the content of a folder or zip."""
+    return content_identity(path, _walk(path)) if path.is_dir() else file_identity(path)
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
@@ -132,8 +130,8 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
         )
 
 
-def _walk(path: Path) -> list[tuple[str, int, int]]:
-    """Return name, size and modification time of every visible file, sorted by name."""
+def _walk(path: Path) -> list[str]:
+    """Return the name of every visible file, sorted."""
     found, seen = [], set()
     for folder, subfolders, _ in os.walk(path, followlinks=True):
         if os.path.realpath(folder) in seen:  # a link back to a folder already visited
@@ -145,8 +143,7 @@ def _walk(path: Path) -> list[tuple[str, int, int]]:
             for entry in entries:
                 name = (prefix + entry.name).removeprefix("./")
                 if entry.is_file() and _is_visible(name):
-                    status = entry.stat()
-                    found.append((name, status.st_size, status.st_mtime_ns))
+                    found.append(name)
     return sorted(found)
 
 

@@ -1,17 +1,20 @@
 """Decoded data sets on disk, so that a second start is instant and processes share memory.
 
-An entry is a folder of uncompressed `.npy` files, named by a hash of its source. It is written
-under a temporary name and then renamed. If several processes write the same entry at once, one
-of them wins and the others use its result.
+An entry is a folder of uncompressed `.npy` files, named by a hash of its source's content. It is written
+in a working folder, synced and then renamed. If several processes write the same entry at once, one
+of them wins and the others use its result. An entry whose files are not as they were written is made again.
 """
 
 import hashlib
 import json
 import math
+import os
 import shutil
+import time
 import uuid
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -23,27 +26,36 @@ from sae.core.errors import DataError
 from sae.data.dataset import Array
 from sae.data.locations import CACHE_VARIABLE, cache_root
 
+DECODED, SEAL = "decoded", "entry.json"
+BEGINNING = 1 << 16
+"""Bytes of a file that are checked before an entry is used."""
+ABANDONED_SECONDS = 24 * 3600.0
+"""Age from which a working folder counts as left by a killed process, where there are no locks."""
 LARGEST_IN_MEMORY = 2**30
 """Bytes of an array above which it is mapped from disk."""
 
 
 def cached(reader: str, version: int, source: object, write: Callable[[Path], None]) -> Path:
-    """Return the folder of a decoded set, and call `write` to fill it if it does not exist.
+    """Return the folder of a decoded set, and call `write` to fill it if it does not exist or is damaged.
 
     Args:
         reader: Name of the reader that decodes.
         version: Version of what the reader writes; raise it whenever that changes.
-        source: JSON value that identifies the source: path, size, modification time.
+        source: JSON value that identifies the source: hashes of its content, and how it is decoded.
         write: Function that fills a folder.
     """
     folder = entry_folder(reader, version, source)
     if folder.is_dir():
-        return folder
-    temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
+        if is_whole(folder):
+            return folder
+        delete_entry(folder)
     try:
-        temporary.mkdir(parents=True)
-        write(temporary)
-        _rename(temporary, folder)
+        with working_folder(folder.name) as temporary:
+            content = temporary / "content"
+            content.mkdir()
+            write(content)
+            _seal(content)
+            _rename(content, folder)
     except OSError as error:
         if error.filename and not Path(error.filename).is_relative_to(cache_root()):
             raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
@@ -51,15 +63,121 @@ def cached(reader: str, version: int, source: object, write: Callable[[Path], No
             f"decoded data cannot be written to {folder.parent}: {error.strerror or error} "
             f"({error.filename or folder.name}). Free some space, or set {CACHE_VARIABLE} to another folder"
         ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+@contextmanager
+def working_folder(name: str) -> Iterator[Path]:
+    """Give a hidden folder in the cache to work in, which is gone afterwards; what killed processes left goes first.
+
+    Args:
+        name: Part of its name, for people.
+    """
+    parent = cache_root() / DECODED
+    parent.mkdir(parents=True, exist_ok=True)
+    sweep()
+    with ExitStack() as stack:
+        folder = _hold_new(parent, name, stack)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Delete the working folders of processes that were killed."""
+    for folder in (cache_root() / DECODED).glob(".*"):
+        with suppress(OSError), _held(folder):  # refused: its process is at work, or it has just gone
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hold_new(parent: Path, name: str, stack: ExitStack) -> Path:
+    """Make a folder and lock it; another process may sweep it away in between, and then there is a next one."""
+    while True:
+        folder = parent / f".{name}.{uuid.uuid4().hex}"
+        folder.mkdir()
+        with suppress(BlockingIOError, FileNotFoundError):
+            stack.enter_context(_held(folder))
+            if folder.is_dir():
+                return folder
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Lock a folder; the system releases the lock of a killed process. Raise BlockingIOError if it is locked."""
+    with (folder / "lock").open("a") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # Windows: another process may be at work for as long as its folder is young
+            if 1 < time.time() - folder.stat().st_ctime < ABANDONED_SECONDS:
+                raise BlockingIOError(str(folder)) from None
+        yield
+
+
+def is_whole(folder: Path) -> bool:
+    """Return whether an entry has all its files, with their sizes and beginnings; use no damaged one."""
+    try:
+        sealed = json.loads((folder / SEAL).read_bytes())
+        return isinstance(sealed, dict) and sealed == _marks(folder)
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _seal(folder: Path) -> None:
+    """Write down what the files of an entry are, and have everything on disk before the entry gets its name."""
+    (folder / SEAL).write_text(json.dumps(_marks(folder)), encoding="utf-8")
+    for path in (*folder.iterdir(), folder):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _marks(folder: Path) -> dict[str, list[int | str]]:
+    """Return the size of every file and a hash of its beginning, which holds shapes and types."""
+    marks: dict[str, list[int | str]] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name != SEAL:
+            with path.open("rb") as file:
+                marks[path.name] = [path.stat().st_size, hashlib.sha256(file.read(BEGINNING)).hexdigest()]
+    return marks
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What an entry takes: the reader that decoded it, its bytes, and when it was used or written last."""
+
+    folder: Path
+    reader: str
+    bytes: int
+    used: float
+
+
+def entries() -> list[Entry]:
+    """Return the entries of the cache, the largest first."""
+    found = []
+    for folder in (cache_root() / DECODED).glob("[!.]*"):
+        with suppress(OSError):  # another process deletes it just now
+            size = sum(path.stat().st_size for path in folder.iterdir() if path.name != SEAL)
+            found.append(Entry(folder, folder.name.rpartition("-")[0], size, folder.stat().st_mtime))
+    return sorted(found, key=lambda entry: -entry.bytes)
+
+
+def clear() -> None:
+    """Delete all entries, remembered hashes, and what killed processes left; a set in use stays readable."""
+    for entry in entries():
+        delete_entry(entry.folder)
+    sweep()
+    shutil.rmtree(cache_root() / "hashes", ignore_errors=True)
 
 
 def entry_folder(reader: str, version: int, source: object) -> Path:
     """Return the folder that an entry of the cache has, whether it exists or not."""
     digest = hashlib.sha256(json.dumps([version, source]).encode()).hexdigest()[:24]
-    return cache_root() / "decoded" / f"{reader}-{digest}"
+    return cache_root() / DECODED / f"{reader}-{digest}"
 
 
 def make_room(reader: str, own: str, most: int) -> bool:
@@ -73,16 +191,12 @@ def make_room(reader: str, own: str, most: int) -> bool:
     Returns:
         Whether the rest takes at most `most` bytes.
     """
-    entries = []
-    for folder in (cache_root() / "decoded").glob(f"{reader}-*"):
-        with suppress(OSError):  # another process deletes it just now
-            size = sum(path.stat().st_size for path in folder.iterdir())
-            entries.append((folder.stat().st_mtime_ns, size, folder))
-    total = sum(size for _, size, _ in entries)
-    for _, size, folder in sorted(entries):
-        if total > most and not folder.name.startswith(own):
-            delete_entry(folder)
-            total -= size
+    kept = [entry for entry in entries() if entry.folder.name.startswith(f"{reader}-")]
+    total = sum(entry.bytes for entry in kept)
+    for entry in sorted(kept, key=lambda entry: entry.used):
+        if total > most and not entry.folder.name.startswith(own):
+            delete_entry(entry.folder)
+            total -= entry.bytes
     return total <= most
 
 
@@ -130,12 +244,6 @@ def nameless_file() -> IO[bytes]:
         raise DataError(
             f"large data need room in {cache_root()}: {error.strerror or error}. Set {CACHE_VARIABLE} to another folder"
         ) from None
-
-
-def file_identity(path: Path) -> list[str | int]:
-    """Return a value that changes whenever a file changes, without reading it."""
-    status = path.stat()
-    return [str(path.resolve()), status.st_size, status.st_mtime_ns]
 
 
 def _rename(temporary: Path, folder: Path) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec
-from sae.data.cache import cached, file_identity
+from sae.data.cache import cached
 from sae.data.dataset import Dataset, Normalisation, Pixels, some_rows
+from sae.data.identity import file_identity
 from sae.data.images import ImageKind
 from sae.data.kept_images import keep_kind, keep_split, kept_kind, kept_splits
 from sae.data.locations import PublishedFile, find_published

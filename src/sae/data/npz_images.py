@@ -9,7 +9,7 @@ import numpy as np
 from sae.config.run import DataConfig, Fit
 from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, DataSpec, Regression, SampleKind, Task
-from sae.data.cache import cached, file_identity
+from sae.data.cache import cached
 from sae.data.dataset import (
     ALL,
     SPLITS,
@@ -22,6 +22,7 @@ from sae.data.dataset import (
     hold_out_validation,
     some_rows,
 )
+from sae.data.identity import file_identity
 from sae.data.images import ImageKind, as_floats, channel_axis
 from sae.data.kept_images import (
     image_dataset,

@@ -14,6 +14,7 @@ from sae.config.run import TeacherConfig
 from sae.config.study import ConfirmConfig
 from sae.core.errors import ConfigError, SaeError
 from sae.core.objectives import Objective, all_under_shift
+from sae.data.catalogue import CATALOGUE
 from sae.records.run import Run, RunRecord, read_run
 from sae.records.study import Confirmed, StudyRecord
 from sae.search.dispatch import POLL, Dispatcher, with_sources
@@ -175,6 +176,7 @@ def make_job(record: StudyRecord, item: Candidate, run: RunRecord, seed: int, co
         shift=record.config.shift,
         latency=any(objective.is_measured for objective in record.objectives),
         predictions=confirm.predictions,
+        same_data_as=None if item.config.data.name in CATALOGUE else item.run.record.path,
     )
 
 

@@ -17,6 +17,7 @@ from sae.config.methods import METHODS
 from sae.config.study import DEFAULT_TRIALS
 from sae.core.errors import SaeError
 from sae.core.task import DataSpec
+from sae.data.catalogue import CATALOGUE
 from sae.methods.costing import cost_bounds
 from sae.records.run import RunRecord
 from sae.records.study import Clock, StudyRecord
@@ -66,6 +67,7 @@ class Driver:
         self._asked: dict[str, Asked] = {}  # by the name of the job
         clock = record.read_clock()
         self._began, self._spent, self._kept = time.monotonic(), clock.seconds, clock.seconds
+        self._bound: dict[str, Path] = {}  # by data settings, a run that recorded its data
         self._worked = {method: clock.by_method.get(method, 0.0) for method in self.studies}  # seconds of workers
 
     @property
@@ -105,6 +107,9 @@ class Driver:
         A finished trial whose folder was deleted since is trained again, with the same results.
         """
         jobs = []
+        for study in self.studies.values():
+            for trial in study.complete()[:1]:
+                self._note_data(Asked(study.method, trial.number, study.config_of(trial)))
         for study in self.studies.values():
             for asked in study.unfinished():
                 if study.is_stopped(asked.number):
@@ -204,7 +209,14 @@ class Driver:
             shift=self.config.shift,
             val_sets=self.config.val_sets,
             latency=any(objective.is_measured for objective in needed),
+            same_data_as=self._bound.get(asked.config.data.model_dump_json()),
         )
+
+    def _note_data(self, asked: Asked) -> None:
+        """Remember a run that recorded its data, so that later trials are refused on changed data as it would be."""
+        run = self._trial(asked)
+        if asked.config.data.name not in CATALOGUE and run.has(run.DATA):
+            self._bound.setdefault(asked.config.data.model_dump_json(), run.path)
 
     def _trial(self, asked: Asked) -> RunRecord:
         return self.record.trial(asked.method, asked.number, asked.config)
@@ -229,6 +241,7 @@ class Driver:
     def _settle(self, job: Job, outcome: Outcome) -> None:
         """Record the outcome of a job; a trial that passes a rung goes on."""
         asked = self._asked.pop(job.name)
+        self._note_data(asked)
         study = self.studies[asked.method]
         if outcome.state == "blocked":
             raise SaeError(f"{outcome.error}; the same command continues the search")

@@ -41,6 +41,7 @@ class Job:
         val_sets: The corrupted validation sets to evaluate on, which choose under shift; None for none.
         latency: Whether to measure the latency of the exported network.
         predictions: Whether to keep the predictions for every sample.
+        same_data_as: An earlier run of the study; the data must still be the same.
         plugins: Modules that have registered methods, backbones or metrics, which the worker imports first.
         trusts_code: Whether the worker may import code that the settings name.
     """
@@ -54,6 +55,7 @@ class Job:
     val_sets: ShiftSets | None = None
     latency: bool = False
     predictions: bool = False
+    same_data_as: Path | None = None
     plugins: tuple[str, ...] = field(default_factory=plugin_modules)
     trusts_code: bool = field(default_factory=is_code_trusted)
 
@@ -127,7 +129,8 @@ def _train(job: Job) -> RunRecord:
 
     if job.source is not None and RunRecord(job.source).has_finished():
         return derive(job.config, job.folder, job.source)
-    return train(job.config, job.folder, until=job.until)
+    earlier = RunRecord(job.same_data_as) if job.same_data_as else None
+    return train(job.config, job.folder, until=job.until, same_data_as=earlier)
 
 
 def _measure_shift(job: Job, record: RunRecord) -> None:

@@ -54,8 +54,8 @@ from sae.training.tracking import Row, RunCallback, check_callbacks, follow
 from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device
 
 START_ON_OTHER_DATA = "bring the old data back, choose another folder, or start over on the new data with --force"
-REHEARSED = 2
-"""Samples that a run is rehearsed on before its first epoch."""
+SEARCH_ON_OTHER_DATA = "bring the old data back, or begin another study in another folder"
+REHEARSED = 2  # samples, before the first epoch
 
 
 def train(
@@ -65,6 +65,7 @@ def train(
     force: bool = False,
     processes: int = 1,
     until: int | None = None,
+    same_data_as: RunRecord | None = None,
     display: ProgressDisplay = SILENT,
     callbacks: Sequence[RunCallback] = (),
     on_data: Callable[[Dataset], None] = lambda _: None,
@@ -77,6 +78,7 @@ def train(
         force: Whether to delete an earlier run in the folder and start over.
         processes: How many processes may train the members of an ensemble; changes no number.
         until: Pause after this epoch, if the run has not passed it, and write its evaluation to `interim.json`.
+        same_data_as: An earlier run whose data a new run must have, such as another trial of the same study.
         display: Where progress is shown.
         callbacks: Told of the beginning, of every epoch and of the end; change no number. See `RunCallback`.
         on_data: Called with the data once they are read.
@@ -86,8 +88,10 @@ def train(
     check_callbacks(callbacks)
     with torch_threads(config.train.threads):
         is_new = force or not _has_begun(out)
-        before = None if is_new else _binding_of(RunRecord(out))
-        dataset = load_bound(config.data, config.seed, before, advice=START_ON_OTHER_DATA)
+        earlier = Binding.read(same_data_as) if same_data_as else None
+        before = earlier if is_new else _binding_of(RunRecord(out))
+        advice = SEARCH_ON_OTHER_DATA if is_new else START_ON_OTHER_DATA
+        dataset = load_bound(config.data, config.seed, before, advice=advice)
         on_data(dataset)
         keep_freed_memory()  # from now on: what reading has freed goes back to the system
         binding = before or Binding.of(dataset, config.data)

@@ -7,18 +7,17 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import DataError, did_you_mean
 from sae.core.seeds import derive_seed
-from sae.data.cache import cached, delete_entry, entry_folder, make_room, read_array, write_rows
+from sae.data.cache import cached, delete_entry, entry_folder, make_room, read_array, working_folder, write_rows
 from sae.data.corruptions.benchmark import CORRUPTIONS, SEVERITIES, CorruptedSet, Corruption
 from sae.data.corruptions.operations import ImageGenerators, luma, to_bytes, to_colours
 from sae.data.dataset import Array, Indices, Pixels, Samples
-from sae.data.locations import CACHE_LIMIT_VARIABLE, cache_limit, cache_root
+from sae.data.locations import CACHE_LIMIT_VARIABLE, cache_limit
 
 PIXELS_AT_ONCE = 1 << 17
 """Pixels corrupted at once: enough to hide the overhead of Python, few enough to fit the processor's cache."""
@@ -140,12 +139,11 @@ class CorruptedImages:
         if count <= 1:
             yield lambda _: None
             return
-        cache_root().mkdir(parents=True, exist_ok=True)
         with (
-            TemporaryDirectory(dir=cache_root(), prefix=".images.") as folder,
+            working_folder("images") as folder,
             ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool,
         ):
-            path = Path(folder) / "images.npy"
+            path = folder / "images.npy"
             starts = range(0, len(self.images), CHUNK)
             write_rows(path, self.images.shape, np.uint8, (self.images[start : start + CHUNK] for start in starts))
             waiting = list(missing)
