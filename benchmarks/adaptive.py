@@ -35,7 +35,8 @@ from sae.deploy.session import Floats, Samples, Session, open_segments
 from sae.ensemble.pruning import PrunedNetwork
 from sae.methods.sae import Sae
 from sae.records.run import RunRecord
-from sae.training.run import restore, torch_threads
+from sae.training.run import restore
+from sae.training.trainer import torch_threads
 
 BATCH, MOST_BATCHES = 64, 16
 EFFORT = Effort(repeats=31, sessions=1, warm_up=2, least=0.0)

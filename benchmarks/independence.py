@@ -24,7 +24,8 @@ from sae.records.run import RunRecord
 from sae.report.figures.independence import independence_figure
 from sae.report.figures.search import side_by_side
 from sae.training.evaluator import member_outputs
-from sae.training.run import evaluate, preparation, restore, torch_threads
+from sae.training.run import evaluate, preparation, restore
+from sae.training.trainer import torch_threads
 
 STORED = Path(__file__).parents[1] / "docs" / "reproduction" / "independence.json"
 FIGURE = STORED.with_suffix(".png")

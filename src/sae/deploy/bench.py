@@ -235,7 +235,7 @@ def _run_entries(
 ) -> list[Entry]:
     """Return the graph of a run and its network in torch, in this order because ratios relate to the first."""
     from sae.deploy.eager import eager_maker, open_run, write_eager
-    from sae.training.run import torch_threads
+    from sae.training.trainer import torch_threads
 
     model, content = open_run(run, eval_exits, where)
     stack.enter_context(torch_threads(threads))
@@ -270,7 +270,8 @@ def measure_exits(record: RunRecord, effort: Effort = EXITS_EFFORT) -> Latency:
     one of them is exported and measured for all.
     """
     from sae.deploy.graph import shipped_content
-    from sae.training.run import restore, torch_threads
+    from sae.training.run import restore
+    from sae.training.trainer import torch_threads
 
     with torch_threads(record.read_config().train.threads):
         method, dataset = restore(record, "cpu")

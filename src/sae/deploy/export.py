@@ -41,7 +41,8 @@ from sae.deploy.tradeoff import adaptive_part
 from sae.methods import Method
 from sae.records.run import RunRecord
 from sae.records.writing import write_whole
-from sae.training.run import restore, torch_threads
+from sae.training.run import restore
+from sae.training.trainer import torch_threads
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ from sae.deploy.manifest import AdaptivePart, ExitTarget, SegmentPart, sha256_of
 from sae.deploy.segments import Segments, check_adaptive, cut
 from sae.deploy.session import NEVER, Floats, Samples, SegmentSessions, Session
 from sae.records.run import RunRecord
-from sae.training.run import restore, torch_threads
+from sae.training.run import restore
+from sae.training.trainer import torch_threads
 
 MOST_TIMED = 512
 """Samples to time with."""

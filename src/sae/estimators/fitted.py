@@ -21,7 +21,7 @@ from sae.deploy.rows import encode_columns
 from sae.methods import Method, build_method
 from sae.records.folder import Arrays
 from sae.training.evaluator import measure_predictive, predictive_at
-from sae.training.run import torch_threads
+from sae.training.trainer import torch_threads
 
 CPU = torch.device("cpu")
 

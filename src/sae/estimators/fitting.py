@@ -15,8 +15,7 @@ from sae.methods import build_method
 from sae.training.class_weights import training_spec
 from sae.training.early_stopping import EarlyStopping
 from sae.training.epochs import train_epochs
-from sae.training.run import torch_threads
-from sae.training.trainer import Progress, Trainer, pick_device
+from sae.training.trainer import Progress, Trainer, pick_device, torch_threads
 
 TABLE = "X"
 """What messages call the table in memory."""

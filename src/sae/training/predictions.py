@@ -16,7 +16,8 @@ from sae.records.evaluation import Split
 from sae.records.predictions import Numbers, Predictions, SplitPredictions
 from sae.records.run import RunRecord
 from sae.training.evaluator import member_outputs, predictive_at
-from sae.training.run import preparation, restore, torch_threads
+from sae.training.run import preparation, restore
+from sae.training.trainer import torch_threads
 
 
 def keep_predictions(run: Path, where: Whereabouts = AS_BEFORE) -> None:

@@ -2,8 +2,7 @@
 
 import copy
 import platform
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -51,11 +50,12 @@ from sae.training.shift import (
 )
 from sae.training.teacher import bind_teacher, load_teacher, open_teacher
 from sae.training.tracking import Row, RunCallback, check_callbacks, follow
-from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device
+from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device, torch_threads
 
 START_ON_OTHER_DATA = "bring the old data back, choose another folder, or start over on the new data with --force"
 SEARCH_ON_OTHER_DATA = "bring the old data back, or begin another study in another folder"
-REHEARSED = 2  # samples, before the first epoch
+REHEARSED = 2
+"""Samples that a run is rehearsed on before its first epoch."""
 
 
 def train(
@@ -306,17 +306,6 @@ def restore(record: RunRecord, device: str | None = None, where: Whereabouts = A
     method = build_method(config.method, config.backbone, dataset.spec, config.seed)
     load_model(record, method)
     return method.to(pick_device(device or config.train.device)).eval(), dataset
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Set the number of CPU threads within the context; a run's numbers depend on it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _has_begun(out: Path) -> bool:

@@ -290,3 +290,14 @@ def keep_freed_memory() -> None:
         if mallopt is not None:
             mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
             mallopt(M_TRIM_THRESHOLD, 2**30)
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Set the number of CPU threads within the context; a run's numbers depend on it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
