@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from sae.core.errors import ConfigError, ModelError, OtherModelError, ParityErro
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.runtime import load
+from sae.records import writing
 from sae.records.evaluation import SPLITS
 from sae.records.run import RunRecord
 from sae.training.run import restore
@@ -64,6 +66,33 @@ def test_a_file_that_nothing_describes_is_not_overwritten(digits_run: Path, tmp_
     (tmp_path / "model.onnx").write_text("mine")
     with pytest.raises(ModelError, match=r"exists without a manifest\.json"):
         export(digits_run, tmp_path / "model.onnx")
+
+
+class Killed(BaseException):
+    """Stands for a kill."""
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_an_export_that_was_killed_between_its_files_is_finished_by_the_same_command(
+    digits_run: Path, digits_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """Killed before the first or the second file."""
+    out, written = tmp_path / "model.onnx", []
+
+    def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+        if len(written) == before:
+            raise Killed
+        written.append(path)
+        writing.write_whole(path, write)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sae.deploy.export, "write_whole", write_whole)
+        with pytest.raises(Killed):
+            export(digits_run, out)
+    assert len(list(tmp_path.iterdir())) == before
+    export(digits_run, out)
+    assert out.read_bytes() == digits_model.read_bytes()
+    assert len(load(out).predict(np.zeros((1, 1, 16, 16), np.uint8))) == 1
 
 
 @pytest.mark.parametrize(("out", "exits"), [("model.bin", None), ("model.onnx", 9)])

@@ -257,6 +257,8 @@ def find_model(
             f"{out.name}, or replace the other model with --force"
         )
     is_same = manifest.run == run and manifest.network.eval_exits == eval_exits
+    if not out.exists():
+        return None  # an earlier command was killed between the manifest and the graph: this one finishes its work
     if is_same and (manifest.quantisation is not None) == int8 and _has_content(out, manifest.graph.sha256):
         return manifest if target is None or _has_segments(out, manifest, target) else None
     bits = "int8" if manifest.quantisation else "float32"
@@ -268,9 +270,10 @@ def find_model(
 
 
 def write_model(out: Path, content: bytes, manifest: Manifest, segments: Sequence[bytes] = ()) -> None:
-    """Write the segments and the graph, then the manifest, and remove outdated segments.
+    """Write the manifest, then the segments and the graph that it describes, and remove outdated segments.
 
-    The manifest comes last: loading notices files that do not match it.
+    The manifest comes first and names the hashes that it expects: after a kill, loading refuses files that do not
+    match it, and the same command knows its own work and finishes it.
     """
     parts = manifest.adaptive.stages if manifest.adaptive else ()
     try:
@@ -279,7 +282,7 @@ def write_model(out: Path, content: bytes, manifest: Manifest, segments: Sequenc
         raise ModelError(f"the folder of {out} must be writable: {error.strerror}") from None
     outdated = _segment_files(out.parent) - {part.file for part in parts}
     files = {part.file: segment for part, segment in zip(parts, segments, strict=True)}
-    for name, data in {**files, out.name: content, NAME: manifest.to_json().encode("utf-8")}.items():
+    for name, data in {NAME: manifest.to_json().encode("utf-8"), **files, out.name: content}.items():
         write_whole(out.with_name(name), lambda temporary, data=data: temporary.write_bytes(data))  # type: ignore[misc]
     for name in outdated:
         out.with_name(name).unlink(missing_ok=True)
