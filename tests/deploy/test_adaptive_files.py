@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.core.errors import ConfigError, ModelError
-from sae.deploy.card import CARD
 from sae.deploy.export import export
 from sae.deploy.manifest import DEFAULT_TARGET, NAME, ExitTarget, read_manifest
 from sae.deploy.runtime import ClassPrediction, Model, load, load_adaptive
 from sae.deploy.session import SegmentSessions
+from sae.records.shipped import CARD
 from tests.deploy.test_runtime import WITHOUT_TORCH
 
 

@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.core.errors import ModelWarning
-from sae.deploy.card import CARD, card_text, is_ours, write_card
+from sae.deploy.card import card_text, write_card
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, Manifest, read_manifest
 from sae.records.evaluation import ShiftEvaluation
 from sae.records.receipt import read_receipt
+from sae.records.shipped import CARD, is_own_card
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "study" / "shipped"
 
@@ -40,7 +41,7 @@ def folder(digits_model: Path, tmp_path: Path) -> Path:
 
 def test_the_card_of_an_export_names_task_data_and_every_metric(digits_model: Path) -> None:
     text, manifest = (digits_model.parent / CARD).read_text(), manifest_of(digits_model)
-    assert is_ours(text)
+    assert is_own_card(text)
     front = front_matter(text)
     assert (front["library_name"], front["pipeline_tag"]) == ("saensemble", "image-classification")
     assert "license" not in front, "it is the user's to choose"

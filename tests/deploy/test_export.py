@@ -77,7 +77,8 @@ def test_an_export_that_was_killed_between_its_files_is_finished_by_the_same_com
     digits_run: Path, digits_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
     """Killed before the first or the second file."""
-    out, written = tmp_path / "model.onnx", []
+    out = tmp_path / "model.onnx"
+    written: list[Path] = []
 
     def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         if len(written) == before:

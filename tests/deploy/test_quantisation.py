@@ -8,7 +8,6 @@ import pytest
 
 import sae.deploy.export
 from sae.core.errors import ModelError, QuantisationError
-from sae.deploy.card import CARD
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, read_manifest
 from sae.deploy.quantisation import (
@@ -21,6 +20,7 @@ from sae.deploy.quantisation import (
 from sae.deploy.runtime import load
 from sae.deploy.session import Session
 from sae.records.run import RunRecord
+from sae.records.shipped import CARD
 from sae.training.run import restore
 from tests.builders import SMALL_METHODS
 from tests.deploy.models import as_values, digits_for, exported, stirred_method

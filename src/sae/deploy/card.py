@@ -4,8 +4,6 @@ Its first lines are the YAML that model hubs read, so that the folder can be upl
 of its own text: a card that somebody has edited, or a README.md of the user's own, is never overwritten.
 """
 
-import hashlib
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,13 +17,10 @@ from sae.core.wording import count
 from sae.deploy.manifest import NAME, Manifest
 from sae.records.evaluation import ShiftEvaluation
 from sae.records.receipt import PICK, Receipt, read_receipt
+from sae.records.shipped import CARD, is_own_card, marked_card
 from sae.records.study import StudyRecord
 from sae.records.writing import write_whole
 
-CARD = "README.md"
-MARK = re.compile(
-    r"\n<!-- written by sae export, text (?P<hash>[0-9a-f]{12}): changed or without this line, it is kept -->\n\Z"
-)
 HUB_TASKS = {
     (SampleKind.IMAGES, "classification"): "image-classification",
     (SampleKind.TABLE, "classification"): "tabular-classification",
@@ -43,42 +38,22 @@ def write_card(folder: Path, manifest: Manifest, shift: ShiftEvaluation | None =
         shift: Results of the run on corrupted test images, if they were measured.
     """
     path = folder / CARD
-    text = marked(card_text(manifest, _receipt_of(folder, manifest), shift))
+    text = marked_card(card_text(manifest, _receipt_of(folder, manifest), shift))
     try:
         found = path.read_text(encoding="utf-8") if path.exists() else None
-        if found is None or (is_ours(found) and found != text):
+        if found is None or (is_own_card(found) and found != text):
             write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     except UnicodeDecodeError:
         found = ""
     except OSError as error:
         raise ModelError(f"{path} must be readable and writable: {error.strerror}") from None
-    if found is not None and not is_ours(found):
+    if found is not None and not is_own_card(found):
         warnings.warn(
             f"{path} is not a model card of `sae export`, or was edited, so it is left as it is: "
             f"move it away and export again for a new card",
             ModelWarning,
             stacklevel=2,
         )
-
-
-def marked(text: str) -> str:
-    """Add the line that makes a card ours."""
-    return f"{text}\n<!-- written by sae export, text {_hash(text)}: changed or without this line, it is kept -->\n"
-
-
-def is_ours(text: str) -> bool:
-    """Return whether a README.md is a card of ours that nobody has edited.
-
-    Example:
-        >>> is_ours(marked("# A model")), is_ours("# My project"), is_ours(marked("# A model").replace("A", "My"))
-        (True, False, False)
-    """
-    mark = MARK.search(text)
-    return mark is not None and _hash(text[: mark.start()]) == mark["hash"]
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _receipt_of(folder: Path, manifest: Manifest) -> Receipt | None:

@@ -13,10 +13,10 @@ from sae.core.errors import ConfigError, ModelError
 from sae.core.task import SampleKind
 from sae.data.dataset import Depth
 from sae.deploy.conformal import ConformalPart, ConformalScores
+from sae.records.shipped import FORMAT, MANIFEST
 
-NAME = "manifest.json"
+NAME = MANIFEST
 """The file that describes the one model of a folder."""
-FORMAT = "sae-model"
 ADVICE = "export it again with `sae export`, and keep the files of a folder together"
 
 

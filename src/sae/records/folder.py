@@ -4,9 +4,10 @@ import csv
 import errno
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, ClassVar, Generic, TypeVar
@@ -26,6 +27,9 @@ LOCK = ".lock"
 LOCK_PATIENCE = 5.0
 """Seconds to wait for another process, which may be about to end."""
 START_OVER = "start over with --force"
+PERMISSION = "give this user the right to read it, and run the same command again"
+ASIDE = ".sae-replaced"
+"""Folder for files that are about to be deleted; only a killed command leaves it."""
 
 
 class Folder:
@@ -82,8 +86,14 @@ class Folder:
             raise RecordError(f"{self.path} must be a writable folder ({error.strerror})") from None
 
     def has(self, name: str) -> bool:
-        """Return whether a file is there."""
-        return os.path.exists(os.path.join(self.path, name))  # noqa: PTH110, PTH118 (a study asks often, and paths are slow)
+        """Return whether a file is there; refuse a folder that this user may not look into."""
+        try:
+            os.stat(os.path.join(self.path, name))  # noqa: PTH116, PTH118 (a study asks often, and paths are slow)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise self.unreadable(name, error) from None
+        return True
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file, whole or not at all."""
@@ -133,6 +143,8 @@ class Folder:
         from safetensors import SafetensorError, safe_open
 
         try:
+            with self._reading(name) as path:
+                path.open("rb").close()  # safetensors reports any failure as a missing file
             with self._reading(name) as path, safe_open(path, framework="np") as file:
                 return {key: np.array(file.get_tensor(key)) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
         except (SafetensorError, TypeError, ValueError) as error:  # the last two: a type of numbers that numpy lacks
@@ -143,10 +155,17 @@ class Folder:
         """Give the path of a file; turn a missing or unreadable one into a RecordError."""
         try:
             yield self.path / name
-        except FileNotFoundError:
-            raise RecordError(f"{self.path / name} is missing: {self.advice}") from None
         except OSError as error:
-            raise RecordError(f"{self.path / name} cannot be read ({error.strerror or error}): {self.advice}") from None
+            raise self.unreadable(name, error) from None
+
+    def unreadable(self, name: str, error: OSError) -> RecordError:
+        """Return what to raise for a file that cannot be read; one that is merely not ours to read is not missing."""
+        path = self.path / name
+        if isinstance(error, FileNotFoundError):
+            return RecordError(f"{path} is missing: {self.advice}")
+        if isinstance(error, PermissionError):
+            return RecordError(f"{path} cannot be read ({error.strerror}): {PERMISSION}")
+        return RecordError(f"{path} cannot be read ({error.strerror or error}): {self.advice}")
 
     def _replace(self, name: str, write: Callable[[Path], object]) -> None:
         write_whole(self.path / name, write)
@@ -174,9 +193,9 @@ class Record(Folder, Generic[Model]):
         self.check_room(config, force=force)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if force and self.has(self.CONFIG):
+            if (force and self.has(self.CONFIG)) or self.has(ASIDE):
                 with self.lock():  # never while another process works in it
-                    self.clear()
+                    self.clear() if force else shutil.rmtree(self.path / ASIDE)
         except OSError as error:
             raise RecordError(f"{self.path} must be a writable {self.KIND} folder ({error.strerror})") from None
         if not self.has(self.CONFIG):
@@ -205,7 +224,7 @@ class Record(Folder, Generic[Model]):
         if not os.access(nearest, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         found = self.path.iterdir() if nearest is self.path else ()
-        strange = [entry.name for entry in found if entry.name != LOCK and entry.suffix != ".tmp"]
+        strange = [entry.name for entry in found if entry.name not in (LOCK, ASIDE) and entry.suffix != ".tmp"]
         if strange:
             raise RecordError(
                 f"{self.path} must be empty or hold a {self.KIND}, but it holds {strange[0]}: choose another folder"
@@ -242,9 +261,32 @@ class Record(Folder, Generic[Model]):
         """Read the resolved config that the folder was made with."""
         raise NotImplementedError
 
-    def clear(self) -> None:
-        """Delete our files."""
+    def own_files(self) -> Iterator[Path]:
+        """Yield the files that we may have written, by their names; the config comes last."""
         raise NotImplementedError
+
+    def clear(self) -> None:
+        """Delete our files and nothing else.
+
+        They are moved aside first: if one cannot be moved, all go back, and nothing is lost.
+        """
+        aside, moved = self.path / ASIDE, []
+        try:
+            for path in list(self.own_files()):
+                if path.is_symlink() or path.is_file():  # a folder of that name is the user's
+                    place = aside / path.relative_to(self.path)
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    path.replace(place)
+                    moved.append((path, place))
+        except OSError:
+            for path, place in reversed(moved):
+                place.replace(path)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+        folders = {parent for path, _ in moved for parent in path.relative_to(self.path).parents}
+        for folder in sorted(folders - {Path()}, key=lambda folder: -len(folder.parts)):
+            with suppress(OSError):  # it holds files of the user's
+                (self.path / folder).rmdir()
 
     def check_made(self) -> None:
         """Refuse a folder without a config."""

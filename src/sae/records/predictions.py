@@ -76,7 +76,7 @@ class Predictions:
                 raise ValueError(f"the task must be one of {', '.join(TASKS)}, got {task!r}")
             val, test = (_split_of(arrays, name) for name in SPLITS)
         except OSError as error:
-            raise RecordError(f"{path} cannot be read ({error.strerror or error}): {record.advice}") from None
+            raise record.unreadable(record.PREDICTIONS, error) from None
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             again = f"`sae evaluate {record.path} --keep-predictions`"
             raise RecordError(f"{path} is damaged ({error}): delete it, and add it with {again}") from None

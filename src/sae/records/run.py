@@ -6,9 +6,10 @@ folder is either unfinished work, which is resumed, or a whole result. `RunRecor
 """
 
 import hashlib
+import re
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ from sae.records.trimming import Trimming
 Ending = Literal["finished", "stopped", "failed"]
 State = Literal["finished", "stopped", "failed", "running", "unfinished", "damaged"]
 ENDINGS: tuple[Ending, ...] = ("finished", "stopped", "failed")
+SHIFT_FILE = re.compile(r"shift-(val|test)-[0-9]+-exits\.(csv|png)")
+"""Names that `RunRecord.shift_files` gives."""
 STATES: tuple[State, ...] = (*ENDINGS, "running", "unfinished", "damaged")
 
 
@@ -222,6 +225,7 @@ class RunRecord(Record[RunConfig]):
         versions: Mapping[str, str] | None = None,
     ) -> None:
         """Record how the run ended, and when; from then on it stays so."""
+        weights = self.hash_of(self.MODEL)
         status = Status(
             state=state,
             ended=round(time.time(), 3),
@@ -230,8 +234,8 @@ class RunRecord(Record[RunConfig]):
             epochs=epochs,
             derived_from=derived_from,
             versions=versions,
-            config_sha256=self.hash_of(self.CONFIG),
-            weights_sha256=self.hash_of(self.MODEL),
+            config_sha256=self.hash_of(self.CONFIG) if weights else None,
+            weights_sha256=weights,
         )
         self.write_json(self.STATUS, status.model_dump(mode="json", exclude_none=True))
         self.tidy()
@@ -273,15 +277,14 @@ class RunRecord(Record[RunConfig]):
         for name in (self.CHECKPOINT, self.INTERIM):
             (self.path / name).unlink(missing_ok=True)
 
-    def clear(self) -> None:
-        """Delete the files of a run: the status first so that no half of it looks whole, its settings last."""
-        for name in self.FILES:
-            if name != self.CONFIG:
-                (self.path / name).unlink(missing_ok=True)
-        for path in self.path.glob("shift-*"):
-            path.unlink()
-        self.clear_events()
-        (self.path / self.CONFIG).unlink(missing_ok=True)
+    def own_files(self) -> Iterator[Path]:
+        """Yield the files of a run: the status first so that no half of it looks whole, its settings last."""
+        names = (*(name for name in self.FILES if name != self.CONFIG), *self.SHIFT.values())
+        yield from (self.path / name for name in names)
+        yield from (path for path in self.path.glob("shift-*") if SHIFT_FILE.fullmatch(path.name))
+        yield from (self.path / self.TENSORBOARD).glob(self.EVENTS)
+        yield from (self.path / f".{name}.tmp" for name in self.FILES)  # of a write that was killed
+        yield self.path / self.CONFIG
 
     def clear_events(self) -> None:
         """Delete TensorBoard's event files, and their folder if nothing else is in it."""

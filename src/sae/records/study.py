@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Self
@@ -16,8 +15,9 @@ from sae.core.collection import paused_collection
 from sae.core.errors import MissingPluginError, NotRegisteredError
 from sae.core.objectives import Limit, Objective, limits, objectives
 from sae.records.evaluation import Part
-from sae.records.folder import Folder, Record
+from sae.records.folder import LOCK, Folder, Record
 from sae.records.run import Run, RunRecord, read_run
+from sae.records.shipped import shipped_files
 
 
 class MeanAndStd(Part):
@@ -196,7 +196,7 @@ class StudyRecord(Record[StudyConfig]):
         """Yield the run folders of all trials that have begun, by method and number."""
         for folder in sorted((self.path / self.TRIALS).glob("*/[0-9]*-*")):
             number = folder.name.partition("-")[0]
-            if number.isdecimal() and (folder / RunRecord.CONFIG).exists():
+            if number.isdecimal() and _may_hold_a_run(folder):
                 yield RunRecord(folder, self.RETRAIN, f"{folder.parent.name}/{int(number)}")
 
     def read_runs(self, *, with_shift: bool = False) -> list[Run]:
@@ -219,11 +219,27 @@ class StudyRecord(Record[StudyConfig]):
         method, folder = trial.parts[-2:]
         return RunRecord(self.path / self.DISTILLED / method / folder / f"seed-{seed}")
 
-    def clear(self) -> None:
-        """Delete the study: what was derived from its trials before the trials, its settings last."""
-        for name in (*(name for name in self.FILES if name != self.CONFIG), self.CONFIG):
-            path = self.path / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    def own_files(self) -> Iterator[Path]:
+        """Yield the files of a study: what was derived from its trials before the trials, its settings last."""
+        yield from (self.path / name for name in self.FILES if name != self.CONFIG)
+        yield from shipped_files(self.path / self.SHIPPED)
+        for place, pattern in (
+            (self.DISTILLED, "*/[0-9]*-*/seed-*"),
+            (self.CONFIRM, "*/[0-9]*-*/seed-*"),
+            (self.TRIALS, "*/[0-9]*-*"),
+        ):
+            for folder in (self.path / place).glob(pattern):
+                yield from RunRecord(folder).own_files()
+                yield folder / LOCK
+        yield self.path / self.CONFIG
+
+
+def _may_hold_a_run(folder: Path) -> bool:
+    """Return whether a folder has settings, or may not be looked into, which whoever reads it is told."""
+    try:
+        return (folder / RunRecord.CONFIG).exists()
+    except PermissionError:
+        return True
 
 
 def config_hash(config: RunConfig) -> str:

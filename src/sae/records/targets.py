@@ -1,16 +1,16 @@
 """Files that a user names for results, such as `--out` and `--csv`: never one of a run, a study or a shipped model."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 from sae.core.errors import ConfigError
 from sae.records.run import RunRecord
+from sae.records.shipped import MANIFEST, RECEIPT, is_shipped
 from sae.records.study import StudyRecord
 from sae.records.writing import write_whole
 
-MANIFEST, RECEIPT, GRAPHS = "manifest.json", "receipt.json", ".onnx"
-SHIPPED_FORMAT = "sae-model"
+GRAPHS = ".onnx"
+"""What the names of graphs end in; a folder of a model holds no others."""
 
 
 def write_target(path: Path, write: Callable[[Path], object], option: str = "--out") -> None:
@@ -38,16 +38,8 @@ def _owner(folder: Path, name: str) -> str | None:
         owned, owner = name in RunRecord.FILES or name in RunRecord.SHIFT.values(), f"the run in {folder}"
     elif StudyRecord(folder).is_made():
         owned, owner = name in StudyRecord.FILES and name != StudyRecord.REPORT, f"the study in {folder}"
-    elif _is_shipped(folder):
+    elif is_shipped(folder):
         owned, owner = name in (MANIFEST, RECEIPT) or name.endswith(GRAPHS), f"the model in {folder}"
     else:
         return None
     return owner if owned else None
-
-
-def _is_shipped(folder: Path) -> bool:
-    try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(manifest, dict) and manifest.get("format") == SHIPPED_FORMAT
