@@ -26,6 +26,14 @@ Layer = Mapping[str, Any]
 Values = dict[str, Any]
 """A layer that was read or merged just now, and belongs to whoever asked for it."""
 
+LARGEST_FILE = 1 << 20
+"""Bytes of a config file; those of large studies have some thousand."""
+DEEPEST = 50
+"""Levels of nested sections and lists in YAML."""
+MOST_VALUES = 100_000
+"""Values in YAML once aliases are written out."""
+NESTING = ("[", "{", "- -", "? ?", "&")
+"""What deep nesting and aliases cannot do without; a block by indentation has to be long, too."""
 LARGEST = 64
 """For widths, inputs, members, repetitions and threads: more is of no use, and far more exhausts the memory."""
 
@@ -123,10 +131,14 @@ def parse(model: type[Model], values: Layer) -> Model:
 
 
 def read_yaml(path: Path) -> Values:
-    """Read a mapping from a YAML file (safe loader: nothing in it is executed)."""
+    """Read a mapping from a YAML file (safe loader: nothing in it is executed, and nothing explodes)."""
     try:
-        text = path.read_text(encoding="utf-8")
-        values = read_plain(text) or yaml.load(text, _Loader)
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise ConfigError(f"config file must have at most {LARGEST_FILE:,} bytes, got {path}")
+        text = content.decode("utf-8")
+        values = read_plain(text) or _load_yaml(text)
     except OSError as error:
         raise ConfigError(f"config file must be readable, got {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -171,14 +183,60 @@ def differences(one: Settings, other: Settings) -> list[str]:
     return [f"{key} {left.get(key)} → {right.get(key)}" for key in keys if left.get(key) != right.get(key)]
 
 
+def _load_yaml(text: str) -> Any:
+    """Return the value of a YAML text; everything that is wrong with it is a YAMLError.
+
+    The parser of C would overflow its stack at a hundred thousand brackets, so that nesting is checked beforehand.
+    """
+    if len(text) > DEEPEST**2 or sum(map(text.count, NESTING)) > DEEPEST or "&" in text:
+        _check_nesting(text)
+    try:
+        return yaml.load(text, _Loader)
+    except (ValueError, AttributeError, TypeError, KeyError, IndexError, OverflowError) as error:
+        if isinstance(error, UnicodeError):
+            raise
+        # The constructors of dates, numbers and other tags raise whatever happens to go wrong in them.
+        raise yaml.YAMLError(f"a value does not fit its tag ({error})") from None
+
+
+def _check_nesting(text: str) -> None:
+    """Refuse what is nested too deeply, refers to itself, or grows too large once its aliases are written out."""
+    sizes: dict[str, int | None] = {}  # of what an anchor names; None while that is not complete
+    stack: list[tuple[str | None, int]] = []
+    total = 0
+    for event in yaml.parse(text, SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            if sizes.get(event.anchor, 0) is None:
+                raise yaml.YAMLError(f"{event.anchor!r} refers to itself")
+            total += sizes.get(event.anchor, 0) or 1
+        elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
+            total += 1
+            if event.anchor is not None:
+                sizes[event.anchor] = 1 if isinstance(event, yaml.ScalarEvent) else None
+            if isinstance(event, yaml.CollectionStartEvent):
+                stack.append((event.anchor, total))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = stack.pop()
+            if anchor is not None:
+                sizes[anchor] = total - before + 1
+        if len(stack) > DEEPEST:
+            raise yaml.YAMLError(f"it must be nested at most {DEEPEST} levels deep")
+        if total > MOST_VALUES:
+            raise yaml.YAMLError(f"it must hold at most {MOST_VALUES:,} values, with its aliases written out")
+
+
 class _Loader(SafeLoader):
     """A loader that executes nothing and refuses a key that is given twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
-        keys = [self.construct_object(key, deep) for key, _ in node.value]
-        twice = next((key for index, key in enumerate(keys) if key in keys[:index]), None)
-        if twice is not None:
-            raise yaml.constructor.ConstructorError(None, None, f"{twice!r} is given twice", node.start_mark)
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep)
+            if not isinstance(key, Hashable):
+                break  # refused by the loader itself
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", node.start_mark)
+            seen.add(key)
         return super().construct_mapping(node, deep)
 
 
@@ -194,7 +252,7 @@ for _side in (_Loader, _Dumper):  # YAML 1.1 reads 1e-3 as a string, everybody e
 
 def _read_value(text: str) -> object:
     try:
-        value: object = yaml.load(text, _Loader)
+        value: object = _load_yaml(text)
     except yaml.YAMLError:
         raise ConfigError(f"--set takes a value that is YAML, got {text!r}") from None
     return value
