@@ -1,5 +1,10 @@
+import hashlib
+import io
 import threading
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
+from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -7,7 +12,7 @@ from typing import Any
 import pytest
 
 from sae.core.errors import DataError
-from sae.data.fetch import fetch
+from sae.data.fetch import SameSchemeRedirects, fetch
 from sae.data.locations import PublishedFile
 from tests.data.samples import md5_of
 
@@ -21,6 +26,11 @@ class Handler(BaseHTTPRequestHandler):
         server: Any = self.server
         asked = self.headers.get("Range")
         server.ranges.append(asked)
+        if self.path == "/elsewhere.npz":
+            self.send_response(302)
+            self.send_header("Location", server.location)
+            self.end_headers()
+            return
         if self.path != "/thing.npz":
             self.send_error(404)
             return
@@ -55,7 +65,8 @@ def server() -> Iterator[Any]:
 @pytest.fixture
 def file(server: Any, tmp_path: Path) -> PublishedFile:
     (tmp_path / "expected").write_bytes(CONTENT)
-    return PublishedFile("thing.npz", f"http://127.0.0.1:{server.server_port}/thing.npz", md5_of(tmp_path / "expected"))
+    url, sha256 = f"http://127.0.0.1:{server.server_port}/thing.npz", hashlib.sha256(CONTENT).hexdigest()
+    return PublishedFile("thing.npz", url, md5_of(tmp_path / "expected"), sha256=sha256)
 
 
 @pytest.fixture
@@ -124,7 +135,7 @@ def test_progress_is_told_up_to_the_end(file: PublishedFile) -> None:
 
 def test_a_wrong_checksum_is_refused_and_nothing_kept(file: PublishedFile, root: Path) -> None:
     with pytest.raises(DataError, match=r"must have MD5 0{32}, but the file from http://.* has another"):
-        fetch(PublishedFile(file.name, file.url, "0" * 32))
+        fetch(replace(file, md5="0" * 32))
     assert list(root.iterdir()) == []
 
 
@@ -161,3 +172,24 @@ def test_a_root_that_cannot_be_written_is_named(file: PublishedFile, root: Path)
 def test_a_place_that_is_neither_is_refused(file: PublishedFile) -> None:
     with pytest.raises(DataError, match=r"--url must be an http.* address or an existing file, got nowhere"):
         fetch(file, "nowhere")
+
+
+def test_http_is_refused_where_the_sha256_is_not_known(server: Any, file: PublishedFile, root: Path) -> None:
+    with pytest.raises(DataError, match=r"thing\.npz must come over https, because its SHA-256 is not known.*--url"):
+        fetch(replace(file, sha256=None))
+    assert server.ranges == []
+    assert not root.exists()
+
+
+def test_redirects_keep_the_scheme(server: Any, file: PublishedFile, root: Path) -> None:
+    elsewhere = file.url.replace("thing", "elsewhere")
+    server.location = file.url
+    assert fetch(replace(file, url=elsewhere)).read_bytes() == CONTENT
+    (root / "thing.npz").unlink()
+    server.location = file.url.replace("http", "ftp")
+    with pytest.raises(DataError, match=r"must not redirect to another scheme, got ftp://"):
+        fetch(replace(file, url=elsewhere))
+    with pytest.raises(DataError, match=r"must not redirect to another scheme, got http://"):
+        SameSchemeRedirects().redirect_request(
+            urllib.request.Request("https://safe.org/x"), io.BytesIO(), 302, "", HTTPMessage(), "http://safe.org/x"
+        )

@@ -206,7 +206,7 @@ CATALOGUE: dict[str, Entry] = {
             None: (
                 PublishedFile(
                     "tiny-imagenet-200.zip",
-                    "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                    "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
                     "90528d7ca1a48142e341f4ef8d21d0de",
                     unpacked="tiny-imagenet-200",
                 ),

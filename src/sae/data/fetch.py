@@ -8,8 +8,10 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
 
 from sae.core.errors import DataError
 from sae.data.locations import PublishedFile, data_roots
@@ -35,6 +37,11 @@ def fetch(file: PublishedFile, url: str | None = None, on_progress: OnProgress =
 
     pooch.get_logger().setLevel("WARNING")
     folder, source = data_roots()[0] / file.folders[0], url or file.url
+    if source.startswith("http://") and file.sha256 is None:
+        raise DataError(
+            f"{file.name} must come over https, because its SHA-256 is not known and anybody on the way could change "
+            f"it, got {source}: give an https address or a file with --url"
+        )
 
     def download(_url: str, output: str | Path, _pooch: object) -> None:
         bring = _download if source.startswith(("http://", "https://")) else _copy
@@ -93,8 +100,22 @@ def _download(url: str, part: Path, on_progress: OnProgress) -> None:
 
 def _request(url: str, done: int) -> HTTPResponse:
     headers = {"User-Agent": "sae", **({"Range": f"bytes={done}-"} if done else {})}
-    response: HTTPResponse = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
+    opener = urllib.request.build_opener(SameSchemeRedirects)
+    response: HTTPResponse = opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
     return response
+
+
+class SameSchemeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects that keep the scheme or go to https, and no others."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        """Return the next request."""
+        scheme = urlsplit(newurl).scheme
+        if scheme not in (urlsplit(req.full_url).scheme, "https"):
+            raise DataError(f"{req.full_url} must not redirect to another scheme, got {newurl}: give another --url")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _advice(part: Path) -> str:
