@@ -207,3 +207,18 @@ def test_predictions_are_printed_where_out_is_standard_output(digits_model: Path
     assert (header[0], row[0]) == ("sample", str(image))
     assert done.stderr == "1 prediction printed\n"
     assert link.is_symlink()
+
+
+def test_the_table_of_training_can_be_predicted_whatever_its_classes_are_called(tmp_path: Path) -> None:
+    """Numbers among texts are texts, and a class may look like a formula."""
+    names = ("1.0", "2.0", "=x")
+    rows = [{"a": index % 3 + 0.1 * (index % 7), "b": index % 5, "y": names[index % 3]} for index in range(60)]
+    data = write_csv(tmp_path / "data.csv", rows)
+    flags = ("--data", data, "--task", "classification", "--target", "y", "--epochs", "1", "--backbone", "fc")
+    code, _, error = sae("train", *flags, "--out", tmp_path / "run")
+    assert code == 0, error
+    code, _, error = sae("export", tmp_path / "run", "--out", tmp_path / "shipped" / "model.onnx")
+    assert code == 0, error
+    summary, found = predicted(tmp_path / "shipped" / "model.onnx", data, out=tmp_path / "out.csv")
+    assert "accuracy" in summary
+    assert {row["true_class"] for row in found} == {"1.0", "2.0", "'=x"}

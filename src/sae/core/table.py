@@ -1,6 +1,7 @@
 """Tables for people: one type for every renderer (page, Markdown, LaTeX, CSV, terminal) and its number formats."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -9,6 +10,9 @@ Arrow = Literal["", "↑", "↓"]
 MISSING = "–"
 """Stands where there is no value."""
 MOST_DIGITS = 6
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""Characters that start a formula in a spreadsheet."""
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -167,3 +171,13 @@ def _best_text(column: Column, cells: Iterable[Cell]) -> str | None:
 
 def _mean_text(cell: Cell, column: Column) -> str:
     return show(replace(cell, std=None), column)
+
+
+def spreadsheet_text(text: str) -> str:
+    """Return a text as a spreadsheet shows it, not as a formula that it computes; a text that is a number stays one.
+
+    Example:
+        >>> spreadsheet_text("=1+1"), spreadsheet_text("-2.5"), spreadsheet_text("cat")
+        ("'=1+1", '-2.5', 'cat')
+    """
+    return f"'{text}" if text.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text) else text

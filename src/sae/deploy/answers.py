@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError
+from sae.core.table import spreadsheet_text
 from sae.deploy.rows import Flags
 from sae.deploy.runtime import ClassPrediction, Model, Prediction, ValuePrediction
 from sae.deploy.sources import Chunk
@@ -54,7 +55,8 @@ def predict_to_file(
     tally = _Tally(model)
 
     def write(temporary: Path) -> None:
-        with temporary.open("w", newline="", encoding="utf-8") as file:
+        # Names of files need not be UTF-8.
+        with temporary.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
             writer = csv.writer(file)
             has_header = False
             for chunk in chunks:
@@ -62,7 +64,7 @@ def predict_to_file(
                 columns = _columns(model, chunk, prediction, abstain, coverage)
                 tally.add(columns, prediction)
                 if not has_header:
-                    writer.writerow(columns)
+                    writer.writerow(map(spreadsheet_text, columns))
                     has_header = True
                 writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
 
@@ -85,9 +87,12 @@ def check_options(model: Model, abstain: float | None, coverage: float | None) -
 
 
 def _cells(values: NDArray[np.generic]) -> Iterator[object]:
-    """Return the cells of a column: numbers in their shortest exact form, booleans as true and false."""
+    """Return the cells of a column: numbers in their shortest exact form, booleans as true and false, no formulas."""
     for value in values.tolist():
-        yield str(value).lower() if isinstance(value, bool) else value
+        if isinstance(value, str):
+            yield spreadsheet_text(value)
+        else:
+            yield str(value).lower() if isinstance(value, bool) else value
 
 
 def _columns(

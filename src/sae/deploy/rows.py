@@ -106,7 +106,8 @@ def true_targets(columns: Mapping[str, Column], manifest: Manifest, path: Path) 
         if not truth.is_numeric:
             raise DataError(f"the target of a regression must be a number, got texts in {truth.name!r} of {path}")
         return truth.numbers
-    names = [_class_name(text) for text in truth.values]
+    known = set(manifest.target.class_names or ())
+    names = [text if text in known else _class_name(text) for text in truth.values]
     return labels_of(names, manifest, f"column {truth.name!r} of {path}")
 
 

@@ -18,7 +18,7 @@ from PIL import Image
 
 from sae.analysis.network_plan import NetworkPlan
 from sae.core.errors import RecordError
-from sae.core.table import Cell, Column, Table, show
+from sae.core.table import Cell, Column, Table, show, spreadsheet_text
 from sae.records.writing import write_whole
 from sae.report.content import Drawing, Figure
 from sae.report.figures.network import draw_file
@@ -54,9 +54,6 @@ LATEX_ESCAPES = {
 """Characters that LaTeX would not print as they are."""
 CHART_PPI = 144
 """Dots per inch of charts that commands draw beside their tables."""
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""Characters that start a formula in a spreadsheet."""
-NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
 def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
@@ -238,10 +235,10 @@ def _bold(text: str, cell: Cell) -> str:
 
 
 def _csv(value: float | str | None) -> float | str:
-    """Return a value for a spreadsheet; a text that is a number stays one."""
-    if not isinstance(value, str) or not value.startswith(FORMULA_STARTS) or NUMBER.fullmatch(value):
-        return "" if value is None else value
-    return f"'{value}"
+    """Return a value for a spreadsheet."""
+    if isinstance(value, str):
+        return spreadsheet_text(value)
+    return "" if value is None else value
 
 
 def _latex_row(cells: Sequence[str]) -> str:
