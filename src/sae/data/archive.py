@@ -1,8 +1,11 @@
 """File trees: a folder, or a zip that is read without unpacking it."""
 
+import lzma
 import os
 import stat
+import struct
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -10,6 +13,11 @@ from typing import Protocol
 from sae.core.errors import DataError
 from sae.data.identity import content_identity, file_identity
 
+ZIP_DAMAGES = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError),
+)
+"""Exceptions for archives that are damaged, encrypted (RuntimeError), or packed in a way that Python cannot unpack."""
 LARGEST_TOTAL = 256 << 30
 """Largest unpacked size of an archive in bytes; no data set for this library is larger."""
 HARMLESS_TOTAL = 256 << 20
@@ -74,7 +82,7 @@ class Archive:
             self._file = open_zip(self.path)
         try:
             return self._file.read(self._members[name])
-        except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, NotImplementedError) as error:
+        except ZIP_DAMAGES as error:
             raise DataError(f"{self.path} is damaged: {name} cannot be read ({error})") from None
 
     def __del__(self) -> None:
@@ -96,7 +104,7 @@ def open_zip(path: Path) -> zipfile.ZipFile:
     """Open an archive after checking its table of contents; nothing is decompressed."""
     try:
         archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
+    except ZIP_DAMAGES as error:
         raise DataError(f"{path} must be a zip archive, but cannot be opened: {error}") from None
     try:
         _check_members(archive, path)

@@ -4,6 +4,7 @@ import csv
 import re
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Spellings of a missing value in a CSV, in lower case; any case is accepted."""
 SEPARATORS = (",", ";", "\t")
 """Characters that may separate the values of a CSV; in the header, the most frequent one does."""
+MOST_COLUMNS = 20_000
+"""Every column is encoded and described on its own, and a first layer has weights for each."""
 KILOBYTE = 1000
 TEXTS_AT_ONCE = 20_000
 """Rows of a CSV that are in memory as texts at the same time."""
@@ -109,7 +112,7 @@ def column_names(path: Path) -> list[str]:
         if not names:
             raise DataError(f"{path} must hold rows, got none")
         return names
-    return list(_parquet_file(path).schema_arrow.names)
+    return _header(list(_parquet_file(path).schema_arrow.names), path)
 
 
 def first_row(path: Path) -> list[str]:
@@ -236,8 +239,10 @@ def separator_of(header: str) -> str:
 
 
 def _header(row: list[str], path: Path) -> list[str]:
+    if len(row) > MOST_COLUMNS:
+        raise DataError(f"a table must have at most {MOST_COLUMNS:,} columns, got {len(row):,} in {path}")
     names = [name.strip() for name in row]
-    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    twice = next((name for name, number in Counter(names).items() if number > 1), None)
     if twice is not None:
         raise DataError(f"columns must have different names, got {twice!r} twice in {path}")
     return names
@@ -312,8 +317,21 @@ def _read_parquet(path: Path, reading: Reading) -> dict[str, Column]:
     names = [name for name in file.schema_arrow.names if reading.takes(name)]
     columns = {}
     for name in names:  # one at a time: a whole table would be in memory twice
-        columns[name] = _arrow_column(name, file.read([name]).column(0), reading, path)
+        with _reading_parquet(path):
+            column = file.read([name]).column(0)
+        columns[name] = _arrow_column(name, column, reading, path)
     return columns
+
+
+@contextmanager
+def _reading_parquet(path: Path) -> Iterator[None]:
+    """Turn what pyarrow raises for a damaged file into a DataError."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, OSError, ValueError, IndexError) as error:
+        raise DataError(f"{path} must be a Parquet file, but cannot be read: {error}") from None
 
 
 def _parquet_file(path: Path) -> "ParquetFile":
@@ -324,7 +342,7 @@ def _parquet_file(path: Path) -> "ParquetFile":
         raise (MissingExtraError.of(error, f"reading {path}") or error) from None
     try:
         return parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path} must be a Parquet file, but cannot be read: {error}") from None
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import math
 import zlib
 from pathlib import Path
@@ -25,6 +26,8 @@ VERSION = 1
 """Version of what is kept in the cache."""
 UINT8 = 0x08
 """Number of the type of unsigned bytes in the head of a file."""
+LARGEST_UNPACKED = 1 << 28
+"""Bytes; the largest published file unpacks to 47 million."""
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -84,9 +87,13 @@ def unpacked(path: Path) -> bytes:
     if not content.startswith(GZIP_MAGIC):
         return content
     try:
-        return gzip.decompress(content)
+        with gzip.open(io.BytesIO(content)) as file:
+            found = file.read(LARGEST_UNPACKED + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be unpacked ({error}): fetch it again") from None
+    if len(found) > LARGEST_UNPACKED:
+        raise DataError(f"{path} must unpack to at most {LARGEST_UNPACKED:,} bytes: fetch it again")
+    return found
 
 
 def _decode(paths: list[Path], files: tuple[PublishedFile, ...], folder: Path) -> None:

@@ -1,7 +1,9 @@
 """Decoding of image files: upright, in one size, in gray or RGB, as the same numbers in training and prediction."""
 
 import io
+import struct
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,11 @@ GRAY_MODES = ("1", "L", "LA")
 EIGHT_BIT_MODES = (*GRAY_MODES, "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "LAB")
 SIXTEEN_BIT_MODES = ("I;16", "I;16L", "I;16B", "I;16N")
 ANY_SCALE_MODES = ("I", "F")
+IMAGE_DAMAGES = (
+    *(OSError, ValueError, SyntaxError, TypeError, KeyError, IndexError, EOFError, OverflowError, RuntimeError),
+    *(struct.error, zlib.error, Image.DecompressionBombError),
+)
+"""Exceptions of Pillow's many decoders for a damaged file; the file is the only thing they work on."""
 LARGEST_RESIZED = 16384
 """Largest width and height of an image that is resized, in pixels."""
 LARGEST_WHOLE = 2**24
@@ -146,7 +153,7 @@ def decode_images(tree: FileTree, names: Sequence[str], kind: ImageKind) -> Iter
                 )
             try:
                 pixels = _pixels(_upright(image), kind, where)
-            except (OSError, ValueError, SyntaxError) as error:
+            except IMAGE_DAMAGES as error:
                 raise DataError(f"{where} is damaged and cannot be decoded: {error}") from None
         if kind.fit is not None:
             pixels = resized(pixels, kind.height, kind.width, kind.fit)
@@ -198,7 +205,7 @@ def _open(tree: FileTree, name: str, *, is_resized: bool) -> Image.Image:
     data, where = tree.read(name), tree.path / name
     try:
         image = Image.open(io.BytesIO(data))
-    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError) as error:
+    except (UnidentifiedImageError, *IMAGE_DAMAGES) as error:
         reason = "unknown format" if isinstance(error, UnidentifiedImageError) else str(error)
         raise DataError(f"{where} must be an image: {reason}") from None
     if image.mode not in (*EIGHT_BIT_MODES, *SIXTEEN_BIT_MODES, *ANY_SCALE_MODES):
@@ -236,7 +243,7 @@ def _orientation(image: Image.Image) -> int:
         return 1
     try:
         return int(image.getexif().get(ORIENTATION, 1))
-    except (SyntaxError, TypeError, ValueError):  # EXIF that cannot be read says nothing, and the pixels may be fine
+    except IMAGE_DAMAGES:  # EXIF that cannot be read says nothing, and the pixels may be fine
         return 1
 
 

@@ -1,7 +1,7 @@
 """.npz files: their arrays without reading them whole, which array holds what, and labels as targets."""
 
-import zipfile
-import zlib
+import math
+import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,18 @@ import numpy as np
 
 from sae.core.errors import DataError
 from sae.core.task import Classification, SampleKind, Task
-from sae.data.archive import open_zip
+from sae.data.archive import ZIP_DAMAGES, open_zip
 from sae.data.dataset import ALL, SPLITS, Array, standardised_regression
 
-DAMAGES = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError)
-"""Exceptions that numpy and zipfile raise for a damaged file."""
+DAMAGES = (
+    *ZIP_DAMAGES,
+    *(KeyError, TypeError, OverflowError, SyntaxError, RecursionError, tokenize.TokenError),
+)
+"""Exceptions that numpy and zipfile raise for a damaged file: its header is a piece of Python that is parsed."""
+
+
+SPARSE_LABELS = 1000
+"""Largest label from which on most labels must be in use: a network has an output for each."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,9 @@ def open_member(path: Path, name: str) -> Member:
     try:
         with open_zip(path) as archive, archive.open(f"{name}.npy") as file:
             shape, is_column_major, dtype = _read_header(file)
+            held, stored = math.prod(shape) * dtype.itemsize, archive.getinfo(f"{name}.npy").file_size - file.tell()
+            if min(shape, default=0) < 0 or (held != stored and not dtype.hasobject):
+                raise ValueError(f"shape {shape} of {dtype} takes {held:,} bytes, but there are {stored:,}")
     except DAMAGES as error:
         raise _refusal(path, name, error) from None
     return Member(path, name, shape, dtype, is_column_major and len(shape) > 1)
@@ -228,6 +238,11 @@ def classes_of(labels: Array, where: str) -> Classification:
     present = np.unique(labels)
     if len(present) < 2:
         raise DataError(f"there must be at least 2 classes, got {present.tolist()} in {where}")
+    if present[-1] >= SPARSE_LABELS + 10 * len(present):
+        raise DataError(
+            f"labels must be 0, 1, 2, … without large gaps, got {present[-1]} and only {len(present)} different ones "
+            f"in {where}: correct a stray label, or number the classes from 0"
+        )
     return Classification(int(present[-1]) + 1)
 
 

@@ -212,6 +212,8 @@ def _decode(path: Path, md5: str | None, config: DataConfig, folder: Path) -> No
                 f"{member.name} and {other.dtype} of shape {other.shape} in {other.name} of {path}{hint}"
             )
         labels = open_member(path, layout.labels[part]).read()
+        if not labels.ndim:
+            raise DataError(f"{layout.labels[part]} of {path} must hold a label for each image, got a single value")
         if member.shape[0] != len(labels):
             raise DataError(
                 f"{member.name} of {path} must have one label for each image, got {member.shape[0]} and {len(labels)}"

@@ -21,7 +21,7 @@ ADVICE = "export it again with `sae export`, and keep the files of a folder toge
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class GraphPart(_Part):
@@ -312,7 +312,7 @@ def read_manifest(path: Path) -> Manifest:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ModelError(f"{path} must be readable ({error.strerror}): {ADVICE}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no JSON, no text, a number too long, or nested too deeply
         raise ModelError(f"{path} must be JSON, but is damaged ({error}): {ADVICE}") from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise ModelError(f"{path} must be a manifest written by `sae export`, got another file")

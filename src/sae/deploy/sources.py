@@ -96,6 +96,8 @@ def _arrays(path: Path, manifest: Manifest, split: str) -> Iterator[Chunk]:
     name, labels_name = samples_of_split(path, split)
     images = open_member(path, name)
     labels = open_member(path, labels_name).read() if labels_name else None
+    if not images.shape or (labels is not None and not labels.ndim):
+        raise DataError(f"{path} must hold arrays of samples and of labels, got a single value")
     if labels is not None and len(labels) != images.shape[0]:
         raise DataError(f"{path} must hold one label for each sample, got {len(labels)} and {images.shape[0]}")
     targets = None if labels is None else _targets(labels, manifest, f"{labels_name} of {path}")
@@ -131,6 +133,8 @@ def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Tar
     if manifest.task == "regression":
         return flat[:, 0].astype(np.float64) / manifest.target.label_scale
     num_classes = len(manifest.target.class_names or ())
+    if not flat.size:
+        return flat[:, 0].astype(np.int64)
     if not np.issubdtype(flat.dtype, np.integer) or flat.min() < 0 or flat.max() >= num_classes:
         raise DataError(f"labels must be whole numbers in [0, {num_classes - 1}], as in training, in {where}")
     return flat[:, 0].astype(np.int64)

@@ -6,7 +6,11 @@ metric of what is kept is the metric that the run recorded.
 """
 
 import io
+import lzma
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -21,6 +25,12 @@ from sae.records.run import RunRecord
 
 Numbers = NDArray[np.floating]
 TASKS: tuple[TaskName, ...] = ("classification", "regression")
+PACKED_DAMAGES = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
+    *(ValueError, KeyError, TypeError, EOFError, OverflowError, SyntaxError, RecursionError),
+    *(RuntimeError, NotImplementedError, MemoryError),
+)
+"""Exceptions of numpy and zipfile for a damaged file; a header may claim more than fits into memory."""
 MEMBERS, TARGETS, SAMPLES, TASK = "members", "targets", "samples", "task"
 
 
@@ -77,7 +87,7 @@ class Predictions:
             val, test = (_split_of(arrays, name) for name in SPLITS)
         except OSError as error:
             raise record.unreadable(record.PREDICTIONS, error) from None
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except PACKED_DAMAGES as error:
             again = f"`sae evaluate {record.path} --keep-predictions`"
             raise RecordError(f"{path} is damaged ({error}): delete it, and add it with {again}") from None
         return cls("classification" if task == "classification" else "regression", val, test)

@@ -132,5 +132,5 @@ def read_receipt(path: Path) -> Receipt:
         first = error.errors()[0]
         problem = f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
         raise RecordError(f"{path} must be a receipt written by `sae export` ({problem})") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no JSON, no text, a number too long, or nested too deeply
         raise RecordError(f"{path} must be a receipt written by `sae export`, but is damaged ({error})") from None
