@@ -1,19 +1,30 @@
 """The `sae` command line. Commands import what they need when they run: `sae --help` loads no torch."""
 
+import errno
+import io
+import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from itertools import pairwise
 from typing import Annotated, Concatenate, NoReturn, ParamSpec, TypeGuard
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sae.core.errors import MissingExtraError, SaeError, SaeWarning
+from sae.core.errors import ConfigError, MissingExtraError, SaeError, SaeWarning
 from sae.core.progress import Bar, showing_reading
 from sae.core.version import __version__
 
 Rest = ParamSpec("Rest")
+ARGUMENTS = "sae.arguments"
+LONGEST_MESSAGE = 2000
+"""Characters of an error; a file may give a value of any length."""
+OUT_OF_MEMORY = (
+    "the memory of this machine is not enough: try a smaller --width, train.batch_size or number of --workers; "
+    "finished epochs are kept, and the same command continues from there"
+)
 
 
 @contextmanager
@@ -37,10 +48,38 @@ def errors_in_one_sentence() -> Iterator[None]:
         _fail(str(missing), missing.exit_code)
     except KeyboardInterrupt:
         _fail("interrupted; the same command continues from here", 130)
+    except MemoryError:
+        _fail(OUT_OF_MEMORY, 1)
+    except OSError as error:  # of the system, about a path that no reader has asked for: a folder, a socket, the disk
+        if error.errno in (None, errno.EPIPE):
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror}", 1)
     except Exception as error:
+        if is_out_of_memory(error):
+            _fail(OUT_OF_MEMORY, 1)
         if not _is_usage_error(error) or type(error).__name__ == "NoArgsIsHelpError":
             raise
         _fail(error.format_message(), 2)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether torch could not get memory; it has no exception of its own for that on a CPU."""
+    return isinstance(error, RuntimeError) and any(
+        words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory")
+    )
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Refuse arguments that can only be a mistake: empty ones, and those that no config or report could hold."""
+    for before, argument in pairwise(["", *arguments]):
+        if not argument or (argument.startswith("--") and argument.endswith("=") and "=" not in argument[:-1]):
+            after = argument or (f"after {before}" if before else "as the first")
+            raise ConfigError(f"an argument must not be empty, got one {after}: is a variable of the shell unset?")
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ConfigError(f"arguments must be UTF-8, got {argument!r}: rename the file or folder") from None
 
 
 def _is_usage_error(error: Exception) -> TypeGuard[typer.BadParameter]:
@@ -70,6 +109,9 @@ def _showing_our_warnings(show: Callable[..., None]) -> Callable[..., None]:
 def _fail(message: str, code: int) -> NoReturn:
     from sae.cli.output import print_message
 
+    if len(message) > LONGEST_MESSAGE:
+        half = LONGEST_MESSAGE // 2
+        message = f"{message[:half]} … {message[-half:]}"  # the reason and the advice come last
     print_message(f"error: {message}" if code != 130 else message)
     raise typer.Exit(code)
 
@@ -95,7 +137,16 @@ def filling_help(
 class Commands(TyperGroup):
     """The commands."""
 
-    invoke = errors_in_one_sentence()(TyperGroup.invoke)
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse arguments, and keep them as they were given."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+    @errors_in_one_sentence()
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """Carry out the command."""
+        check_arguments(ctx.meta.get(ARGUMENTS, ()))
+        return super().invoke(ctx)
 
 
 class Command(TyperCommand):
@@ -132,7 +183,9 @@ def describe(
 
 
 def main() -> None:
-    """Entry point of the `sae` command."""
+    """Parse the command line and carry it out."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files need not be UTF-8
     app()
 
 

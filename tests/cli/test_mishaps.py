@@ -1,0 +1,76 @@
+"""Arguments that can only be a mistake, and what the system does to a command."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import sae.training.run
+from sae.cli import app
+
+
+def refused(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert len(result.stderr.strip().splitlines()) == 1
+    return result.exit_code, result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("train", "--data", "digits", "--out", ""), ("runs", ""), ("runs", "--sort=")])
+def test_an_empty_argument_is_refused(arguments: tuple[str, ...]) -> None:
+    code, error = refused(*arguments)
+    assert code == 2
+    assert "must not be empty" in error
+
+
+def test_a_name_that_is_no_utf8_is_refused() -> None:
+    code, error = refused("show", os.fsdecode(b"caf\xe9"))
+    assert code == 2
+    assert "must be UTF-8" in error
+
+
+@pytest.mark.parametrize("command", ["show", "runs", "report", "pareto"])
+def test_a_name_that_is_too_long_is_named(command: str) -> None:
+    code, error = refused(command, "x" * 5000)
+    assert code in (1, 2)
+    assert "name too long" in error
+    assert len(error) < 3000
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_too_little_memory_is_said_in_one_sentence(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(sae.training.run, "_train", fail)
+    code, said = refused("train", "--data", "digits", "--epochs", "1", "--out", str(tmp_path / "run"))
+    assert code == 1
+    assert "the memory of this machine is not enough" in said
+
+
+INTERRUPTED = """
+import builtins, os, signal, sys
+imported = builtins.__import__
+def interrupting(name, *rest, **more):
+    if name == sys.argv[1]:
+        os.kill(os.getpid(), signal.SIGINT)
+    return imported(name, *rest, **more)
+builtins.__import__ = interrupting
+from sae.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "typer.core"])
+def test_an_interrupt_while_commands_are_imported_leaves_no_traceback(module: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, module]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
