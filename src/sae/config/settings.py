@@ -206,9 +206,10 @@ def _check_nesting(text: str) -> None:
     total = 0
     for event in yaml.parse(text, SafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            if sizes.get(event.anchor, 0) is None:
+            known = sizes.get(event.anchor or "", 0)
+            if known is None:
                 raise yaml.YAMLError(f"{event.anchor!r} refers to itself")
-            total += sizes.get(event.anchor, 0) or 1
+            total += known or 1
         elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
             total += 1
             if event.anchor is not None:
