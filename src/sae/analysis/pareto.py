@@ -165,7 +165,7 @@ def usual_worst(losses: Losses) -> NDArray[np.float64]:
     return worst
 
 
-def knee(losses: Losses) -> int:
+def knee(losses: Losses, weights: NDArray[np.float64] | None = None) -> int:
     """Return the index of the best compromise: the point nearest to the ideal, with all objectives scaled.
 
     The ideal is the best of every objective at once, which no point reaches. Outliers do not stretch the
@@ -173,13 +173,19 @@ def knee(losses: Losses) -> int:
     for, would make all others look alike in it. Of equally near points the first is taken. There must be
     a point.
 
+    Args:
+        losses: (point, objective).
+        weights: How much the distance in each objective counts, (objective,); by default all count the same.
+
     Example:
-        >>> knee(np.array([[0.0, 1.0], [0.2, 0.2], [1.0, 0.0]]))
-        1
+        >>> points = np.array([[0.0, 1.0], [0.2, 0.2], [1.0, 0.0]])
+        >>> knee(points), knee(points, np.array([9.0, 1.0]))
+        (1, 0)
     """
     assert len(losses), "a knee needs a point"
     usable = np.isfinite(losses).all(axis=1)
     if not usable.any():
         return 0
     usual = np.minimum(losses[usable], usual_worst(losses))
-    return int(np.argmin(np.linalg.norm(normalised(losses, among=usual), axis=1)))
+    scaled = normalised(losses, among=usual)[usable] * (1.0 if weights is None else weights)
+    return int(np.flatnonzero(usable)[np.argmin(np.linalg.norm(scaled, axis=1))])

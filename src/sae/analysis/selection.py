@@ -4,6 +4,8 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from sae.analysis.candidates import Candidate, candidates, damages, front, losses_of
 from sae.analysis.pareto import knee
 from sae.analysis.progress import Milestone, grid_counts, hypervolume_history, trial_counts
@@ -74,9 +76,16 @@ class Selection:
             "failed": failures(self.runs),
         }
 
-    def pick(self, prefer: Objective | None = None) -> Pick:
-        """Return the recommended candidate: the best in `prefer`, or by default the best compromise."""
-        return pick(self.front, self.objectives, prefer)
+    def pick(self, prefer: Objective | None = None, weights: Mapping[str, float] | None = None) -> Pick:
+        """Return the recommended candidate: the best in `prefer`, or by default the best compromise.
+
+        Args:
+            prefer: What the pick must be best in.
+            weights: How much objectives count in the compromise, by name; 1 for those that are not named.
+        """
+        if prefer is not None and weights:
+            raise ConfigError("weights are for the best compromise, but a preferred objective was given: drop one")
+        return pick(self.front, self.objectives, prefer, _checked_weights(weights or {}, self.objectives))
 
     def best_of(self, method: str, chosen: Candidate) -> Candidate | None:
         """Return a method's best candidate by the first objective, to compare the chosen one with.
@@ -154,21 +163,41 @@ def failures(runs: Sequence[Run]) -> dict[str, str]:
     return {run.label: run.status.reason for run in runs if run.status and run.state == "failed"}
 
 
-def pick(front: Sequence[Candidate], objectives: Sequence[Objective], prefer: Objective | None = None) -> Pick:
+def _checked_weights(weights: Mapping[str, float], objectives: Sequence[Objective]) -> tuple[float, ...]:
+    names = [item.name for item in objectives]
+    for name, weight in weights.items():
+        if name not in names:
+            near = did_you_mean(name, names)
+            raise ConfigError(f"a weight must be of an objective ({', '.join(names)}), got {name!r}{near}")
+        if not weight >= 0 or not math.isfinite(weight):
+            raise ConfigError(f"a weight must be a finite number of at least 0, got {name}={weight:g}")
+    found = tuple(weights.get(name, 1.0) for name in names)
+    if not any(found):
+        raise ConfigError(f"some objective must have a weight above 0, got 0 for {', '.join(names)}")
+    return found
+
+
+def pick(
+    front: Sequence[Candidate],
+    objectives: Sequence[Objective],
+    prefer: Objective | None = None,
+    weights: Sequence[float] | None = None,
+) -> Pick:
     """Pick one candidate from a front.
 
     Args:
         front: The Pareto-optimal candidates; at least one.
         objectives: What the front is made of.
         prefer: Take the best in this, the cheapest of equals; by default the best compromise (the knee).
+        weights: How much each objective counts in the compromise; by default all count the same.
     """
     assert front, "a pick needs a front"
     if len(front) == 1:
         return Pick(front[0], f"the only Pareto-optimal candidate: {_numbers(front[0], objectives, front)}")
     size = f"among the {len(front)} Pareto-optimal candidates"
     if prefer is None:
-        chosen = front[knee(losses_of(front, objectives))]
-        reason = f"best compromise of {listed([item.label for item in objectives])} {size}"
+        chosen = front[knee(losses_of(front, objectives), None if weights is None else np.array(weights))]
+        reason = f"best compromise of {listed(_weighted(objectives, weights))} {size}"
         return Pick(chosen, f"{reason}: {_numbers(chosen, objectives, front)}")
     chosen = min(front, key=lambda item: (prefer.loss(item.values[prefer.name]), item.values["flops"]))
     best = chosen.values[prefer.name]
@@ -179,6 +208,13 @@ def pick(front: Sequence[Candidate], objectives: Sequence[Objective], prefer: Ob
     others = [item for item in objectives if item.name != prefer.name]
     numbers = [f"{prefer.label} {prefer.show(best)}", *([_numbers(chosen, others, front)] if others else [])]
     return Pick(chosen, f"{reason}: {', '.join(numbers)}")
+
+
+def _weighted(objectives: Sequence[Objective], weights: Sequence[float] | None) -> list[str]:
+    """Name the objectives, with the weights that are not 1: `NLL (weight 2)`."""
+    given = weights or [1.0] * len(objectives)
+    pairs = zip(objectives, given, strict=True)
+    return [item.label if weight == 1 else f"{item.label} (weight {weight:g})" for item, weight in pairs]
 
 
 def _numbers(chosen: Candidate, objectives: Sequence[Objective], front: Sequence[Candidate]) -> str:

@@ -105,6 +105,10 @@ Prefer = Annotated[
     str | None,
     typer.Option(help="metric or cost in which the pick must be best; by default the best compromise (the knee)"),
 ]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option("--weight", help="how much an objective counts in the compromise, e.g. nll=2; can be repeated"),
+]
 Objectives = Annotated[
     str | None, typer.Option(help="metrics and costs to compare, e.g. nll,f1,flops; by default the study's objectives")
 ]

@@ -70,6 +70,7 @@ def pick(
     shift: options.UnderShift = False,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
+    weight: options.Weights = None,
     method: options.Methods = None,
     json: options.Json = False,
 ) -> None:
@@ -88,7 +89,7 @@ def pick(
         minimum=options.bounds("--min", min_),
         methods=options.names("--method", method),
     )
-    picked = selection.pick(preferred(record, prefer, shift=shift))
+    picked = selection.pick(preferred(record, prefer, shift=shift), options.bounds("--weight", weight))
     print_json(describe(picked)) if json else print_pick(picked)
 
 

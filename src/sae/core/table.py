@@ -63,6 +63,7 @@ class Table:
         caption: How to read it.
         columns: From left to right.
         rows: One cell per column each.
+        keys: Of each row, the network that it is about, if its rows are about networks: a page links them by it.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Table:
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    keys: tuple[str, ...] = ()
 
     def is_numeric(self, index: int) -> bool:
         """Return whether a column holds numbers and no text, and so is aligned to the right."""

@@ -21,6 +21,7 @@ from sae.report.glossary import glossary_of
 from sae.report.labels import SHOWN_COSTS
 from sae.report.lead import study_lead
 from sae.report.network_sections import network_section
+from sae.report.picker import study_picker
 from sae.report.run_sections import run_lead, run_sections
 from sae.report.search_sections import (
     depth_section,
@@ -61,7 +62,7 @@ def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), ti
     results = run_results(runs)
     of_runs = run_sections(results)
     sections = (*_studies(found), *((prefixed(one, RUNS_PREFIX) for one in of_runs) if found else of_runs))
-    lead = study_lead(found[0]) if len(found) == 1 else _several(found) if found else run_lead(runs, results)
+    lead = _lead(found[0]) if len(found) == 1 else _several(found) if found else run_lead(runs, results)
     report = Report(title or _title(found, results), _facts(found, runs), lead, sections)
     return replace(report, glossary=glossary_of(report))
 
@@ -74,11 +75,15 @@ def _studies(found: Sequence[Findings]) -> tuple[Section, ...]:
     return (*([_ranks(found)] if found else []), *own)
 
 
+def _lead(item: Findings) -> Lead:
+    return replace(study_lead(item), picker=study_picker(item))
+
+
 def _recommendation(item: Findings) -> Section:
     """Make a section of the lead of one study among several."""
-    lead = study_lead(item)
+    lead = _lead(item)
     notes = (Note(text) for text in lead.reasons)
-    return section("recommendation", "What to ship", lead.sentence, lead.receipt, *notes)
+    return section("recommendation", "What to ship", lead.sentence, lead.receipt, lead.picker, *notes)
 
 
 def names_of(found: Sequence[Findings]) -> list[str]:

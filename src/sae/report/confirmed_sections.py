@@ -15,7 +15,7 @@ from sae.report.figures.curves import Reliability, RiskCurve, reliability_figure
 from sae.report.figures.heat import ShiftMap, shift_figure
 from sae.report.figures.scatter import Details, Point, confirmed_scatter, nll_pairs, usual_pairs
 from sae.report.findings import Findings
-from sae.report.labels import SHOWN_COSTS, shown_exits
+from sae.report.labels import SHOWN_COSTS, network_key, shown_exits
 from sae.report.tables import best_table, confirmed_table, interval_table, rank_table
 
 Labelled = Sequence[tuple[str, Result]]
@@ -106,4 +106,5 @@ def result_point(item: Result, measured: Mapping[str, Spread], *, is_pick: bool)
         is_pick=is_pick,
         seeds=len(item.runs),
         details=Details(item.settings, shown_exits(item.config, item.eval_exits), train_command(item.config)),
+        key=network_key(item.label, item.config, item.eval_exits),
     )

@@ -10,6 +10,8 @@ from sae.core.table import Table
 if TYPE_CHECKING:  # tables and leads are also for commands that do not draw
     import altair as alt
 
+    from sae.report.picker import Picker
+
 Chart: TypeAlias = "alt.Chart | alt.LayerChart"
 
 
@@ -54,6 +56,9 @@ class Note:
     text: str
 
 
+Part: TypeAlias = "Figure | Drawing | Table | Note | Picker"
+
+
 @dataclass(frozen=True)
 class Section:
     """Parts that answer one question.
@@ -68,7 +73,7 @@ class Section:
     name: str
     title: str
     intro: str
-    parts: tuple["Figure | Drawing | Table | Note", ...]
+    parts: tuple["Part", ...]
 
 
 @dataclass(frozen=True)
@@ -88,12 +93,14 @@ class Lead:
         reasons: Reasons for it and against it, a sentence each.
         receipt: Quality, calibration, cost and time of the pick and of what it is compared with.
         commands: What to type next.
+        picker: Chooses within the reader's own limits.
     """
 
     sentence: str
     reasons: tuple[str, ...] = ()
     receipt: Table | None = None
     commands: tuple[Command, ...] = ()
+    picker: "Picker | None" = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,14 @@ class Report:
         """Yield all figures in reading order."""
         return (part for section in self.sections for part in section.parts if isinstance(part, Figure))
 
+    def pickers(self) -> "Iterator[Picker]":
+        """Yield what chooses among the candidates of each study."""
+        from sae.report.picker import Picker
+
+        if self.lead.picker:
+            yield self.lead.picker
+        yield from (part for section in self.sections for part in section.parts if isinstance(part, Picker))
+
     def drawings(self) -> Iterator[Drawing]:
         """Yield all drawings of networks in reading order."""
         return (part for section in self.sections for part in section.parts if isinstance(part, Drawing))
@@ -137,7 +152,7 @@ class Report:
         yield from (part for section in self.sections for part in section.parts if isinstance(part, Table))
 
 
-def section(name: str, title: str, intro: str, *parts: "Figure | Drawing | Table | Note | None") -> Section:
+def section(name: str, title: str, intro: str, *parts: "Part | None") -> Section:
     """Make a section of those parts that are not None."""
     return Section(name, title, intro, tuple(part for part in parts if part is not None))
 

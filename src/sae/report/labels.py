@@ -33,6 +33,12 @@ def shown_exits(config: RunConfig, eval_exits: int) -> int | None:
     return eval_exits if config.method.can_choose_exits else None
 
 
+def network_key(label: str, config: RunConfig, eval_exits: int) -> str:
+    """Return the name of a network that no other of its study has, `sae/17@2`: rows and marks of it are linked by it."""
+    exits = shown_exits(config, eval_exits)
+    return label if exits is None else f"{label}@{exits}"
+
+
 def polygon(corners: int, turn: float = 0.0) -> str:
     """Return a regular polygon as an SVG path, with a corner at the top unless it is turned by a share of a side.
 

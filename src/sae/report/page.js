@@ -50,7 +50,7 @@
       });
     });
   }
-  for (const button of document.querySelectorAll(".more")) {
+  for (const button of document.querySelectorAll("figure.table > .more")) {
     const table = button.parentElement.querySelector("table");
     const closed = button.textContent;
     button.setAttribute("aria-expanded", "false");
@@ -69,6 +69,9 @@
     unfolded.push(...closed);
     closed.forEach((one) => { one.open = true; });
   };
+  const openFolds = (anchor) => {
+    for (let one = document.getElementById(anchor); one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+  };
   const fold = () => {
     unfolded.forEach((one) => { one.open = false; });
     unfolded = [];
@@ -77,10 +80,6 @@
   print.addEventListener("change", () => (print.matches ? unfold() : fold()));
   addEventListener("beforeprint", unfold);
   addEventListener("afterprint", fold);
-  for (const link of document.querySelectorAll('a[href="#words"]')) {
-    link.addEventListener("click", () => { folded.forEach((one) => { one.open = true; }); });
-  }
-
   // Commands: copied if the browser allows it, otherwise selected for the reader to copy.
   const copyOf = async (code) => {
     try {
@@ -91,15 +90,15 @@
       return document.execCommand("copy") ? "Copied" : "Selected";
     }
   };
-  for (const button of document.querySelectorAll(".copy")) {
-    button.addEventListener("click", async () => {
-      button.textContent = await copyOf(button.parentElement.querySelector("code"));
-      setTimeout(() => { button.textContent = "Copy"; }, 1600);
-    });
-  }
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest(".copy");
+    if (!button) return;
+    button.textContent = await copyOf(button.closest(".box, .pinned").querySelector("code, .copied"));
+    setTimeout(() => { button.textContent = "Copy"; }, 1600);
+  });
 
   // Figures.
-  const { config, texts, figures } = JSON.parse(document.getElementById("figures").textContent);
+  const { config, texts, figures, pickers } = JSON.parse(document.getElementById("figures").textContent);
   const views = new Map();
   const LETTER = 7; // pixels per letter of a title
 
@@ -129,6 +128,15 @@
     const data = packed && { data: { values: packed.rows.map((cells) => unpackRow(packed.fields, cells)) } };
     return { ...spec, ...data, ...(spec.layer && { layer: spec.layer.map(unpack) }) };
   };
+  // What is known of a network at each measure becomes a list: on validation, on test, over new seeds and its deviation.
+  for (const picker of Object.values(pickers)) {
+    const { fields, rows } = picker.packed;
+    picker.rows = rows.map((cells) => {
+      const row = unpackRow(fields, cells);
+      const listed = (letter) => picker.measures.map((_, index) => row[`${letter}${index}`]);
+      return { ...row, v: listed("v"), t: listed("t"), m: listed("m"), s: listed("s") };
+    });
+  }
   const draw = async (place, spec) => {
     const columns = Math.max(1, Math.floor(place.clientWidth / 120));
     const legend = { ...config.legend, columns, gradientLength: Math.min(200, place.clientWidth * 0.6) };
@@ -141,7 +149,13 @@
         config: { ...config, legend, font: getComputedStyle(document.body).fontFamily },
         tooltip: { disableDefaultStyle: true },
       });
-      result.view.addEventListener("click", (event, item) => pin(event, item));
+      const names = (spec.params ?? []).map((param) => param.name);
+      result.view.sae = {
+        isLinked: names.includes("shown"),
+        brush: names.find((name) => name.startsWith("brush_")),
+        values: spec.data?.values ?? [],
+      };
+      result.view.addEventListener("click", (event, item) => pin(event, item, place));
       return result.view;
     } catch (error) {
       place.classList.add("failed");
@@ -150,27 +164,45 @@
       return null;
     }
   };
+  const chooser = explore({ pickers, views, openFolds });
   const drawAll = async () => {
     for (const figure of document.querySelectorAll("[data-figure]")) {
       const places = [...figure.querySelectorAll(".panel")];
       const specs = figures[figure.dataset.figure];
       views.set(figure, await Promise.all(places.map((place, index) => draw(place, unpack(specs[index])))));
     }
+    chooser.listen();
     root.dataset.drawn = "true";
   };
 
   // A click on a mark pins its tooltip, to read and copy, until a click elsewhere or Escape.
   const unpin = () => document.querySelectorAll(".pinned").forEach((box) => box.remove());
-  const pin = (event, item) => {
+  const toolsOf = (box, item, place) => {
+    const tools = document.createElement("div");
+    const button = (classes, text) => Object.assign(document.createElement("button"), { type: "button", className: classes, textContent: text });
+    tools.className = "pin-tools";
+    const command = [...box.querySelectorAll("tr")].find((row) => row.cells[0]?.textContent.startsWith("train it"));
+    command?.cells[1].classList.add("copied");
+    if (command) tools.append(button("copy", "Copy"));
+    const figure = place.closest("[data-figure]")?.dataset.figure;
+    if (chooser.isChooser && item.datum?.id) {
+      const compare = button("more", "Compare");
+      compare.addEventListener("click", () => { chooser.compare(figure, item.datum.id); unpin(); });
+      tools.append(compare);
+    }
+    return tools;
+  };
+  const pin = (event, item, place) => {
     const shown = document.getElementById("vg-tooltip-element");
     if (!item || !item.tooltip || !shown) return;
     unpin();
     const box = document.createElement("div");
-    const place = shown.getBoundingClientRect();
+    const corner = shown.getBoundingClientRect();
     box.className = "pinned";
     box.append(...[...shown.childNodes].map((node) => node.cloneNode(true)));
-    box.style.left = `${place.left + scrollX}px`;
-    box.style.top = `${place.top + scrollY}px`;
+    box.append(toolsOf(box, item, place));
+    box.style.left = `${corner.left + scrollX}px`;
+    box.style.top = `${corner.top + scrollY}px`;
     document.body.append(box);
     shown.classList.remove("visible");
     event.stopPropagation();

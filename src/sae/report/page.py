@@ -13,9 +13,11 @@ from typing import TypeGuard
 
 from sae.core.table import Cell, Column, Table, show
 from sae.records.writing import write_whole
-from sae.report.content import Chart, Command, Drawing, Figure, Lead, Note, Report, Section, Term
+from sae.report.content import Chart, Command, Drawing, Figure, Lead, Note, Part, Report, Section, Term
 from sae.report.figures.network import draw_on_page
 from sae.report.figures.theme import ON_PAGE, Spec, SpecValue, chart_config, layers_of, on_page, palette_css, part_of
+from sae.report.page_picker import render_picker
+from sae.report.picker import Picker
 
 BEFORE_PAINT = """(() => {
   const root = document.documentElement;
@@ -26,6 +28,7 @@ BEFORE_PAINT = """(() => {
   root.dataset.theme = kept || (dark ? "dark" : "light");
 })();"""
 """Sets the theme before the page is shown."""
+SCRIPTS = ("choose.js", "explore.js", "page.js")
 GLOSSARY = "words"
 """Anchor of the glossary."""
 
@@ -47,9 +50,9 @@ def render_page(report: Report) -> str:
         words=_render_glossary(report.glossary),
         contents=_render_contents(report.sections),
         sections="\n".join(_render_section(section) for section in report.sections),
-        figures=figure_data(report.figures()),
+        figures=figure_data(report.figures(), report.pickers()),
         vega=_vega(),
-        script=_asset("page.js"),
+        script="\n".join(_asset(name) for name in SCRIPTS),
     )
 
 
@@ -57,9 +60,12 @@ def _render_lead(lead: Lead, has_glossary: bool) -> str:
     reasons = "".join(f"<li>{prose(reason)}</li>" for reason in lead.reasons)
     parts = [
         f'<p class="sentence">{prose(lead.sentence)}</p>',
+        '<div class="decide">',
+        render_table(lead.receipt) if lead.receipt else "",
+        render_picker(lead.picker) if lead.picker else "",
+        "</div>",
         f'<ul class="reasons">{reasons}</ul>' if reasons else "",
         f'<p class="to-words"><a href="#{GLOSSARY}">Glossary</a></p>' if has_glossary else "",
-        render_table(lead.receipt) if lead.receipt else "",
         *(_render_command(command) for command in lead.commands),
     ]
     return "\n".join(part for part in parts if part)
@@ -106,8 +112,10 @@ def _render_section(section: Section) -> str:
 </section>"""
 
 
-def _render_part(part: Figure | Drawing | Table | Note) -> str:
+def _render_part(part: Part) -> str:
     match part:
+        case Picker():
+            return render_picker(part)
         case Drawing():
             return render_drawing(part)
         case Figure():
@@ -150,7 +158,8 @@ def render_table(table: Table) -> str:
     name, title = escape(table.name), escape(table.title)
     numeric = [table.is_numeric(index) for index in range(len(table.columns))]
     head = "".join(_heading(column, right) for column, right in zip(table.columns, numeric, strict=True))
-    body = "\n".join(_table_row(row, table.columns, numeric) for row in table.rows)
+    keys = table.keys or [""] * len(table.rows)
+    body = "\n".join(_table_row(row, table.columns, numeric, key) for row, key in zip(table.rows, keys, strict=True))
     is_long = len(table.rows) > FIRST_ROWS
     kinds = [*(["long"] if is_long else []), *(["few"] if _fits_phone(table) else [])]
     more = f'<button type="button" class="more needs-script">Show all {len(table.rows)} rows</button>'
@@ -184,9 +193,10 @@ def _heading(column: Column, numeric: bool) -> str:
     return f'<th scope="col" aria-sort="none"{_alignment(numeric)}>{button}</th>'
 
 
-def _table_row(row: tuple[Cell, ...], columns: tuple[Column, ...], numeric: list[bool]) -> str:
+def _table_row(row: tuple[Cell, ...], columns: tuple[Column, ...], numeric: list[bool], key: str) -> str:
     cells = "".join(_cell(cell, column, right) for cell, column, right in zip(row, columns, numeric, strict=True))
-    return f"<tr>{cells}</tr>"
+    about = f' data-key="{escape(key)}"' if key else ""
+    return f"<tr{about}>{cells}</tr>"
 
 
 def _cell(cell: Cell, column: Column, numeric: bool) -> str:
@@ -262,13 +272,14 @@ def prose(text: str) -> str:
     return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
 
 
-def figure_data(figures: Iterable[Figure]) -> str:
-    """Return all charts and their theme as JSON that is safe inside a script element."""
+def figure_data(figures: Iterable[Figure], pickers: Iterable[Picker] = ()) -> str:
+    """Return all charts, their theme and what can be chosen as JSON that is safe inside a script element."""
     below = chart_config(ON_PAGE, legend={"orient": "bottom", "direction": "horizontal"})
     config = {**below, "padding": {"left": 0, "right": 4, "top": 4, "bottom": 6}}
     texts = Texts()
     charts = {figure.name: [pack_spec(page_spec(panel), texts) for panel in figure.panels] for figure in figures}
-    data = {"config": config, "texts": texts.listed(), "figures": charts}
+    chosen = {item.name: {**item.to_json(), "packed": pack_rows(item.rows, texts)} for item in pickers}
+    data = {"config": config, "texts": texts.listed(), "figures": charts, "pickers": chosen}
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 

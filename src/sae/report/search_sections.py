@@ -21,7 +21,7 @@ from sae.report.figures.independence import independence_figure
 from sae.report.figures.scatter import FLOPS, Details, Point, nll_pairs, under_shift, usual_pairs
 from sae.report.figures.search import candidate_label, hypervolume_figure, search_scatter, tried_scatter
 from sae.report.findings import Findings
-from sae.report.labels import SHOWN_COSTS, shown_exits
+from sae.report.labels import SHOWN_COSTS, network_key, shown_exits
 from sae.report.tables import class_fronts_table, front_table, influence_table, trials_table
 
 NONE_FINISHED = "No trial of a method with several exits has finished yet."
@@ -87,6 +87,7 @@ def candidate_points(found: Sequence[Candidate], front: Sequence[Candidate], pic
             is_strong=id(item) in strong,
             is_pick=item is pick,
             details=Details(item.config.summary, shown_exits(item.config, item.eval_exits), commands[item.label]),
+            key=network_key(item.label, item.config, item.eval_exits),
         )
         for item in found
     ]
@@ -178,7 +179,13 @@ def _tried(found: Findings) -> list[Figure | None]:
     figures = []
     for where, place in TRIED_PLACES.items():
         points = [
-            Point(item.kind, candidate_label(item), values, is_strong=(item.label, item.eval_exits) in again)
+            Point(
+                item.kind,
+                candidate_label(item),
+                values,
+                is_strong=(item.label, item.eval_exits) in again,
+                key=network_key(item.label, item.config, item.eval_exits),
+            )
             for item in found.candidates
             if (values := _values(item, where))
         ]

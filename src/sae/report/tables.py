@@ -15,7 +15,7 @@ from sae.core.objectives import metric_label, metrics_of
 from sae.core.table import Cell, Column, Row, Table, digits_for, mark_best
 from sae.core.wording import count
 from sae.records.run import Run
-from sae.report.labels import SHOWN_COSTS, metric_column, shown_exits, unit_of
+from sae.report.labels import SHOWN_COSTS, metric_column, network_key, shown_exits, unit_of
 
 INTERVAL_PERCENTS = (50, 90, 95)
 """Prediction intervals, in per cent."""
@@ -53,7 +53,7 @@ def confirmed_table(
         for result in results
     ]
     caption = f"Mean ± standard deviation over seeds. {BOLD} {K_PRIME}{_missing_note(results)}"
-    return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(results))
 
 
 def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, name: str = "shifted") -> Table:
@@ -71,7 +71,8 @@ def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, na
         "Mean over the 95 corrupted test sets, then its standard deviation over seeds, then the standard deviation "
         f"over the sets, averaged over seeds. {BOLD} {K_PRIME}"
     )
-    return Table(name, "Under shift, over seeds and over sets", caption, tuple(columns), mark_best(columns, rows))
+    title = "Under shift, over seeds and over sets"
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(results))
 
 
 def _shift_cells(result: Result, metric: str) -> tuple[Cell, Cell, Cell]:
@@ -145,7 +146,7 @@ def best_table(
         f"the kind are on its own Pareto front. {K_PRIME}"
     )
     title = f"Best of each kind of method on {PLACES[where]}"
-    return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(shown))
 
 
 def _best_columns(shown: Sequence[Result], metric: str, where: Tested, task: str) -> list[Column]:
@@ -203,7 +204,7 @@ def front_table(selection: Selection, task: str, name: str = "front", costs: Seq
         f"{place}. {BOLD} {K_PRIME}"
     )
     title = "The Pareto front under shift" if selection.is_shifted else "The Pareto front"
-    return Table(name, title, caption, tuple(columns), mark_best(columns, rows))
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(selection.front))
 
 
 def class_fronts_table(selection: Selection, task: str, name: str = "class-fronts") -> Table:
@@ -270,7 +271,8 @@ def trials_table(runs: Sequence[Run], metrics: Sequence[str], task: str, name: s
         f"All trials, with the number of exits K they were trained for. Metrics are from the validation split. {BOLD} "
         "Seconds: training time."
     )
-    return Table(name, "All trials", caption, tuple(columns), mark_best(columns, rows))
+    keys = tuple(run.label for run in runs if run.config is not None)
+    return Table(name, "All trials", caption, tuple(columns), mark_best(columns, rows), keys)
 
 
 def influence_table(influences: Sequence[Influence], name: str = "influence") -> Table:
@@ -327,6 +329,10 @@ def spread_cell(spread: Spread | None, metric: str) -> Cell:
 def number_cell(value: float | None, metric: str) -> Cell:
     """Return a number in its unit; an empty cell if it is not finite."""
     return Cell(None) if value is None or not math.isfinite(value) else Cell(value / unit_of(metric))
+
+
+def _keys(found: Sequence[Result] | Sequence[Candidate]) -> tuple[str, ...]:
+    return tuple(network_key(item.label, item.config, item.eval_exits) for item in found)
 
 
 def _name_cells(result: Result) -> Row:

@@ -34,6 +34,9 @@ from sae.report.labels import shape_of
 FAINT, STRONG, HIDDEN = 0.3, 1.0, 0.04
 SMALL, LARGE, HOVERED = 40, 120, 260
 FLOPS, PARAMS = COST_OBJECTIVES[:2]
+LINKS = ("shown", "front", "picked")
+"""What a page may say of networks by their keys, and None if it says nothing: those to show and those to draw large
+and solid, `{key: true}`, and the one to ring."""
 LEGEND_COLUMNS = 3
 """As many as fit below a panel on a phone."""
 
@@ -78,6 +81,7 @@ class Point:
         is_pick: Whether it is ringed.
         seeds: How many runs a mean is over.
         details: More for its tooltip.
+        key: Of its network, `sae/17@2`: a page links marks and rows by it. By default the label.
     """
 
     kind: str
@@ -88,6 +92,7 @@ class Point:
     is_pick: bool = False
     seeds: int | None = None
     details: Details | None = None
+    key: str = ""
 
     def has(self, *items: Objective) -> bool:
         """Return whether all these values are known."""
@@ -175,7 +180,8 @@ def scatter_panel(
         _point_layer(base, (colour, shape), _tooltips(rows, shown), panel=panel_key(x, y), legend=legend),
         *_pick_layers(ordered, base, across, up),
     ]
-    return layered(rows, layers, heading(_pair_name(x, y), subtitle))
+    panel = layered(rows, layers, heading(_pair_name(x, y), subtitle))
+    return panel.add_params(*(alt.param(name=name, value=None) for name in LINKS))
 
 
 def kind_looks(points: Sequence[Point], *, legend: bool) -> tuple[alt.Color, alt.Shape]:
@@ -203,9 +209,8 @@ def panel_key(x: Objective, y: Objective) -> str:
 
 
 def _row(point: Point, pair: Pair, shown: Sequence[Objective]) -> DrawnRow:
-    eval_exits = point.details.eval_exits if point.details else None
     return {
-        "id": f"{point.label} {eval_exits or ''}",
+        "id": point.key or point.label,
         "method": all_kinds()[point.kind].label,
         "label": point.label,
         "strong": point.is_strong,
@@ -274,16 +279,18 @@ def _point_layer(
         name=f"hovered_{panel}", fields=["id"], on="pointerover", clear="pointerout", empty=False
     )
     chosen = alt.selection_point(name=f"chosen_{panel}", fields=["method"], bind="legend")
-    strong = alt.datum.strong
+    brush = alt.selection_interval(name=f"brush_{panel}")
+    strong = "front ? front[datum.id] : datum.strong"
+    hidden = alt.when("shown && !shown[datum.id]").then(alt.value(HIDDEN))
     if legend:
-        alone = alt.when(chosen & strong).then(alt.value(STRONG)).when(chosen).then(alt.value(FAINT))
+        alone = hidden.when(chosen & strong).then(alt.value(STRONG)).when(chosen).then(alt.value(FAINT))
         opacity = alone.otherwise(alt.value(HIDDEN))
     else:
-        opacity = alt.when(strong).then(alt.value(STRONG)).otherwise(alt.value(FAINT))
+        opacity = hidden.when(strong).then(alt.value(STRONG)).otherwise(alt.value(FAINT))
     size = alt.when(hovered).then(alt.value(HOVERED)).when(strong).then(alt.value(LARGE)).otherwise(alt.value(SMALL))
     marks = base.mark_point(filled=True, stroke=EDGE, strokeWidth=0.6)
     drawn: alt.Chart = marks.encode(*looks, size=size, opacity=opacity, tooltip=list(tooltip))
-    return drawn.add_params(hovered, *([chosen] if legend else []))
+    return drawn.add_params(hovered, brush, *([chosen] if legend else []))
 
 
 def _pick_layers(points: Sequence[Point], base: alt.Chart, across: Axis, up: Axis) -> list[alt.Chart]:
@@ -293,7 +300,7 @@ def _pick_layers(points: Sequence[Point], base: alt.Chart, across: Axis, up: Axi
         return []
     places = [(_share(point, across), _share(point, up), 5 if point.is_strong else 1) for point in points]
     right, above = label_side(places, picked, points[picked].label)
-    only = base.transform_filter(alt.datum.pick)
+    only = base.transform_filter("picked ? datum.id === picked : datum.pick")
     ring = only.mark_point(filled=False, size=420, stroke=GREY, strokeWidth=2)
     write = partial(
         only.encode(text="label:N").mark_text,

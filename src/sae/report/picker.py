@@ -1,0 +1,165 @@
+"""What a page needs to choose among the candidates of a study by itself, as `sae pick` does."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sae.analysis.candidates import Candidate
+from sae.analysis.results import Result
+from sae.config.methods import all_kinds
+from sae.core.objectives import ALL_COSTS, Objective, objective
+from sae.report.commands import train_command
+from sae.report.findings import Findings, role_label
+from sae.report.labels import SHOWN_COSTS, arrow_of, metric_column, network_key, shown_exits, unit_of
+
+Value = float | str | None
+ROW_FIELDS = ("key", "label", "kind", "method", "settings", "exits", "at", "shown", "run", "command", "seeds")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric or cost that candidates are chosen by or shown with.
+
+    Attributes:
+        objective: The metric or cost.
+        is_compared: Whether it is an objective of the study.
+        digits: Decimals in its unit; None for none.
+        maximum: The upper limit that the study sets itself, if any.
+        minimum: The lower limit, likewise.
+    """
+
+    objective: Objective
+    is_compared: bool
+    digits: int | None
+    maximum: float | None = None
+    minimum: float | None = None
+
+    def to_json(self) -> dict[str, bool | float | str | None]:
+        """Return what the page's script reads."""
+        item = self.objective
+        cost = ALL_COSTS.get(item.key)
+        return {
+            "name": item.name,
+            "label": item.label,
+            "title": cost.unit if cost else item.label,
+            "better": arrow_of(item),
+            "maximise": item.quantity.maximise,
+            "cost": item.is_cost,
+            "whole": item.is_cost and not item.is_measured,
+            "divisor": unit_of(item.name),
+            "digits": self.digits,
+            "compared": self.is_compared,
+            "max": self.maximum,
+            "min": self.minimum,
+        }
+
+
+@dataclass(frozen=True)
+class Picker:
+    """All candidates of a study, with what they are chosen by.
+
+    Attributes:
+        name: Of its place on the page.
+        folder: The study, as a word of a command.
+        measures: Objectives first.
+        rows: A row for each candidate, in the order of `Selection.everything`: `ROW_FIELDS`, then `v0`, `v1`, … on
+            validation, `t0`, … on test with the seed of the search, `m0`, … and `s0`, … over new seeds.
+        methods: The methods that were searched.
+        compared: What a choice is shown beside: the key of a candidate by its role.
+        intervals: Paired differences on the test split, by the keys of both candidates.
+    """
+
+    name: str
+    folder: str
+    measures: tuple[Measure, ...]
+    rows: tuple[Mapping[str, Value], ...]
+    methods: tuple[str, ...]
+    compared: Mapping[str, str]
+    intervals: Sequence[Mapping[str, Value]] = field(default=())
+
+    def to_json(self) -> dict[str, object]:
+        """Return what the page's script reads, without the rows."""
+        return {
+            "folder": self.folder,
+            "measures": [item.to_json() for item in self.measures],
+            "methods": list(self.methods),
+            "compared": dict(self.compared),
+            "intervals": [dict(item) for item in self.intervals],
+        }
+
+
+def study_picker(found: Findings, name: str = "pick") -> Picker | None:
+    """Return what a page needs to choose from a study; None while there is nothing to choose from."""
+    selection = found.selection
+    if selection is None:
+        return None
+    candidates, config = selection.everything, found.record.config
+    compared = [item.name for item in found.record.objectives]
+    wanted = dict.fromkeys([*compared, *found.metrics, *SHOWN_COSTS, *ALL_COSTS])
+    known = [name for name in wanted if any(name in item.values for item in candidates) and _is_shown(name, compared)]
+    measures = tuple(
+        Measure(
+            objective(name, found.task),
+            name in compared,
+            metric_column(name, found.task, _shown(candidates, name)).digits,
+            config.max.get(name),
+            config.min.get(name),
+        )
+        for name in known
+    )
+    confirmed = {network_key(item.label, item.config, item.eval_exits): item for item in found.confirmed}
+    roles = {role_label(role, item): _key(found.searched(role)) for role, item in found.shown.items()}
+    configs = {item.label: item.config for item in candidates}
+    commands = {label: train_command(config) for label, config in configs.items()}  # once per trial, not per K′
+    return Picker(
+        name,
+        shlex.quote(str(found.record.path)),
+        measures,
+        tuple(_row(item, known, confirmed.get(_key(item)), commands[item.label]) for item in candidates),
+        tuple(dict.fromkeys(item.method for item in candidates)),
+        roles,
+    )
+
+
+def _is_shown(name: str, compared: Sequence[str]) -> bool:
+    """Return whether a cost is worth a row: those as shipped only where the study is about them."""
+    return not name.startswith("shipped_") or name in compared
+
+
+def _shown(candidates: Sequence[Candidate], name: str) -> list[float]:
+    return [item.values[name] / unit_of(name) for item in candidates if name in item.values]
+
+
+def _key(item: Candidate) -> str:
+    return network_key(item.label, item.config, item.eval_exits)
+
+
+def _row(item: Candidate, names: Sequence[str], confirmed: Result | None, command: str) -> dict[str, Value]:
+    assert item.run.evaluation is not None, "a candidate has finished"
+    test = item.run.evaluation.test.at(item.eval_exits).metrics
+    path = item.run.record.path
+    row: dict[str, Value] = {
+        "key": _key(item),
+        "label": item.label,
+        "kind": all_kinds()[item.kind].label,
+        "method": item.method,
+        "settings": item.config.summary,
+        "exits": item.exits,
+        "at": item.eval_exits,
+        "shown": shown_exits(item.config, item.eval_exits),
+        "run": "/".join(path.parts[-3:]),
+        "command": command,
+        "seeds": len(confirmed.runs) if confirmed else None,
+    }
+    for index, name in enumerate(names):
+        spread = confirmed.get(name) if confirmed else None
+        found = {"v": item.values.get(name), "t": _rounded(test.get(name))}
+        found |= {"m": _rounded(spread.mean), "s": _rounded(spread.std)} if spread else {}
+        row |= {f"{key}{index}": value for key, value in found.items() if value is not None and math.isfinite(value)}
+    return row
+
+
+def _rounded(value: float | None) -> float | None:
+    """Round what is only shown, not chosen by, which keeps pages small."""
+    return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
