@@ -36,7 +36,7 @@ from tests.study_stages import (
 SHIFTED_TEST = RunRecord.SHIFT["test"]
 FILE_NAME = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 SECTION_NAMES = [
-    *("network", "search", "other-seeds", "under-shift", "calibration"),
+    *("mistakes", "calibration", "search", "other-seeds", "under-shift", "network"),
     *("structure", "depths", "influence-of-settings", "all-trials"),
 ]
 

@@ -9,7 +9,8 @@ import altair as alt
 import pytest
 
 from sae.report.content import Figure, Lead, Report, Section
-from sae.report.page import figure_data, page_spec, render_page, write_page
+from sae.report.page import render_page, write_page
+from sae.report.page_charts import figure_data, page_spec
 from tests.report.test_page_charts import unpack_spec
 from tests.reports import COMMAND, HOSTILE, line, scatter, small_report
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sae.report.figures.theme import Spec
-from sae.report.page import Texts, pack_rows, pack_spec
+from sae.report.page_charts import Texts, pack_rows, pack_spec
 
 CELLS = st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.sampled_from(["", "a", "</b>"])
 ROWS = st.lists(st.dictionaries(st.sampled_from("abcd"), CELLS), min_size=1, max_size=5)

@@ -1,4 +1,4 @@
-"""A reader's own limits on the page, in a real browser: the same picks as `sae pick`, linked figures, and the address."""
+"""A reader's own limits on the page in a real browser: the picks of `sae pick`, linked figures, and the address."""
 
 import random
 import re

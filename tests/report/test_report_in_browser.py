@@ -124,6 +124,7 @@ def test_hovering_any_point_of_the_search_shows_a_command(page: Page) -> None:
 
 
 def test_the_trials_are_sorted_by_a_click(page: Page) -> None:
+    page.evaluate("document.getElementById('all-trials').open = true")
     heading = page.locator("#table-trials th").filter(has_text="NLL")
     column = 1 + int(heading.evaluate("heading => heading.cellIndex"))
 

@@ -15,11 +15,12 @@ from sae.core.wording import count, duration, listed
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section
-from sae.report.content import Lead, Note, Report, Section, prefixed, section
+from sae.report.content import Lead, Note, Part, Report, Section, prefixed, section
 from sae.report.findings import Findings, find
 from sae.report.glossary import glossary_of
 from sae.report.labels import SHOWN_COSTS
 from sae.report.lead import study_lead
+from sae.report.mistake_sections import mistakes_section
 from sae.report.network_sections import network_section
 from sae.report.picker import study_picker
 from sae.report.run_sections import run_lead, run_sections
@@ -37,17 +38,21 @@ RUNS_PREFIX = "runs"
 """Before the names of sections about runs, on a page that also has studies."""
 TESTED: tuple[Tested, ...] = ("test", "shift")
 SECTIONS = (
-    network_section,
+    mistakes_section,
+    calibration_section,
     search_section,
     confirmed_section,
     shift_section,
-    calibration_section,
-    structure_section,
-    depth_section,
-    influence_section,
-    trials_section,
+    network_section,
 )
 """Sections of a study in reading order. To add one, write a function and a line here."""
+FOR_RESEARCHERS = (structure_section, depth_section, influence_section, trials_section)
+"""Sections that come last and are folded."""
+MORE = {
+    *("class-fronts", "hypervolume", "confirmed-nll", "best", "ranks", "parts"),
+    *("class-fronts-shifted", "shifted-nll", "shifted", "best-shifted", "ranks-shifted", "search-shifted"),
+}
+"""Names of figures and tables that are for researchers, too: they move from their sections to a folded one."""
 
 
 def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), title: str | None = None) -> Report:
@@ -69,10 +74,27 @@ def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), ti
 
 def _studies(found: Sequence[Findings]) -> tuple[Section, ...]:
     if len(found) == 1:
-        return tuple(make(found[0]) for make in SECTIONS)
-    makers = (_recommendation, *SECTIONS)
-    own = (prefixed(make(item), name) for item, name in zip(found, names_of(found), strict=True) for make in makers)
+        return _sections(found[0])
+    own = (
+        prefixed(one, name)
+        for item, name in zip(found, names_of(found), strict=True)
+        for one in (_recommendation(item), *_sections(item))
+    )
     return (*([_ranks(found)] if found else []), *own)
+
+
+def _sections(item: Findings) -> tuple[Section, ...]:
+    """Make the sections of a study: first those for everybody, then the folded ones."""
+    made = [make(item) for make in SECTIONS]
+    kept = (replace(one, parts=tuple(part for part in one.parts if not _is_more(part))) for one in made)
+    moved = [part for one in made for part in one.parts if _is_more(part)]
+    intro = "The same results by kind of method, with ranks, and what else was measured."
+    more = [section("more-results", "Kinds of methods, ranks and more", intro, *moved)] if moved else []
+    return (*kept, *(replace(one, is_folded=True) for one in (*more, *(make(item) for make in FOR_RESEARCHERS))))
+
+
+def _is_more(part: "Part") -> bool:
+    return not isinstance(part, Note) and part.name in MORE
 
 
 def _lead(item: Findings) -> Lead:

@@ -56,7 +56,41 @@ class Note:
     text: str
 
 
-Part: TypeAlias = "Figure | Drawing | Table | Note | Picker"
+@dataclass(frozen=True)
+class Picture:
+    """A sample as a picture.
+
+    Attributes:
+        address: A data URI of a PNG.
+        lines: What is written below it.
+        is_wrong: Whether the network is wrong about it.
+        number: Which sample it is.
+    """
+
+    address: str
+    lines: tuple[str, ...]
+    is_wrong: bool
+    number: int
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Small pictures of samples side by side.
+
+    Attributes:
+        name: Name of its place on the page.
+        title: What it shows.
+        caption: How to read it.
+        pictures: From left to right.
+    """
+
+    name: str
+    title: str
+    caption: str
+    pictures: tuple[Picture, ...]
+
+
+Part: TypeAlias = "Figure | Drawing | Gallery | Table | Note | Picker"
 
 
 @dataclass(frozen=True)
@@ -68,12 +102,14 @@ class Section:
         title: The question, or its topic.
         intro: A sentence or two about what follows.
         parts: In reading order.
+        is_folded: Whether it is for researchers: a page folds it until somebody opens it, or prints.
     """
 
     name: str
     title: str
     intro: str
     parts: tuple["Part", ...]
+    is_folded: bool = False
 
 
 @dataclass(frozen=True)

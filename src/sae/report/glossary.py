@@ -186,6 +186,17 @@ ENTRIES = (
 """In the order of the list: methods, the search, measures."""
 
 
+def meaning_of(text: str) -> str:
+    """Return the meaning of a term, also of one with more behind it; nothing if it is none.
+
+    Example:
+        >>> meaning_of("MFLOPs"), meaning_of("Seeds of luck")
+        ('Arithmetic operations for one prediction, on any machine. MFLOPs are millions.', '')
+    """
+    own = text.removesuffix(" (shift)").removeprefix("rank in ")
+    return next((entry.meaning for entry in ENTRIES if entry.pattern.fullmatch(own)), "")
+
+
 def glossary_of(report: Report) -> tuple[Term, ...]:
     """Return the terms that a report uses."""
     text = "\n".join(_texts(report))

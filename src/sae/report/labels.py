@@ -34,7 +34,7 @@ def shown_exits(config: RunConfig, eval_exits: int) -> int | None:
 
 
 def network_key(label: str, config: RunConfig, eval_exits: int) -> str:
-    """Return the name of a network that no other of its study has, `sae/17@2`: rows and marks of it are linked by it."""
+    """Return the name of a network that no other of its study has, `sae/17@2`; it links rows and marks of it."""
     exits = shown_exits(config, eval_exits)
     return label if exits is None else f"{label}@{exits}"
 

@@ -16,6 +16,19 @@
     if (!stored.get()) root.dataset.theme = system.matches ? "dark" : "light";
   });
 
+  // On a phone the metrics of a wide table come first, behind the name of the row.
+  if (matchMedia("(max-width: 40rem)").matches) {
+    for (const table of document.querySelectorAll("figure.table table:not(.few)")) {
+      const isMetric = [...table.tHead.rows[0].cells].map((cell) => cell.querySelector(".better") !== null);
+      const rest = [...isMetric.keys()].slice(1);
+      const order = [0, ...rest.filter((index) => isMetric[index]), ...rest.filter((index) => !isMetric[index])];
+      for (const row of table.rows) {
+        const cells = [...row.cells];
+        row.append(...order.map((index) => cells[index]));
+      }
+    }
+  }
+
   // Tables: a click sorts, a second reverses the order, a third restores the original one.
   const NEXT = {
     ascending: { none: "ascending", ascending: "descending", descending: "none" },
@@ -137,12 +150,21 @@
       return { ...row, v: listed("v"), t: listed("t"), m: listed("m"), s: listed("s") };
     });
   }
+  // A folded panel has no width in some browsers: it gets its share of the page's.
+  const widthOf = (place) => {
+    const panels = place.parentElement.children.length;
+    return place.clientWidth || document.querySelector("main").clientWidth / Math.min(panels, innerWidth < 700 ? 1 : 3);
+  };
+  const hasCells = (spec) => (spec.mark?.type ?? spec.mark) === "rect" || (spec.layer ?? []).some(hasCells);
   const draw = async (place, spec) => {
-    const columns = Math.max(1, Math.floor(place.clientWidth / 120));
-    const legend = { ...config.legend, columns, gradientLength: Math.min(200, place.clientWidth * 0.6) };
+    const width = widthOf(place);
+    const columns = Math.max(1, Math.floor(width / 120));
+    const legend = { ...config.legend, columns, gradientLength: Math.min(200, width * 0.6) };
+    if (hasCells(spec)) place.classList.add("cells");
     try {
-      const title = wrapTitle(spec.title, place.clientWidth);
-      const result = await vegaEmbed(place, title ? { ...spec, title } : spec, {
+      const title = wrapTitle(spec.title, width);
+      const sized = place.clientWidth ? spec : { ...spec, width };
+      const result = await vegaEmbed(place, title ? { ...sized, title } : sized, {
         mode: "vega-lite",
         renderer: "svg",
         actions: false,

@@ -1,21 +1,33 @@
 """A report as one HTML file that needs nothing else: it opens from a disk, makes no requests, and can be printed."""
 
-import json
+import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TypeGuard
 
 from sae.core.table import Cell, Column, Table, show
 from sae.records.writing import write_whole
-from sae.report.content import Chart, Command, Drawing, Figure, Lead, Note, Part, Report, Section, Term
+from sae.report.content import (
+    Command,
+    Drawing,
+    Figure,
+    Gallery,
+    Lead,
+    Note,
+    Part,
+    Picture,
+    Report,
+    Section,
+    Term,
+)
 from sae.report.figures.network import draw_on_page
-from sae.report.figures.theme import ON_PAGE, Spec, SpecValue, chart_config, layers_of, on_page, palette_css, part_of
+from sae.report.figures.theme import ON_PAGE, palette_css
+from sae.report.glossary import meaning_of
+from sae.report.page_charts import figure_data
 from sae.report.page_picker import render_picker
 from sae.report.picker import Picker
 
@@ -29,6 +41,8 @@ BEFORE_PAINT = """(() => {
 })();"""
 """Sets the theme before the page is shown."""
 SCRIPTS = ("choose.js", "explore.js", "page.js")
+RESEARCHERS = "for-researchers"
+"""Anchor of the folded sections."""
 GLOSSARY = "words"
 """Anchor of the glossary."""
 
@@ -49,7 +63,7 @@ def render_page(report: Report) -> str:
         lead=_render_lead(report.lead, has_glossary=bool(report.glossary)),
         words=_render_glossary(report.glossary),
         contents=_render_contents(report.sections),
-        sections="\n".join(_render_section(section) for section in report.sections),
+        sections=_render_sections(report.sections),
         figures=figure_data(report.figures(), report.pickers()),
         vega=_vega(),
         script="\n".join(_asset(name) for name in SCRIPTS),
@@ -97,10 +111,38 @@ def _render_command(command: Command) -> str:
 
 
 def _render_contents(sections: tuple[Section, ...]) -> str:
-    links = (f'<li><a href="#{escape(section.name)}">{escape(section.title)}</a></li>' for section in sections)
+    shown = [(one.name, one.title) for one in sections if not one.is_folded]
+    shown += [(RESEARCHERS, "For researchers")] if any(one.is_folded for one in sections) else []
+    links = (f'<li><a href="#{escape(name)}">{escape(title)}</a></li>' for name, title in shown)
     return f"""<nav aria-label="Contents">
 <ul><li><a href="#lead">Recommendation</a></li>{"".join(links)}</ul>
 </nav>"""
+
+
+def _render_sections(sections: tuple[Section, ...]) -> str:
+    """Render sections; neighbours that are folded share a section for researchers."""
+    rendered, number = [], 0
+    for is_folded, group in itertools.groupby(sections, key=lambda one: one.is_folded):
+        if not is_folded:
+            rendered += [_render_section(one) for one in group]
+            continue
+        folds = "\n".join(_render_fold(one) for one in group)
+        rendered.append(f"""<section id="{RESEARCHERS}{f"-{number}" if number else ""}" class="researchers">
+<h2>For researchers</h2>
+<p class="intro">Open what you need; printing opens everything.</p>
+{folds}
+</section>""")
+        number += 1
+    return "\n".join(rendered)
+
+
+def _render_fold(section: Section) -> str:
+    parts = "\n".join(_render_part(part) for part in section.parts)
+    return f"""<details id="{escape(section.name)}">
+<summary>{escape(section.title)}</summary>
+<p class="intro">{prose(section.intro)}</p>
+{parts}
+</details>"""
 
 
 def _render_section(section: Section) -> str:
@@ -112,12 +154,14 @@ def _render_section(section: Section) -> str:
 </section>"""
 
 
-def _render_part(part: Part) -> str:
+def _render_part(part: "Part") -> str:
     match part:
         case Picker():
             return render_picker(part)
         case Drawing():
             return render_drawing(part)
+        case Gallery():
+            return render_gallery(part)
         case Figure():
             return render_figure(part)
         case Table():
@@ -189,7 +233,9 @@ def _heading(column: Column, numeric: bool) -> str:
     first = "descending" if column.better == "↑" else "ascending"
     meaning = DIRECTIONS.get(column.better, "")
     better = f' <span class="better" title="{meaning}">{escape(column.better)}</span>' if column.better else ""
-    button = f'<button type="button" data-first="{first}">{escape(column.title)}{better}</button>'
+    about = " ".join(filter(None, [meaning_of(column.title), f"{meaning.capitalize()}." if meaning else ""]))
+    helped = f' title="{escape(about)}"' if about else ""
+    button = f'<button type="button" data-first="{first}"{helped}>{escape(column.title)}{better}</button>'
     return f'<th scope="col" aria-sort="none"{_alignment(numeric)}>{button}</th>'
 
 
@@ -252,6 +298,26 @@ def render_drawing(drawing: Drawing) -> str:
 </figure>"""
 
 
+def render_gallery(gallery: Gallery) -> str:
+    """Render pictures of samples in rows, enlarged without smoothing."""
+    pictures = "\n".join(_picture(picture) for picture in gallery.pictures)
+    name = escape(gallery.name)
+    return f"""<figure class="gallery" id="gallery-{name}">
+<h3>{escape(gallery.title)}</h3>
+<ul>
+{pictures}
+</ul>
+<figcaption>{prose(gallery.caption)}</figcaption>
+</figure>"""
+
+
+def _picture(picture: Picture) -> str:
+    text = f"test sample {picture.number}: {', '.join(picture.lines)}"
+    kind = ' class="wrong"' if picture.is_wrong else ""
+    lines = "".join(f"<span>{escape(line)}</span>" for line in picture.lines)
+    return f'<li{kind}><img src="{picture.address}" alt="{escape(text)}" title="{escape(text)}">{lines}</li>'
+
+
 def _figure_heading(title: str) -> str:
     """Render the title of a figure, and buttons that save it."""
     saves = "".join(
@@ -269,96 +335,5 @@ def prose(text: str) -> str:
         >>> prose("a < b: run `sae pick`")
         'a &lt; b: run <code>sae pick</code>'
     """
-    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
-
-
-def figure_data(figures: Iterable[Figure], pickers: Iterable[Picker] = ()) -> str:
-    """Return all charts, their theme and what can be chosen as JSON that is safe inside a script element."""
-    below = chart_config(ON_PAGE, legend={"orient": "bottom", "direction": "horizontal"})
-    config = {**below, "padding": {"left": 0, "right": 4, "top": 4, "bottom": 6}}
-    texts = Texts()
-    charts = {figure.name: [pack_spec(page_spec(panel), texts) for panel in figure.panels] for figure in figures}
-    chosen = {item.name: {**item.to_json(), "packed": pack_rows(item.rows, texts)} for item in pickers}
-    data = {"config": config, "texts": texts.listed(), "figures": charts, "pickers": chosen}
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
-
-
-def page_spec(panel: Chart) -> dict[str, SpecValue]:
-    """Return the specification of a panel in the colours of the page, as wide as its place."""
-    spec = panel.to_dict()
-    for unneeded in ("$schema", "config", "usermeta"):
-        spec.pop(unneeded, None)
-    width: Spec = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-    return on_page({**_without_legend_places(spec), **width})
-
-
-def _without_legend_places(spec: Spec) -> Spec:
-    """Remove the places of legends: a page puts them below the plots, where they take no width."""
-    return {key: item if key in ("data", "datasets") else _without_place(key, item) for key, item in spec.items()}
-
-
-def _without_place(key: str, value: SpecValue) -> SpecValue:
-    if isinstance(value, list):
-        return [_without_place("", item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    kept = _without_legend_places(value)
-    return {inner: item for inner, item in kept.items() if inner != "orient"} if key == "legend" else kept
-
-
-class Texts:
-    """The texts of a page, each with a number.
-
-    Example:
-        >>> texts = Texts()
-        >>> texts.number("a"), texts.number("b"), texts.number("a"), texts.listed()
-        (0, 1, 0, ['a', 'b'])
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        """Return the number of a text, a new one for a new text."""
-        return self._numbers.setdefault(text, len(self._numbers))
-
-    def listed(self) -> list[str]:
-        """Return all texts in the order of their numbers."""
-        return list(self._numbers)
-
-
-def pack_spec(spec: Spec, texts: Texts) -> dict[str, SpecValue]:
-    """Pack the rows of a chart's specification and of its layers."""
-    packed = dict(spec)
-    values = part_of(spec, "data").get("values")
-    if values and _are_flat_rows(values):
-        packed["data"] = {"packed": pack_rows(values, texts)}
-    if "layer" in spec:
-        packed["layer"] = [pack_spec(layer, texts) for layer in layers_of(spec)]
-    return packed
-
-
-def pack_rows(rows: Sequence[Spec], texts: Texts) -> dict[str, SpecValue]:
-    """Pack rows as lists of cells: a text becomes a list with its number, a missing field an empty list.
-
-    Example:
-        >>> pack_rows([{"x": 1, "label": "a"}, {"x": 2}], Texts())
-        {'fields': ['x', 'label'], 'rows': [[1, [0]], [2, []]]}
-    """
-    fields = list(dict.fromkeys(field for row in rows for field in row))
-    return {"fields": fields, "rows": [[_packed_cell(row, field, texts) for field in fields] for row in rows]}
-
-
-def _packed_cell(row: Spec, field: str, texts: Texts) -> SpecValue:
-    if field not in row:
-        return []
-    value = row[field]
-    return [texts.number(value)] if isinstance(value, str) else value
-
-
-def _are_flat_rows(values: SpecValue) -> TypeGuard[list[Spec]]:
-    """Return whether values are rows of numbers and texts only, without lists or mappings."""
-    return isinstance(values, list) and all(
-        isinstance(row, dict) and not any(isinstance(cell, list | dict) for cell in row.values()) for row in values
-    )
+    marked = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
+    return marked.replace("Darker", '<span class="light">Darker</span><span class="dark">Brighter</span>')

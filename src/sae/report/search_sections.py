@@ -18,6 +18,7 @@ from sae.report.content import Figure, Note, Section, section
 from sae.report.figures.depth import depth_figure
 from sae.report.figures.heat import grid_figure
 from sae.report.figures.independence import independence_figure
+from sae.report.figures.parallel import parallel_figure
 from sae.report.figures.scatter import FLOPS, Details, Point, nll_pairs, under_shift, usual_pairs
 from sae.report.figures.search import candidate_label, hypervolume_figure, search_scatter, tried_scatter
 from sae.report.findings import Findings
@@ -48,12 +49,8 @@ def search_section(found: Findings) -> Section:
     )
     intro = f"Trials: {'; '.join(states) or 'none has begun'}. All numbers here are from the validation split."
     title, selection = "What the search found", found.selection
-    scatter = search_scatter(
-        candidate_points(found.candidates, found.selection.front if found.selection else (), found.pick),
-        usual_pairs(found.metrics, found.task),
-        name="search",
-        title="All candidates",
-    )
+    points = candidate_points(found.candidates, found.selection.front if found.selection else (), found.pick)
+    scatter = search_scatter(points, usual_pairs(found.metrics, found.task), name="search", title="All candidates")
     if selection is None:
         return section("search", title, intro, Note(f"No Pareto front yet: {found.missing}."), scatter, *_notes(found))
     return section(
@@ -61,11 +58,19 @@ def search_section(found: Findings) -> Section:
         title,
         intro,
         scatter,
+        _parallel(found, points),
         hypervolume_figure(selection.history(), name="hypervolume", title="Growth of the Pareto front"),
         front_table(selection, found.task),
         class_fronts_table(selection, found.task),
         *_notes(found),
     )
+
+
+def _parallel(found: Findings, points: Sequence[Point]) -> Figure | None:
+    """Draw candidates across the headline metrics, the study's objectives and the costs."""
+    names = dict.fromkeys([*found.metrics, *(item.name for item in found.record.objectives), *SHOWN_COSTS])
+    axes = [objective(name, found.task) for name in names if any(name in item.values for item in found.candidates)]
+    return parallel_figure(points, axes, name="parallel", title="All metrics and costs of each candidate")
 
 
 def candidate_points(found: Sequence[Candidate], front: Sequence[Candidate], pick: Candidate | None) -> list[Point]:

@@ -12,7 +12,7 @@ from typing import TypedDict, TypeGuard, TypeVar
 import altair as alt
 
 from sae.core.objectives import Objective
-from sae.core.table import MISSING
+from sae.core.table import MISSING, four_digits
 from sae.report.labels import objective_title
 
 WIDTH, HEIGHT = 340, 250
@@ -54,7 +54,7 @@ def value_text(item: Objective, value: float | None, std: float | None = None) -
 
 
 def _number(item: Objective, value: float) -> str:
-    return f"{value:,.0f}" if item.is_cost and not item.is_measured else f"{value:.4f}"
+    return f"{value:,.0f}" if item.is_cost and not item.is_measured else four_digits(value)
 
 
 def is_known(value: float | None) -> TypeGuard[float]:
