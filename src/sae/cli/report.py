@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,6 +20,10 @@ def report(
     folders: Annotated[list[Path], typer.Argument(help="folders of studies, or of runs to compare")],
     out: Annotated[Path, typer.Option(help="file of the page, ending in .html")] = Path("report.html"),
     figures: Annotated[Path | None, typer.Option(help="folder for each figure as .svg and .png")] = None,
+    style: Annotated[
+        Literal["screen", "paper"],
+        typer.Option(help="shapes of --figures: those of the page, which differ in small marks, too, or the paper's"),
+    ] = "screen",
     tables: Annotated[Path | None, typer.Option(help="folder for each table as .md, .csv and .tex")] = None,
     title: Annotated[str | None, typer.Option(help="title of the page; by default it names the data")] = None,
     json: options.Json = False,
@@ -36,7 +40,8 @@ def report(
         make_folder(flag, folder)
     built = report_of(studies, runs, title)
     write_page(built, out)
-    drawn = [*write_figures(built.figures(), figures), *write_drawings(built.drawings(), figures)] if figures else []
+    drawn = [*write_figures(built.figures(), figures, style)] if figures else []
+    drawn += write_drawings(built.drawings(), figures) if figures else []
     written = write_tables(built.tables(), tables) if tables else []
     if json:
         files = {"figures": [str(path) for path in drawn], "tables": [str(path) for path in written]}

@@ -15,7 +15,7 @@ from sae.core.wording import count, duration, listed
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section
-from sae.report.content import Lead, Note, Part, Report, Section, prefixed, section
+from sae.report.content import Figure, Lead, Note, Part, Report, Section, prefixed, section
 from sae.report.findings import Findings, find
 from sae.report.glossary import glossary_of
 from sae.report.labels import SHOWN_COSTS
@@ -90,7 +90,17 @@ def _sections(item: Findings) -> tuple[Section, ...]:
     moved = [part for one in made for part in one.parts if _is_more(part)]
     intro = "The same results by kind of method, with ranks, and what else was measured."
     more = [section("more-results", "Kinds of methods, ranks and more", intro, *moved)] if moved else []
-    return (*kept, *(replace(one, is_folded=True) for one in (*more, *(make(item) for make in FOR_RESEARCHERS))))
+    folded = (replace(one, is_folded=True) for one in (*more, *(make(item) for make in FOR_RESEARCHERS)))
+    return tuple(_with_data(one, _shown_data(item.data_name)) for one in (*kept, *folded))
+
+
+def _with_data(one: Section, data: str) -> Section:
+    """Name the data in the caption of each figure, which may be shown without its page."""
+    parts = (
+        replace(part, caption=f"{part.caption} Data: {data}.".lstrip()) if isinstance(part, Figure) else part
+        for part in one.parts
+    )
+    return replace(one, parts=tuple(parts))
 
 
 def _is_more(part: "Part") -> bool:

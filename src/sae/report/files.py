@@ -8,6 +8,7 @@ import io
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -17,13 +18,16 @@ import vl_convert
 from PIL import Image
 
 from sae.analysis.network_plan import NetworkPlan
+from sae.config.methods import all_kinds
 from sae.core.errors import RecordError
 from sae.core.table import Cell, Column, Table, show, spreadsheet_text
 from sae.records.writing import write_whole
 from sae.report.content import Drawing, Figure
 from sae.report.figures.network import draw_file
-from sae.report.figures.theme import ON_PAPER, Spec, chart_config, layers_of, part_of
+from sae.report.figures.theme import ON_PAPER, Spec, SpecValue, chart_config, layers_of, part_of
+from sae.report.labels import paper_shape_of
 
+Style = Literal["screen", "paper"]
 PANELS_PER_ROW = 3
 FIGURE_FORMATS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 PNG_SCALE = 2
@@ -56,18 +60,40 @@ CHART_PPI = 144
 """Dots per inch of charts that commands draw beside their tables."""
 
 
-def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
+def write_figures(figures: Iterable[Figure], folder: Path, style: Style = "screen") -> list[Path]:
     """Write each figure as `<name>.svg` and `<name>.png`, and return the files.
 
     Args:
         figures: Figures to draw.
         folder: Created if it is missing.
+        style: `paper` for the shapes of the paper, `screen` for shapes that can be told apart when they are small.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    paths = {folder / f"{figure.name}.{kind}": figure for figure in figures for kind in FIGURE_FORMATS}
+    styled = map(in_paper_style, figures) if style == "paper" else figures
+    paths = {folder / f"{figure.name}.{kind}": figure for figure in styled for kind in FIGURE_FORMATS}
     for path, figure in paths.items():
         write_figure(figure, path)
     return list(paths)
+
+
+def in_paper_style(figure: Figure) -> Figure:
+    """Return a figure with the shapes of the paper for the kinds of methods."""
+    panels = tuple(type(panel).from_dict(_with_paper_shapes(panel.to_dict())) for panel in figure.panels)
+    return replace(figure, panels=panels)
+
+
+def _with_paper_shapes(spec: Spec) -> dict[str, SpecValue]:
+    """Replace the range of every scale of shapes that names kinds of methods."""
+    shapes = {kind.label: paper_shape_of(kind) for kind in all_kinds().values()}
+    found = dict(spec)
+    shape = part_of(part_of(spec, "encoding"), "shape")
+    domain = part_of(shape, "scale").get("domain")
+    if isinstance(domain, list) and all(label in shapes for label in domain):
+        scale = {**part_of(shape, "scale"), "range": [shapes[str(label)] for label in domain]}
+        found["encoding"] = {**part_of(spec, "encoding"), "shape": {**shape, "scale": scale}}
+    if "layer" in spec:
+        found["layer"] = [_with_paper_shapes(layer) for layer in layers_of(spec)]
+    return found
 
 
 def write_figure(figure: Figure, path: Path, panels_per_row: int = PANELS_PER_ROW) -> None:
@@ -179,7 +205,10 @@ def to_csv(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    r"""Write a float for the package booktabs, for `\input`, with the label `tab:<name>`."""
+    r"""Write a float for the packages booktabs and graphicx, for `\input`, with the label `tab:<name>`.
+
+    A table that is wider than the text is made smaller to fit it.
+    """
     alignment = "".join("r" if table.is_numeric(index) else "l" for index in range(len(table.columns)))
     heads = [_latex(column.heading) for column in table.columns]
     rows = [[_latex_cell(cell, column) for cell, column in table.cells(row)] for row in table.rows]
@@ -188,13 +217,14 @@ def to_latex(table: Table) -> str:
         r"\centering",
         rf"\caption{{{_latex(table.title)}. {_latex(table.caption)}}}",
         rf"\label{{tab:{table.name}}}",
+        r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
         _latex_row(heads),
         r"\midrule",
         *map(_latex_row, rows),
         r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}}",
         r"\end{table}",
         "",
     ]

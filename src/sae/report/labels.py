@@ -84,8 +84,21 @@ MARKERS = {
 """Shapes that Vega does not know by name."""
 
 
+ON_SCREEN = {
+    "octagon": "triangle-down",
+    "pentagon": "M-1.00,-1.00L1.00,-1.00L-1.00,1.00L1.00,1.00Z",
+    "hexagon": "M-1.00,-0.40L1.00,-0.40L1.00,0.40L-1.00,0.40Z",
+}
+"""Shapes instead of those of the paper that cannot be told from a circle in a mark of 8 pixels."""
+
+
 def shape_of(kind: Kind) -> str:
-    """Return the shape of a kind's marks for Vega."""
+    """Return the shape of a kind's marks for Vega: one that can be told from the others in 8 pixels."""
+    return ON_SCREEN.get(kind.marker) or paper_shape_of(kind)
+
+
+def paper_shape_of(kind: Kind) -> str:
+    """Return the shape of a kind's marks in the figures of the paper."""
     return MARKERS.get(kind.marker, kind.marker)
 
 
