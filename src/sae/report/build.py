@@ -49,7 +49,7 @@ SECTIONS = (
 FOR_RESEARCHERS = (structure_section, depth_section, influence_section, trials_section)
 """Sections that come last and are folded."""
 MORE = {
-    *("class-fronts", "hypervolume", "confirmed-nll", "best", "ranks", "parts"),
+    *("class-fronts", "confirmed-nll", "best", "ranks"),
     *("class-fronts-shifted", "shifted-nll", "shifted", "best-shifted", "ranks-shifted", "search-shifted"),
 }
 """Names of figures and tables that are for researchers, too: they move from their sections to a folded one."""

@@ -232,9 +232,10 @@ def segment_table(segments: Sequence[Segment], overall: float, error: str = "Err
         for one in worst
     ]
     gap = " Gap: confidence minus the share of right answers; above 0 it is over-confident." if known else ""
+    cut = f"quarters of the test split by a number of its samples{', and classes' if known else ''}"
     caption = (
-        f"The worst {len(worst)} of {len(segments)} segments: quarters of the test split by a number of its samples, "
-        f"and classes.{gap} The worst of many segments looks bad by luck alone, too: check it on other data."
+        f"The worst {len(worst)} of {len(segments)} segments: {cut}.{gap} The worst of many segments looks bad by luck "
+        "alone, too: check it on other data."
     )
     return Table("segments", "Where is it weak?", caption, tuple(columns), tuple(rows))
 

@@ -182,7 +182,7 @@ def _vega() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
-FIRST_ROWS = 15
+FIRST_ROWS = 10
 """Rows of a long table that are shown at first."""
 
 WIDEST_LINE = 40
@@ -190,6 +190,11 @@ WIDEST_LINE = 40
 
 PHONE_COLUMNS, PHONE_CHARACTERS = 4, 80
 """Columns, and characters in each, that fit side by side on a phone."""
+
+WIDE_COLUMNS = 10
+"""Columns from which a table is printed in small letters."""
+NARROW_COLUMNS, NARROW_CHARACTERS = 7, 32
+"""The same of half a page."""
 
 GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"))
 """Replacements with spaces at which a line must not break."""
@@ -206,8 +211,10 @@ def render_table(table: Table) -> str:
     body = "\n".join(_table_row(row, table.columns, numeric, key) for row, key in zip(table.rows, keys, strict=True))
     is_long = len(table.rows) > FIRST_ROWS
     kinds = [*(["long"] if is_long else []), *(["few"] if _fits_phone(table) else [])]
+    kinds += ["wide"] if len(table.columns) >= WIDE_COLUMNS else []
     more = f'<button type="button" class="more needs-script">Show all {len(table.rows)} rows</button>'
-    return f"""<figure class="table" id="table-{name}">
+    half = " half" if _is_narrow(table) else ""
+    return f"""<figure class="table{half}" id="table-{name}">
 <h3 id="title-{name}">{title}</h3>
 <div class="scroll" role="region" aria-labelledby="title-{name}" tabindex="0">
 <table{f' class="{" ".join(kinds)}"' if kinds else ""}>
@@ -222,10 +229,18 @@ def render_table(table: Table) -> str:
 </figure>"""
 
 
+def _is_narrow(table: Table) -> bool:
+    """Return whether half the width of a page is enough."""
+    return len(table.columns) <= NARROW_COLUMNS and _longest(table) <= NARROW_CHARACTERS
+
+
+def _longest(table: Table) -> int:
+    return max((len(show(cell, column)) for row in table.rows for cell, column in table.cells(row)), default=0)
+
+
 def _fits_phone(table: Table) -> bool:
     """Return whether a phone can show all columns at once, in small letters."""
-    longest = max((len(show(cell, column)) for row in table.rows for cell, column in table.cells(row)), default=0)
-    return len(table.columns) <= PHONE_COLUMNS and longest <= PHONE_CHARACTERS
+    return len(table.columns) <= PHONE_COLUMNS and _longest(table) <= PHONE_CHARACTERS
 
 
 def _heading(column: Column, numeric: bool) -> str:
@@ -278,7 +293,7 @@ def render_figure(figure: Figure) -> str:
     """Render the title of a figure, an empty place for each panel, and its caption."""
     places = "\n".join(f'<div class="panel" data-panel="{index}"></div>' for index in range(len(figure.panels)))
     name, count = escape(figure.name), len(figure.panels)
-    return f"""<figure class="charts" id="figure-{name}" data-figure="{name}">
+    return f"""<figure class="charts{" half" if count == 1 else ""}" id="figure-{name}" data-figure="{name}">
 {_figure_heading(figure.title)}
 <noscript><p class="note">{prose(WITHOUT_SCRIPT)}</p></noscript>
 <div class="panels{SHAPES.get(count, "")}" style="--columns: {min(count, PRINTED_COLUMNS)}">
@@ -291,7 +306,7 @@ def render_figure(figure: Figure) -> str:
 def render_drawing(drawing: Drawing) -> str:
     """Render a drawing of a network, which needs no script."""
     name = escape(drawing.name)
-    return f"""<figure class="charts drawing" id="figure-{name}" data-drawing="{name}">
+    return f"""<figure class="charts drawing half" id="figure-{name}" data-drawing="{name}">
 {_figure_heading(drawing.title)}
 {draw_on_page(drawing.plan, ON_PAGE)}
 <figcaption>{prose(drawing.caption)}</figcaption>

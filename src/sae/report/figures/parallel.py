@@ -10,7 +10,7 @@ from sae.config.methods import all_kinds
 from sae.core.objectives import Objective
 from sae.report.content import Figure
 from sae.report.figures.axes import DrawnRow, heading, layered, outline, rounded, value_text
-from sae.report.figures.scatter import FAINT, HIDDEN, LEGEND_COLUMNS, LINKS, STRONG, Point, kind_looks
+from sae.report.figures.scatter import FAINT, HIDDEN, LEGEND_COLUMNS, LINKS, STRONG, Point
 from sae.report.labels import objective_title
 
 MOST_LINES = 300
@@ -64,8 +64,9 @@ def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart
     )
     up = alt.Y("height:Q", title=None, axis=None, scale=alt.Scale(domain=[-0.12, 1.08], nice=False))
     legend = alt.Legend(title=None, orient="bottom", columns=LEGEND_COLUMNS, symbolType="stroke", symbolStrokeWidth=3)
-    colour = kind_looks(points, legend=False)[0].copy()
-    colour.legend = legend
+    kinds = [kind for kind in all_kinds().values() if any(point.kind == kind.key for point in points)]
+    scale = alt.Scale(domain=[kind.label for kind in kinds], range=[kind.colour for kind in kinds])
+    colour = alt.Color("method:N", scale=scale, legend=legend)
     picked = "picked ? datum.id === picked : datum.pick"
     strong = "front ? front[datum.id] : datum.strong"
     opacity = (
@@ -78,7 +79,7 @@ def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart
     width = alt.when(picked).then(alt.value(4)).when(strong).then(alt.value(1.8)).otherwise(alt.value(1))
     tooltip = [alt.Tooltip("label:N", title="network"), alt.Tooltip("method:N", title="kind")]
     tooltip += [alt.Tooltip(f"v{index}:N", title=item.label) for index, item in enumerate(axes)]
-    folded = alt.Chart().transform_fold(fields, as_=["axis", "height"])
+    folded = alt.Chart().transform_fold([*fields], as_=["axis", "height"])
     lines = folded.mark_line().encode(
         across, up, colour, detail="id:N", opacity=opacity, strokeWidth=width, tooltip=tooltip
     )
