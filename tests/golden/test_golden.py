@@ -48,10 +48,19 @@ ADDED_STATUS = {"config_sha256", "weights_sha256"}
 """Keys of `status.json` that are written since."""
 ADDED_KEYS = {"error_correlation", "called", "inputs_at_exit", "nll_scaled", "ece_scaled", "cc_ece_scaled"}
 """Keys of metrics, and of a receipt's rows, that are written since."""
-ADDED_TABLES = {"front-shifted", "class-fronts-shifted"}
+ADDED_TABLES = {"front-shifted", "class-fronts-shifted", "abstaining", "classes", "segments"}
 ADDED_COLUMNS = {"best": {"Pareto-optimal"}, "best-shifted": {"Pareto-optimal", "± over sets"}}
 ADDED_EVERYWHERE = {"Exits used"}
-ADDED_FIGURES = {"parallel", "search-shifted", "confirmed-nll", "shifted-nll", "tried-val", "tried-test", "tried-shift"}
+ADDED_FIGURES = {
+    "parallel",
+    "confusion",
+    "search-shifted",
+    "confirmed-nll",
+    "shifted-nll",
+    "tried-val",
+    "tried-test",
+    "tried-shift",
+}
 """What the page of a study shows since, in addition; everything that was there before must stay."""
 REFITTED = {f"evaluate.by_exits[{index}].calibrated.cc_ece": 5e-3 for index in (0, 2)}
 """Wider tolerances. Temperatures are fitted with a prior since the folders were written. It moves those of this

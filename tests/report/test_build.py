@@ -134,7 +134,11 @@ def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
     report = checked(report_of([StudyRecord.open(whole)], title="My page"))
     assert report.title == "My page"
     assert notes(report, "search") == "Failed: sae/5: the loss was nan"
-    assert [name for name in SECTION_NAMES if name != "search" and notes(report, name)] == ["under-shift"]
+    assert [name for name in SECTION_NAMES if name != "search" and notes(report, name)] == [
+        "mistakes",
+        "under-shift",
+    ]
+    assert "--keep-predictions" in notes(report, "mistakes")
     assert notes(report, "under-shift") == shift_sections.ELSEWHERE
     scatter = next(figure for figure in report.figures() if figure.name == "search")
     for row in rows_of(scatter.panels[0]):
@@ -389,7 +393,8 @@ def test_names_of_studies_are_usable_and_never_taken_twice(tmp_path: Path) -> No
 def test_studies_and_runs_stand_on_one_page(whole: Path, tmp_path: Path) -> None:
     study, run = StudyRecord.open(whole), dressed_run(tmp_path / "x")
     report = checked(report_of([study], [run]))
-    assert [section.name for section in report.sections] == [*SECTION_NAMES, "runs-the-runs"]
+    expected = [*SECTION_NAMES[:6], "more-results", *SECTION_NAMES[6:], "runs-the-runs"]
+    assert [section.name for section in report.sections] == expected
     assert "1 run" in report.facts
     copied = StudyRecord.open(shutil.copytree(whole, tmp_path / "runs"))
     checked(report_of([study, copied], [run]))
@@ -415,8 +420,8 @@ def test_runs_alone_are_set_side_by_side_without_a_choice(tmp_path: Path) -> Non
     assert report.title == "Runs on digits"
     assert notes(report, "the-runs") == ""
     first = table(report, "runs").rows[0]
-    assert first[4].value == pytest.approx(0.805)
-    assert first[4].std == pytest.approx(0.01 / 2**0.5)
+    assert first[5].value == pytest.approx(0.805)
+    assert first[5].std == pytest.approx(0.01 / 2**0.5)
 
 
 def test_the_same_run_twice_is_not_unfinished(tmp_path: Path) -> None:
@@ -449,7 +454,7 @@ def test_runs_of_different_tasks_have_sections_of_their_own(tmp_path: Path) -> N
     assert [one.title for one in report.sections] == [
         *("The runs on digits, classification", "The runs on digits, regression")
     ]
-    tables = {one.name: [column.title for column in one.columns[4:7]] for one in report.tables()}
+    tables = {one.name: [column.title for column in one.columns[5:8]] for one in report.tables()}
     assert tables == {
         "1-digits-classification-runs": ["F1", "CC-ECE", "NLL"],
         "2-digits-regression-runs": ["NLL", "MSE", "MFLOPs"],
@@ -498,7 +503,7 @@ def test_a_pick_whose_seeds_are_all_of_no_use_has_no_verdict(record: StudyRecord
     report = checked(report_of([record]))
     assert "It needs 1/13.3 of the FLOPs of the best deep ensemble; no metric is known for both" in report.lead.sentence
     row = next(row for row in table(report, "confirmed").rows if (row[0].value, row[3].value) == ("sae/0", 3))
-    assert [cell.value for cell in row[4:7]] == [None] * 3
+    assert [cell.value for cell in row[5:8]] == [None] * 3
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -193,8 +193,8 @@ def test_the_address_restores_limits_weights_filters_and_the_pair(
     assert [box.input_value() for box in fresh.locator(".pair input").all()] == pair
     assert fresh.locator("#table-trials tr.outside").filter(has_text="failed").count() == 1
     assert fresh.url.endswith(f"#search&{settings}")
-    fresh.locator("nav a").filter(has_text="All trials").click()
-    assert "#all-trials&max.flops=200000" in fresh.url
+    fresh.locator("nav a").filter(has_text="For researchers").click()
+    assert "#for-researchers&max.flops=200000" in fresh.url
     fresh.close()
 
 
