@@ -144,13 +144,13 @@ def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
     for row in rows_of(scatter.panels[0]):
         assert (row["eval_exits"] == "–") != row["label"].startswith("sae/")
     assert figure_names(report) == {
-        *("search", "hypervolume", "confirmed-quality", "corruptions", "shifted-quality", "reliability"),
+        *("search", "parallel", "hypervolume", "confirmed-quality", "corruptions", "shifted-quality", "reliability"),
         *("risk-coverage", "grid-test", "grid-shift", "confirmed-nll", "shifted-nll"),
         *("tried-val", "tried-test", "tried-shift"),
         *("depth", "depth-by-inputs", "depth-by-exits", "depth-of-inputs"),
     }
     assert [item.name for item in report.tables()] == [
-        *("receipt", "parts", "front", "class-fronts", "confirmed", "best", "ranks"),
+        *("receipt", "front", "confirmed", "parts", "class-fronts", "best", "ranks"),
         *("shifted", "best-shifted", "ranks-shifted"),
         *("influence", "trials"),
     ]
