@@ -4,8 +4,7 @@ from sae.analysis.network_plan import NetworkPlan, network_plan
 from sae.config.run import RunConfig
 from sae.methods import Method
 from sae.records.network import Network
-from sae.training.evaluator import measure_costs
-from sae.training.network import describe_network
+from sae.training.network import describe_network, measure_costs
 from tests.builders import SMALL_BACKBONES, SMALL_METHODS, run_config, small_method, small_sae, spec_of
 
 

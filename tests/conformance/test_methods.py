@@ -14,8 +14,8 @@ from sae.measure.cost import measure_cost
 from sae.methods import Batch, Method
 from sae.records.network import total_of
 from sae.report.figures.network import draw_file
-from sae.training.evaluator import measure_costs, member_outputs, validation_metrics
-from sae.training.network import describe_network
+from sae.training.evaluator import member_outputs, validation_metrics
+from sae.training.network import describe_network, measure_costs
 from sae.training.trainer import Trainer
 from tests.builders import (
     REGRESSION_SPEC,

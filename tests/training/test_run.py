@@ -17,9 +17,9 @@ from sae.methods.sae import Sae
 from sae.records.evaluation import SPLITS, Reading
 from sae.records.folder import LOCK
 from sae.records.run import RunRecord
-from sae.training import evaluator
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
-from sae.training.evaluator import describe_exits, measure_costs, member_outputs
+from sae.training.evaluator import member_outputs
+from sae.training.network import describe_exits, measure_costs
 from sae.training.run import check_run, evaluate, restore, train
 from sae.training.trainer import Progress, Trainer
 from tests.builders import SMALL_METHODS, SPEC, blobs, run_config, small_method, small_sae
@@ -344,7 +344,7 @@ def test_the_cost_that_the_check_counts_is_not_counted_again(tmp_path: Path, mon
     recounted = evaluate(train(config, tmp_path / "counted").path).evaluation.readings
 
     def count_once(*args: object) -> Reading:
-        monkeypatch.setattr(evaluator, "describe_exits", None)
+        monkeypatch.setattr("sae.training.network.describe_exits", None)
         return describe_exits(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr("sae.training.run.describe_exits", count_once)

@@ -7,14 +7,11 @@ import torch
 from torch import Tensor
 
 from sae.analysis.temperature import Temperature
-from sae.backbones import MemberNetwork
 from sae.core.objectives import ERROR_CORRELATION
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
-from sae.core.task import DataSpec
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
 from sae.measure.calibration import calibrated, fit_or_keep, fit_temperature, held_out_temperatures
-from sae.measure.cost import Cost, PartCost, measure_cost, measure_shipped_cost
 from sae.measure.metrics import measure_all, measure_scaled, reliability
 from sae.measure.uncertainty import (
     disagreement,
@@ -29,13 +26,13 @@ from sae.methods import Method
 from sae.records.evaluation import (
     CurveReading,
     Evaluation,
-    PartCosts,
     Reading,
     Reliability,
     RiskCoverage,
     SplitCurves,
 )
 from sae.records.evaluation import Split as SplitName
+from sae.training.network import measure_costs
 
 CURVE_POINTS = 100
 """The number of recorded points of a risk–coverage curve."""
@@ -193,59 +190,6 @@ def scale_temperature(scaling: Scaling, name: SplitName, outputs: Outputs, evalu
         }
         readings.append(reading.model_copy(update=scaled))
     return evaluation.model_copy(update={"readings": tuple(readings)})
-
-
-def measure_costs(method: Method, spec: DataSpec, known: Iterable[Reading] = ()) -> list[Reading]:
-    """Return the exits in use and the costs at every K′, without metrics.
-
-    Args:
-        method: The method.
-        spec: The shape of samples and the task.
-        known: Costs of this method that were counted before, perhaps when it used other exits.
-    """
-    counted = {(reading.eval_exits, reading.active): reading for reading in known}
-    return [
-        counted.get((eval_exits, method.active_counts(eval_exits))) or describe_exits(method, eval_exits, spec)
-        for eval_exits in method.exit_choices
-    ]
-
-
-def describe_exits(method: Method, eval_exits: int, spec: DataSpec) -> Reading:
-    """Return which exits a network uses at K′ and what it then costs, pruned and as shipped; without metrics."""
-    return describe_pruned(method.pruned(eval_exits), eval_exits, method.active_counts(eval_exits), spec)
-
-
-def describe_pruned(pruned: MemberNetwork, eval_exits: int, active: tuple[int, ...], spec: DataSpec) -> Reading:
-    """Return what a pruned network costs; without metrics."""
-    cost, shipped = measure_cost(pruned, spec.shape), measure_shipped_cost(pruned, spec.shape)
-    return Reading(
-        eval_exits=eval_exits,
-        active=active,
-        params=cost.params,
-        flops=cost.flops,
-        shipped_params=shipped.params,
-        shipped_flops=shipped.flops,
-        metrics={},
-        parts=_part_costs(cost, shipped),
-    )
-
-
-def _part_costs(cost: Cost, shipped: Cost) -> tuple[PartCosts, ...]:
-    """Join the parts of a pruned network with those of the exported one, which sum to the costs of either."""
-    nothing = PartCost(params=0, flops=0)
-    joined = []
-    for name in dict.fromkeys([*cost.by_part, *shipped.by_part]):
-        own, exported = cost.by_part.get(name, nothing), shipped.by_part.get(name, nothing)
-        joined.append(
-            PartCosts(
-                name=name,
-                params=own.params,
-                flops=own.flops,
-                shipped_params=exported.params,
-                shipped_flops=exported.flops,
-            )
-        )
-    return tuple(joined)
 
 
 def draw_curves(method: Method, split: Split, outputs: Tensor) -> SplitCurves:

@@ -31,16 +31,14 @@ from sae.training.class_weights import training_spec
 from sae.training.epochs import train_epochs
 from sae.training.evaluator import (
     Scaling,
-    describe_exits,
     draw_curves,
     evaluate_split,
-    measure_costs,
     measure_members,
     member_outputs,
     scale_temperature,
     split_outputs,
 )
-from sae.training.network import describe_network
+from sae.training.network import describe_exits, describe_network, measure_costs
 from sae.training.parallel import training
 from sae.training.shift import (
     check_images,
