@@ -73,7 +73,7 @@ def test_the_best_epoch_is_kept_without_stopping(method: str, keep_by: str, tmp_
         return losses
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sae.training.epochs.stream_losses", noted)
+        patch.setattr("sae.training.trainer.stream_losses", noted)
         record = train(config_of(method, patience=0, keep="best", keep_by=keep_by), tmp_path / "run")
     assert len(judged) == EPOCHS == len(validation_nll(record))
     assert min(judged) < judged[-1]  # it overfits, so the last epoch is not the best

@@ -14,8 +14,7 @@ from sae.estimators.fitted import FittedNetwork
 from sae.methods import build_method
 from sae.training.class_weights import training_spec
 from sae.training.early_stopping import EarlyStopping
-from sae.training.epochs import train_epochs
-from sae.training.trainer import Progress, Trainer, pick_device, torch_threads
+from sae.training.trainer import Progress, Trainer, pick_device, torch_threads, train_epochs
 
 TABLE = "X"
 """What messages call the table in memory."""

@@ -28,7 +28,6 @@ from sae.training.checkpoint import (
     save_model,
 )
 from sae.training.class_weights import training_spec
-from sae.training.epochs import train_epochs
 from sae.training.evaluator import (
     Scaling,
     draw_curves,
@@ -48,7 +47,7 @@ from sae.training.shift import (
 )
 from sae.training.teacher import bind_teacher, load_teacher, open_teacher
 from sae.training.tracking import Row, RunCallback, check_callbacks, follow
-from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device, torch_threads
+from sae.training.trainer import Progress, Trainer, keep_freed_memory, pick_device, torch_threads, train_epochs
 
 START_ON_OTHER_DATA = "bring the old data back, choose another folder, or start over on the new data with --force"
 SEARCH_ON_OTHER_DATA = "bring the old data back, or begin another study in another folder"
