@@ -151,8 +151,11 @@ def print_message(message: str) -> None:
 def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
     """Show the progress of a download on standard error; show nothing if that is not a terminal."""
     console = Console(stderr=True)
+    if not console.is_terminal:  # rich before 15 would print an empty line
+        yield lambda _done, _total: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

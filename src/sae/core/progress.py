@@ -40,6 +40,9 @@ class Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         console = Console(stderr=True)
+        if not console.is_terminal:  # rich before 15 would print an empty line
+            yield lambda _count=1: None
+            return
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -48,7 +51,7 @@ class Bar:
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
         )
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task(name, total=total, completed=done)
             yield lambda count=1: bar.advance(task, count)
 
