@@ -42,10 +42,12 @@ def test_the_tables_of_the_estimators_are_made_from_the_stored_results() -> None
     results = estimators.read_results()
     assert estimators.tables(results) in page
     assert set(results) == {item.name for item in estimators.reported_tables()}
-    for found in results.values():
-        assert {name: len(values) for name, values in found.items()} == dict.fromkeys(
-            estimators.CONTESTANTS, len(estimators.SEEDS)
-        )
+    for name, found in results.items():
+        searched = {} if name in estimators.NOT_SEARCHED else {estimators.SEARCHED: 1}
+        assert {contestant: len(values) for contestant, values in found.items()} == {
+            **dict.fromkeys(estimators.CONTESTANTS, len(estimators.SEEDS)),
+            **searched,
+        }
 
 
 def test_the_table_of_embedded_numbers_is_made_from_the_stored_results() -> None:
