@@ -237,5 +237,5 @@ def selection_loss(predictive: Predictive, targets: Tensor) -> Tensor:
 
 def _entropy(log_probs: Tensor) -> Tensor:
     """Return Σ −p log p over the last dimension; a probability of 0 adds nothing."""
-    per_class: Tensor = torch.special.entr(log_probs.exp())
-    return per_class.sum(dim=-1)
+    probs = log_probs.exp()
+    return -torch.xlogy(probs, probs).sum(dim=-1)  # the bits of torch.special.entr, which torch 2.9 cannot export
