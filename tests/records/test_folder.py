@@ -35,6 +35,11 @@ def test_json_is_read_into_its_type(folder: Folder) -> None:
         ('{"count": 1, "share": "0.5"}', "share: Input should be a valid number"),
         ('{"count": 1.5, "share": 0.5}', "count: Input should be a valid integer"),
         ('{"count": null, "share": 0.5}', "count: Input should be a valid integer"),
+        ('{"count": 1, "share": NaN}', "numbers must be finite"),
+        ('{"share": -Infinity, "count": 1}', "numbers must be finite"),
+        ('{"count": 1, "share": 1e999}', "numbers must be finite"),
+        ('{"count": 1' + "0" * 5000 + ', "share": 1}', "out of range"),
+        ("[" * 100_000, "recursion limit"),
     ],
 )
 def test_damaged_json_is_named_with_its_first_problem_and_advice(folder: Folder, text: str, problem: str) -> None:

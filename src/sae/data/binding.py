@@ -33,7 +33,7 @@ Hashes = NDArray[np.uint64]
 class Target(BaseModel):
     """The standardisation of real-valued targets."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     mean: float
     std: float
@@ -52,7 +52,7 @@ class DataDescription(BaseModel):
         columns: Encodings of the columns of a table.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     fingerprint: str
     samples: dict[SplitName, int]

@@ -28,7 +28,7 @@ Json = dict[str, object]
 class Part(BaseModel):
     """A frozen part of a JSON file, with keys as the file has them."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
 class AtExits(Part):

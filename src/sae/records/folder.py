@@ -4,6 +4,7 @@ import csv
 import errno
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from sae.records.writing import write_whole
 Arrays = dict[str, NDArray[np.generic]]
 FileModel = TypeVar("FileModel", bound=BaseModel)
 
+NOT_FINITE = re.compile(rb"[:\[,]\s*-?(NaN|Infinity|[0-9.]+[eE]\+?[0-9]{3,})\s*[,}\]]")
+"""Numbers that JSON does not have, and those too large for a float; nothing of ours writes them."""
 LOCK = ".lock"
 LOCK_PATIENCE = 5.0
 """Seconds to wait for another process, which may be about to end."""
@@ -112,9 +115,12 @@ class Folder:
         with self._reading(name) as path:
             content = path.read_bytes()
         try:
-            return model.model_validate_json(content, strict=True)
+            found = model.model_validate_json(content, strict=True)
         except ValidationError as error:
             raise RecordError(f"{self.path / name} is damaged ({first_problem(error)}): {self.advice}") from None
+        if NOT_FINITE.search(content):
+            raise RecordError(f"{self.path / name} is damaged (numbers must be finite): {self.advice}")
+        return found
 
     def write_rows(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Write rows that share their keys as CSV."""

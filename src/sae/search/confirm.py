@@ -176,7 +176,7 @@ def make_job(record: StudyRecord, item: Candidate, run: RunRecord, seed: int, co
         shift=record.config.shift,
         latency=any(objective.is_measured for objective in record.objectives),
         predictions=confirm.predictions,
-        same_data_as=None if item.config.data.name in CATALOGUE else item.run.record.path,
+        same_data_as=None if item.config.data.name in CATALOGUE else item.run.record.path.resolve(),
     )
 
 

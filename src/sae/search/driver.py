@@ -216,7 +216,7 @@ class Driver:
         """Remember a run that recorded its data, so that later trials are refused on changed data as it would be."""
         run = self._trial(asked)
         if asked.config.data.name not in CATALOGUE and run.has(run.DATA):
-            self._bound.setdefault(asked.config.data.model_dump_json(), run.path)
+            self._bound.setdefault(asked.config.data.model_dump_json(), run.path.resolve())
 
     def _trial(self, asked: Asked) -> RunRecord:
         return self.record.trial(asked.method, asked.number, asked.config)
