@@ -69,10 +69,10 @@ def test_corrupt_deflate_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in class_files().items():
             archive.writestr(name, content * 50)
-    content = bytearray(path.read_bytes())
-    start = content.find(b"PK\x03\x04") + 40
-    content[start : start + 20] = b"\xff" * 20
-    path.write_bytes(content)
+    damaged = bytearray(path.read_bytes())
+    start = damaged.find(b"PK\x03\x04") + 40
+    damaged[start : start + 20] = b"\xff" * 20
+    path.write_bytes(damaged)
     refused(path, "is damaged")
 
 
