@@ -1,4 +1,4 @@
-"""What the system asks of every method, and the registry of methods.
+"""Answers that every method gives to the system, and the registry of methods.
 
 One entry holds all that the system needs to know of a method; the rest of the system asks the settings or the
 entry, and compares no names.

@@ -1,4 +1,4 @@
-"""What both estimators share: their settings, fitting and export."""
+"""The common base of both estimators: settings, fitting and export."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is given to an estimator, checked as scikit-learn checks it, and read as a file of it would be."""
+"""Inputs of an estimator, checked as scikit-learn checks them and read as a file of them would be."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
