@@ -1,3 +1,5 @@
+import csv
+import io
 import resource
 from pathlib import Path
 
@@ -116,3 +118,15 @@ def test_damaged_rows_are_refused(folder: Folder, text: str) -> None:
     (folder.path / "rows.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(RecordError, match=r"rows\.csv is damaged .*: ask for help"):
         folder.read_rows("rows.csv")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a,b\r\n1,2\r\n3,4\r\n", "a,b\n1,2\n", "a,b\r\n1,2", 'a,b\r\n"1,5",2\r\n', "a,b\r\n\r\n1,2\r\n", "a,b\r\n"),
+        *("a,b\r\n1,2\n3,4\r\n", "a\r\n\r\n1\r\n", "a,a\r\n1,2\r\n"),
+    ],
+)
+def test_rows_are_read_as_csv_reads_them_however_they_are_written(text: str, folder: Folder) -> None:
+    (folder.path / "rows.csv").write_bytes(text.encode())
+    assert folder.read_rows("rows.csv") == list(csv.DictReader(io.StringIO(text, newline=""), strict=True))

@@ -148,6 +148,8 @@ def fronts_by_kind(
     found: Sequence[Candidate], objectives: Sequence[Objective], limits: Sequence[Limit] = ()
 ) -> dict[str, list[Candidate]]:
     """Return the Pareto front of each class of methods; a class with nothing within the limits is left out."""
-    kinds = dict.fromkeys(item.kind for item in found)
-    fronts = {kind: front([item for item in found if item.kind == kind], objectives, limits) for kind in kinds}
+    of_kind: dict[str, list[Candidate]] = {}
+    for item in found:
+        of_kind.setdefault(item.kind, []).append(item)
+    fronts = {kind: front(members, objectives, limits) for kind, members in of_kind.items()}
     return {kind: best for kind, best in fronts.items() if best}

@@ -126,14 +126,13 @@ def _points(groups: Mapping[str, Sequence[Theta]], epochs: int) -> list[DepthPoi
     for group, thetas in groups.items():
         common = [resample(theta, epochs) for theta in thetas]
         for exit_ in range(max(theta.shape[1] for theta in common)):
-            having = [theta[:, exit_] for theta in common if exit_ < theta.shape[1]]
-            for epoch in range(epochs):
-                values = [float(theta[epoch]) for theta in having]
-                points.append(_point(group, epoch + 1, (epoch + 1) / epochs, exit_ + 1, values))
+            having = np.stack([theta[:, exit_] for theta in common if exit_ < theta.shape[1]], axis=1)  # (epoch, run)
+            for epoch, values in enumerate(having, start=1):
+                points.append(_point(group, epoch, epoch / epochs, exit_ + 1, values))
     return points
 
 
-def _point(group: str, epoch: int, progress: float, exit_: int, values: Sequence[float]) -> DepthPoint:
+def _point(group: str, epoch: int, progress: float, exit_: int, values: NDArray[np.float64]) -> DepthPoint:
     spread = spread_of(values)
     if spread is None:
         return DepthPoint(group, epoch, progress, exit_, None, None, 0, len(values))

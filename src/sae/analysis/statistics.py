@@ -37,8 +37,8 @@ def spread_of(values: Iterable[float], *, population: bool = False) -> Spread | 
         >>> spread_of([1.0, 3.0, float("nan")])
         Spread(mean=2.0, std=1.4142135623730951, left_out=1)
     """
-    listed = list(values)
-    kept = np.array([value for value in listed if math.isfinite(value)], dtype=np.float64)
+    listed = values if isinstance(values, np.ndarray) else np.array(list(values), dtype=np.float64)
+    kept = np.ascontiguousarray(listed[np.isfinite(listed)])
     if not len(kept):
         return None
     std = float(kept.std(ddof=0 if population else 1)) if len(kept) > 1 else None

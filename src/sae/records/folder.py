@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import io
 import json
 import os
 import re
@@ -29,6 +30,8 @@ NOT_FINITE = re.compile(rb"[:\[,]\s*-?(NaN|Infinity|[0-9.]+[eE]\+?[0-9]{3,})\s*[
 LOCK = ".lock"
 LOCK_PATIENCE = 5.0
 """Seconds to wait for another process, which may be about to end."""
+LONGEST_PLAIN = 100_000
+"""Characters of a CSV file that are read without `csv`, which would look for quotes."""
 START_OVER = "start over with --force"
 PERMISSION = "give this user the right to read it, and run the same command again"
 ASIDE = ".sae-replaced"
@@ -130,7 +133,8 @@ class Folder:
         """Read rows of CSV with all values as text; a row that was cut short is damage."""
         try:
             with self._reading(name) as path, path.open(newline="", encoding="utf-8") as file:
-                rows = list(csv.DictReader(file, strict=True))
+                text = file.read()
+            rows = _unquoted_rows(text) or list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
         except (csv.Error, UnicodeDecodeError) as error:
             raise RecordError(f"{self.path / name} is damaged ({error}): {self.advice}") from None
         if any(None in row or None in row.values() for row in rows):
@@ -307,6 +311,17 @@ class Record(Folder, Generic[Model]):
             raise MissingPluginError(self.path, error) from None
         except ConfigError as error:
             raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
+
+
+def _unquoted_rows(text: str) -> list[dict[str, str]] | None:
+    """Read CSV as we write numbers, faster than `csv`; None for any other text, which `csv` must read."""
+    if len(text) > LONGEST_PLAIN or any(mark in text for mark in ('"', "\0", "\r\n\r\n")):
+        return None
+    header, *lines = (line.split(",") for line in text.removesuffix("\r\n").split("\r\n"))
+    is_plain = text.count("\n") == text.count("\r") == len(lines) + 1 and all(
+        len(line) == len(header) for line in lines
+    )
+    return [dict(zip(header, line, strict=True)) for line in lines] if is_plain else None
 
 
 def write_csv(rows: Sequence[Mapping[str, object]], path: Path) -> None:

@@ -20,7 +20,7 @@ from sae.report.figures.heat import grid_figure
 from sae.report.figures.independence import independence_figure
 from sae.report.figures.parallel import parallel_figure
 from sae.report.figures.scatter import FLOPS, Details, Point, nll_pairs, under_shift, usual_pairs
-from sae.report.figures.search import candidate_label, hypervolume_figure, search_scatter, tried_scatter
+from sae.report.figures.search import candidate_label, hypervolume_figure, search_scatter, thinned, tried_scatter
 from sae.report.findings import Findings
 from sae.report.labels import SHOWN_COSTS, network_key, shown_exits
 from sae.report.tables import class_fronts_table, front_table, influence_table, trials_table
@@ -49,8 +49,12 @@ def search_section(found: Findings) -> Section:
     )
     intro = f"Trials: {'; '.join(states) or 'none has begun'}. All numbers here are from the validation split."
     title, selection = "What the search found", found.selection
-    points = candidate_points(found.candidates, found.selection.front if found.selection else (), found.pick)
-    scatter = search_scatter(points, usual_pairs(found.metrics, found.task), name="search", title="All candidates")
+    front = selection.front if selection else ()
+    strong = {id(item) for item in front}
+    drawn = thinned(found.candidates, lambda item: id(item) in strong)
+    points = candidate_points(drawn, front, found.pick)
+    pairs = usual_pairs(found.metrics, found.task)
+    scatter = search_scatter(points, pairs, name="search", title="All candidates", total=len(found.candidates))
     if selection is None:
         return section("search", title, intro, Note(f"No Pareto front yet: {found.missing}."), scatter, *_notes(found))
     return section(
@@ -70,7 +74,8 @@ def _parallel(found: Findings, points: Sequence[Point]) -> Figure | None:
     """Draw candidates across the headline metrics, the study's objectives and the costs."""
     names = dict.fromkeys([*found.metrics, *(item.name for item in found.record.objectives), *SHOWN_COSTS])
     axes = [objective(name, found.task) for name in names if any(name in item.values for item in found.candidates)]
-    return parallel_figure(points, axes, name="parallel", title="All metrics and costs of each candidate")
+    title, total = "All metrics and costs of each candidate", len(found.candidates)
+    return parallel_figure(points, axes, name="parallel", title=title, total=total)
 
 
 def candidate_points(found: Sequence[Candidate], front: Sequence[Candidate], pick: Candidate | None) -> list[Point]:
@@ -183,31 +188,50 @@ def _tried(found: Findings) -> list[Figure | None]:
     again = {(item.label, item.eval_exits) for item in found.confirmed}
     figures = []
     for where, place in TRIED_PLACES.items():
+        measured = [item for item in found.candidates if _is_measured(item, where)]
         points = [
             Point(
                 item.kind,
                 candidate_label(item),
-                values,
-                is_strong=(item.label, item.eval_exits) in again,
+                _values(item, where),
+                is_strong=_name(item) in again,
                 key=network_key(item.label, item.config, item.eval_exits),
             )
-            for item in found.candidates
-            if (values := _values(item, where))
+            for item in thinned(measured, lambda item: _name(item) in again)
         ]
         shown = under_shift(pairs) if where == "shift" else pairs
         remark = "These numbers chose." if where == "val" else NOT_CHOOSING
         title = f"All that was tried, on {place}"
-        figures.append(tried_scatter(points, shown, name=f"tried-{where}", title=title, place=place, remark=remark))
+        figures.append(
+            tried_scatter(
+                points,
+                shown,
+                name=f"tried-{where}",
+                title=title,
+                place=place,
+                remark=remark,
+                total=len(measured),
+            )
+        )
     return figures
 
 
+def _name(item: Candidate) -> tuple[str, int]:
+    return item.label, item.eval_exits
+
+
+def _is_measured(item: Candidate, where: Where) -> bool:
+    assert item.run.evaluation is not None, "a candidate has finished"
+    return bool(item.run.evaluation.metrics(where, item.eval_exits))
+
+
 def _values(item: Candidate, where: Where) -> dict[str, float]:
-    """Return the metrics of a candidate on a split or under shift, with its costs; empty if they were not measured."""
+    """Return the metrics of a candidate on a split or under shift, with its costs."""
     assert item.run.evaluation is not None, "a candidate has finished"
     measured = item.run.evaluation.metrics(where, item.eval_exits)
     suffix = SHIFTED if where == "shift" else ""
     costs = item.run.evaluation.costs(item.eval_exits)
-    return {**{f"{key}{suffix}": value for key, value in measured.items()}, **costs} if measured else {}
+    return {**{f"{key}{suffix}": value for key, value in measured.items()}, **costs}
 
 
 def _notes(found: Findings) -> list[Note]:

@@ -1,6 +1,7 @@
 """Tables of a report: results over seeds and under shift, ranks, intervals, the front, all trials, and influences."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from sae.analysis.candidates import Candidate, fronts_by_kind
@@ -222,16 +223,17 @@ def class_fronts_table(selection: Selection, task: str, name: str = "class-front
     metric = metric_column(first.name, task, [value / unit for value in best.values()])
     heads = [Column("Kind"), Column("Tried"), Column("On its own front"), Column("On the overall front")]
     columns = (*heads, Column(f"Best {metric.title}", metric.better, metric.digits))
+    tried = Counter(item.kind for item in selection.candidates)
     rows = [
         (
             Cell(kind.label),
-            Cell(sum(item.kind == key for item in selection.candidates)),
+            Cell(tried[key]),
             Cell(len(fronts.get(key, []))),
             Cell(_num_shared(fronts.get(key, []), selection.front)),
             Cell(best[key] / unit if key in best else None),
         )
         for key, kind in all_kinds().items()
-        if any(item.kind == key for item in selection.candidates)
+        if tried[key]
     ]
     within = " and within the limits" if selection.limits else ""
     caption = (

@@ -11,7 +11,7 @@ from sae.config.methods import all_kinds, kinds_with_exits
 from sae.core.objectives import objectives
 from sae.report.figures.axes import GREY
 from sae.report.figures.scatter import Details, Point, usual_pairs
-from sae.report.figures.search import hypervolume_figure, search_scatter, within_view
+from sae.report.figures.search import MOST_FAINT, hypervolume_figure, search_scatter, thinned, within_view
 from sae.report.labels import shape_of
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
@@ -207,3 +207,24 @@ def test_the_hypervolume_ends_at_its_last_number() -> None:
         assert len(marks(svg, "line mark")) == 1
     draw_all(hypervolume_figure(history[:1], name="hypervolume", title="t"))
     assert hypervolume_figure([], name="hypervolume", title="t") is None
+
+
+def test_of_many_faint_candidates_some_are_drawn_and_all_strong_ones() -> None:
+    found = list(range(5 * MOST_FAINT))
+    drawn = thinned(found, lambda item: item % 100 == 7)
+    assert [item for item in found if item % 100 == 7] == [item for item in drawn if item % 100 == 7]
+    assert len(drawn) == MOST_FAINT + len(found) // 100
+    assert drawn == sorted(drawn) == thinned(found, lambda item: item % 100 == 7)
+    assert thinned(found[:MOST_FAINT], lambda _: False) == found[:MOST_FAINT]
+
+
+def test_a_figure_says_how_many_candidates_it_leaves_out() -> None:
+    some = points()
+    figure = search_scatter(some, PAIRS, name="search", title="t", total=5_000)
+    assert figure is not None
+    strong = sum(point.is_strong for point in some)
+    assert f"Faint: {len(some) - strong} of the other {5_000 - strong:,}, chosen at random." in figure.caption
+    assert figure.panels[0].to_dict()["title"]["subtitle"].startswith(f"{len(some)} of 5,000 candidates; ")
+    whole = search_scatter(some, PAIRS, name="search", title="t", total=len(some))
+    assert whole is not None
+    assert "Faint: the rest." in whole.caption

@@ -17,7 +17,9 @@ MOST_LINES = 300
 """Networks that are drawn: more lines than that are a blot."""
 
 
-def parallel_figure(points: Sequence[Point], axes: Sequence[Objective], *, name: str, title: str) -> Figure | None:
+def parallel_figure(
+    points: Sequence[Point], axes: Sequence[Objective], *, name: str, title: str, total: int | None = None
+) -> Figure | None:
     """Draw a line for each network, up being better on every axis; None without two axes or any network.
 
     Args:
@@ -25,13 +27,15 @@ def parallel_figure(points: Sequence[Point], axes: Sequence[Objective], *, name:
         axes: From left to right.
         name: Name of the figure.
         title: Title of the figure.
+        total: The number of all candidates, if `points` are some of them.
     """
     known = [point for point in points if point.has(*axes)]
     if len(axes) < 2 or not known:
         return None
     order = sorted(known, key=lambda point: (not point.is_pick, not point.is_strong))
     drawn = order[:MOST_LINES][::-1]  # the pick is drawn last
-    left_out = f" The first {MOST_LINES} of {len(known)} networks." if len(drawn) < len(known) else ""
+    all_known = max(len(known), total or 0)
+    left_out = f" The first {MOST_LINES} of {all_known} networks." if len(drawn) < len(known) else ""
     caption = (
         "A line is a network on validation; up is better on every axis, which ends at the best and the worst value. "
         f"Outliers are drawn at the bottom. Solid: the Pareto front. Costs are on a logarithmic scale.{left_out}"

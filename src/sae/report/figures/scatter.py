@@ -298,7 +298,8 @@ def _pick_layers(points: Sequence[Point], base: alt.Chart, across: Axis, up: Axi
     picked = next((index for index, point in enumerate(points) if point.is_pick), None)
     if picked is None:
         return []
-    places = [(_share(point, across), _share(point, up), 5 if point.is_strong else 1) for point in points]
+    shares = zip(_shares(points, across), _shares(points, up), strict=True)
+    places = [(u, v, 5 if point.is_strong else 1) for point, (u, v) in zip(points, shares, strict=True)]
     right, above = label_side(places, picked, points[picked].label)
     only = base.transform_filter("picked ? datum.id === picked : datum.pick")
     ring = only.mark_point(filled=False, size=420, stroke=GREY, strokeWidth=2)
@@ -314,9 +315,11 @@ def _pick_layers(points: Sequence[Point], base: alt.Chart, across: Axis, up: Axi
     return [ring, write(stroke=outline(), strokeWidth=4), write()]
 
 
-def _share(point: Point, axis: Axis) -> float:
+def _shares(points: Sequence[Point], axis: Axis) -> list[float]:
+    """Return the places of points on an axis, from 0 to 1."""
     item, values = axis
-    return share_of(rounded(point.value(item)), item, values)
+    domain = axis_domain(item, values)
+    return [_share_in(domain, rounded(point.value(item)), item) for point in points]
 
 
 def label_side(places: Sequence[PlacedPoint], index: int, label: str) -> tuple[bool, bool]:
@@ -345,8 +348,12 @@ def label_side(places: Sequence[PlacedPoint], index: int, label: str) -> tuple[b
 
 
 def share_of(value: float, item: Objective, values: Sequence[float]) -> float:
-    """Return the place of a value on an axis, from 0 to 1."""
-    low, high = axis_domain(item, values)
+    """Return the place of a value on an axis that shows some values, from 0 to 1."""
+    return _share_in(axis_domain(item, values), value, item)
+
+
+def _share_in(domain: tuple[float, float], value: float, item: Objective) -> float:
+    low, high = domain
     if item.is_cost:
         return math.log(value / low) / math.log(high / low)
     return (value - low) / (high - low)

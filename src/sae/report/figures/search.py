@@ -1,6 +1,7 @@
 """Figures of a search: all candidates on validation, and the growth of the Pareto front."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import altair as alt
 import numpy as np
@@ -16,11 +17,33 @@ from sae.report.figures.axes import GREY, heading, layered, rounded
 from sae.report.figures.scatter import FLOPS, PARAMS, Pair, Point, known_pairs, known_points, scatter_panel
 from sae.report.labels import shown_exits
 
+Item = TypeVar("Item")
+
 PANEL_SPACING = 36
+MOST_FAINT = 1000
+"""Candidates beside the strong ones that a figure draws; more look the same, and make pages of many megabytes."""
+
+
+def thinned(found: Sequence[Item], is_strong: Callable[[Item], bool]) -> list[Item]:
+    """Return the candidates that a figure draws, in their order: all strong ones, and up to `MOST_FAINT` of the rest.
+
+    The rest is drawn from at random, always in the same way.
+    """
+    faint = [index for index, item in enumerate(found) if not is_strong(item)]
+    if len(faint) <= MOST_FAINT:
+        return list(found)
+    left_out = set(faint) - set(np.random.default_rng(0).choice(faint, MOST_FAINT, replace=False).tolist())
+    return [item for index, item in enumerate(found) if index not in left_out]
 
 
 def search_scatter(
-    points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str, place: str = "validation"
+    points: Sequence[Point],
+    pairs: Sequence[Pair],
+    *,
+    name: str,
+    title: str,
+    place: str = "validation",
+    total: int | None = None,
 ) -> Figure | None:
     """Draw all candidates of a study by pairs of their values; None where no pair is known.
 
@@ -30,6 +53,7 @@ def search_scatter(
         name: Name of the figure.
         title: Title of the figure.
         place: What the candidates were measured on.
+        total: The number of all candidates, if `points` are some of them.
     """
     known = known_pairs(points, pairs)
     if not known:
@@ -38,14 +62,21 @@ def search_scatter(
     solid = (
         f"Solid: the {count(front, 'Pareto-optimal candidate')}." if front else "None of them is Pareto-optimal yet."
     )
-    rest = " Faint: the rest." if 0 < front < len(points) else ""
+    rest = f" Faint: {_rest_text(points, total)}." if 0 < front < len(points) else ""
     ring = " Ringed: the pick." if any(point.is_pick for point in points) else ""
     caption = f"All candidates, measured on {place}. {solid}{rest}{ring} Costs have logarithmic axes."
-    return Figure(name, title, caption, tuple(search_panel(points, pair, known) for pair in known))
+    return Figure(name, title, caption, tuple(search_panel(points, pair, known, total=total) for pair in known))
 
 
 def tried_scatter(
-    points: Sequence[Point], pairs: Sequence[Pair], *, name: str, title: str, place: str, remark: str
+    points: Sequence[Point],
+    pairs: Sequence[Pair],
+    *,
+    name: str,
+    title: str,
+    place: str,
+    remark: str,
+    total: int | None = None,
 ) -> Figure | None:
     """Draw all candidates of a study with those that were trained again; None where no pair is known.
 
@@ -56,19 +87,33 @@ def tried_scatter(
         title: Title of the figure.
         place: What the candidates were measured on.
         remark: What to know about these numbers.
+        total: The number of all candidates, if `points` are some of them.
     """
     known = known_pairs(points, pairs)
     if not known:
         return None
     again = sum(point.is_strong for point in points)
-    solid = f"Solid: the {again} trained again on new seeds. Faint: the rest." if again else "None was trained again."
+    faint = _rest_text(points, total)
+    solid = f"Solid: the {again} trained again on new seeds. Faint: {faint}." if again else "None was trained again."
     caption = f"All candidates of the search, on {place}, with the search's own seed. {solid} {remark}"
-    panels = (search_panel(points, pair, known, "trained again") for pair in known)
+    panels = (search_panel(points, pair, known, "trained again", total) for pair in known)
     return Figure(name, title, caption, tuple(panels))
 
 
+def _rest_text(points: Sequence[Point], total: int | None) -> str:
+    """Name the points that are not strong: `the rest`, or how many of the rest are drawn."""
+    if total is None or total <= len(points):
+        return "the rest"
+    strong = sum(point.is_strong for point in points)
+    return f"{len(points) - strong:,} of the other {total - strong:,}, chosen at random"
+
+
 def search_panel(
-    points: Sequence[Point], pair: Pair, pairs: Sequence[Pair], strong: str = "Pareto-optimal"
+    points: Sequence[Point],
+    pair: Pair,
+    pairs: Sequence[Pair],
+    strong: str = "Pareto-optimal",
+    total: int | None = None,
 ) -> alt.LayerChart:
     """Draw candidates over two of their values, without those that are far worse than the rest.
 
@@ -77,9 +122,11 @@ def search_panel(
         pair: What the panel shows.
         pairs: All panels of the figure.
         strong: What the strong points are.
+        total: The number of all candidates, if `points` are some of them.
     """
     drawn = within_view(points, *pair)
-    subtitle = _view_text(known_points(points, *pair), drawn, strong)
+    sample = f"{len(points):,} of {total:,} candidates; " if total is not None and total > len(points) else ""
+    subtitle = sample + _view_text(known_points(points, *pair), drawn, strong)
     return scatter_panel(points, pair, drawn=drawn, pairs=pairs, subtitle=subtitle)
 
 
@@ -103,7 +150,8 @@ def _usual_worst(points: Sequence[Point], item: Objective) -> float:
 
 def _view_text(points: Sequence[Point], shown: Sequence[Point], strong: str) -> str:
     """Return how many candidates are not shown, and how many of these are strong."""
-    hidden = [point for point in points if not any(point is other for other in shown)]
+    seen = {id(point) for point in shown}
+    hidden = [point for point in points if id(point) not in seen]
     if not hidden:
         return "1 candidate" if len(points) == 1 else f"all {len(points)} candidates"
     number = sum(point.is_strong for point in hidden)
@@ -171,14 +219,15 @@ def pareto_figure(selection: Selection, *, title: str) -> alt.HConcatChart:
     front, pick = {id(item) for item in selection.front}, selection.pick().candidate
     points = [
         Point(item.kind, candidate_label(item), item.values, is_strong=id(item) in front, is_pick=item is pick)
-        for item in selection.candidates
+        for item in thinned(selection.candidates, lambda item: id(item) in front)
     ]
+    total = len(selection.candidates)
     pairs = known_pairs(points, panel_axes(selection.objectives))
-    panels = [search_panel(points, pair, pairs) for pair in pairs]
+    panels = [search_panel(points, pair, pairs, total=total) for pair in pairs]
     names = ", ".join(item.name for item in selection.objectives)
-    rest = len(points) - len(front)
+    rest = f"the other {total - len(front)}" if total == len(points) else _rest_text(points, total)
     subtitle = [
-        f"Solid: the {count(len(front), 'Pareto-optimal candidate')} in {names}. Faint: the other {rest}.",
+        f"Solid: the {count(len(front), 'Pareto-optimal candidate')} in {names}. Faint: {rest}.",
         "Ringed: the pick, the best compromise. All numbers are from the validation split.",
     ]
     return side_by_side([*panels, hypervolume_panel(selection.history())], title, subtitle)
