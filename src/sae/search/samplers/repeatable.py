@@ -4,12 +4,13 @@ import json
 from collections.abc import Callable, Sequence
 
 from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from sae.core.seeds import derive_seed
 from sae.search.holes import Point, Value
+from sae.search.samplers.modelled import CappedGPSampler
 from sae.search.samplers.scalarized import ScalarizedSampler
 
 LARGEST_SEED = 2**32
@@ -26,7 +27,9 @@ def make_sampler(name: str, seed: int, startup: int) -> BaseSampler:
         startup: Random trials before a model is used; the size of a population of nsga2.
     """
     makers: dict[str, Callable[[int], BaseSampler]] = {
-        "gp": lambda seed: GPSampler(seed=seed, n_startup_trials=startup, independent_sampler=RandomSampler(seed=seed)),
+        "gp": lambda seed: CappedGPSampler(
+            seed=seed, n_startup_trials=startup, independent_sampler=RandomSampler(seed=seed)
+        ),
         "scalarized": lambda seed: ScalarizedSampler(seed=seed, num_startup=startup),
         "tpe": lambda seed: TPESampler(seed=seed, n_startup_trials=startup),
         "nsga2": lambda seed: NSGAIISampler(seed=seed, population_size=max(2, startup)),

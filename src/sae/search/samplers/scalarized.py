@@ -28,6 +28,7 @@ from sae.analysis.pareto import non_dominated
 from sae.core.seeds import derive_seed
 from sae.search.holes import Value
 from sae.search.samplers.gaussian_process import GaussianProcess, fit
+from sae.search.samplers.modelled import MOST_MODELLED, modelled_trials
 from sae.search.samplers.unit_cube import UnitCube
 
 Floats = NDArray[np.float64]
@@ -141,11 +142,13 @@ class ScalarizedSampler(BaseSampler):
     Args:
         seed: Seed of all randomness.
         num_startup: Suggestions are random until this many trials are complete.
+        most: Complete trials that the models are fitted to; of more, the best, the latest and some others.
     """
 
-    def __init__(self, seed: int, num_startup: int) -> None:
+    def __init__(self, seed: int, num_startup: int, most: int = MOST_MODELLED) -> None:
         self.seed = seed
         self.num_startup = num_startup
+        self.most = most
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002
         """Return the parameters that all complete trials share, without those that have a single value."""
@@ -168,7 +171,7 @@ class ScalarizedSampler(BaseSampler):
         if len(complete) < self.num_startup:
             candidates = cube.draw(NUM_RANDOM, rng)
             return cube.decode(candidates[np.argmax(~_are_among(candidates, taken))])
-        improvement, ranking = _model(study, complete, cube.columns(seen), cube.columns(awaited), rng)
+        improvement, ranking = _model(study, complete, cube.columns(seen), cube.columns(awaited), rng, self.most)
         return cube.decode(_most_promising(improvement, cube, seen[ranking[:NUM_STARTS]], taken, rng))
 
     def sample_independent(
@@ -190,7 +193,7 @@ def _covers(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
 
 
 def _model(
-    study: Study, complete: Sequence[FrozenTrial], seen: Floats, awaited: Floats, rng: np.random.Generator
+    study: Study, complete: Sequence[FrozenTrial], seen: Floats, awaited: Floats, rng: np.random.Generator, most: int
 ) -> tuple[ExpectedImprovement, Indices]:
     """Fit models of objectives and constraints, and sort the trials from best to worst, (trial,).
 
@@ -200,6 +203,7 @@ def _model(
         seen: Features of the complete trials, (trial, column).
         awaited: Features of the running trials, (running trial, column).
         rng: The source of randomness.
+        most: Complete trials that the models are fitted to.
     """
     signs = [1.0 if direction == StudyDirection.MINIMIZE else -1.0 for direction in study.directions]
     violations = np.array([sum(max(value, 0.0) for value in trial.constraints.values()) for trial in complete])
@@ -207,14 +211,17 @@ def _model(
     losses = normalise(np.array([trial.values for trial in complete]) * signs, is_feasible)
     weights = rng.dirichlet(np.ones(len(signs)))  # uniform on the simplex
     scalarised = tchebycheff(losses, weights)
+    ranking = np.lexsort((scalarised, violations))
+    kept = modelled_trials(ranking, most)
+    constrained = _constraints([complete[index] for index in kept], seen[kept])
     improvement = ExpectedImprovement(
-        objectives=[fit(seen, loss).with_believed(awaited) for loss in losses.T],
-        constraints=[process.with_believed(awaited) for process in _constraints(complete, seen)],
+        objectives=[fit(seen[kept], loss[kept]).with_believed(awaited) for loss in losses.T],
+        constraints=[process.with_believed(awaited) for process in constrained],
         weights=weights,
         best=float(scalarised[is_feasible].min()) if is_feasible.any() else None,
         draws=rng.standard_normal((NUM_DRAWS, len(signs))),
     )
-    return improvement, np.lexsort((scalarised, violations))
+    return improvement, ranking
 
 
 def _constraints(complete: Sequence[FrozenTrial], seen: Floats) -> list[GaussianProcess]:
