@@ -86,12 +86,16 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, help="trials that run at the same time; by default as the budget says, or one per core"),
 ]
-Executor = Annotated[Literal["local", "ray"], typer.Option(help="where trials run")]
+Executor = Annotated[Literal["local", "ray", "slurm"], typer.Option(help="where trials run")]
 Address = Annotated[
     str | None, typer.Option(help="address of a Ray cluster; by default one is started on this machine")
 ]
-CpusPerTrial = Annotated[float, typer.Option(help="CPUs for each trial, with --executor ray")]
-GpusPerTrial = Annotated[float, typer.Option(help="GPUs for each trial, with --executor ray")]
+CpusPerTrial = Annotated[float, typer.Option(help="CPUs for each trial, with --executor ray or slurm")]
+GpusPerTrial = Annotated[float, typer.Option(help="GPUs for each trial, with --executor ray or slurm")]
+Partition = Annotated[
+    str | None, typer.Option(help="partition of a SLURM cluster; by default the one that SLURM chooses")
+]
+ArrayMax = Annotated[int | None, typer.Option(min=1, help="trials at once on a SLURM cluster, one array task each")]
 Storage = Annotated[
     str | None, typer.Option(help="URL of a database for the trials; by default a file in the study folder")
 ]

@@ -25,6 +25,8 @@ class StudyOptions:
     address: options.Address = None
     cpus_per_trial: options.CpusPerTrial = 1.0
     gpus_per_trial: options.GpusPerTrial = 0.0
+    partition: options.Partition = None
+    array_max: options.ArrayMax = None
     storage: options.Storage = None
     force: options.StudyForce = False
     trust_code: options.TrustCode = False
@@ -34,27 +36,49 @@ class StudyOptions:
         """Return where the study is done; starts or joins a Ray cluster if that was asked for."""
         from sae.search.run import Place
 
-        return Place(out, make_executor(self, plan.settings.workers), self.storage, self.force)
+        return Place(out, make_executor(self, out, plan.settings.workers), self.storage, self.force)
 
 
-def make_executor(given: StudyOptions, planned: int | None = None) -> "Executor":
+def make_executor(given: StudyOptions, out: Path, planned: int | None = None) -> "Executor":
     """Return the executor that was asked for; refuse options that would have no effect on it.
 
     Args:
         given: The options.
+        out: The study folder.
         planned: How many trials the settings of the search run at once, unless an option says otherwise.
     """
     from sae.core.errors import ConfigError
 
     if given.address is not None and given.executor != "ray":
         raise ConfigError("--address needs --executor ray: it is the address of a Ray cluster")
+    for flag, value in (("--partition", given.partition), ("--array-max", given.array_max)):
+        if value is not None and given.executor != "slurm":
+            raise ConfigError(f"{flag} needs --executor slurm: it is about a SLURM cluster")
     if given.executor == "ray":
         from sae.search.executors.ray import RayExecutor
 
         return RayExecutor(given.address, given.workers or planned, given.cpus_per_trial, given.gpus_per_trial)
+    if given.executor == "slurm":
+        return _slurm_executor(given, out, planned)
     from sae.search.executors.local import LocalExecutor
 
     return LocalExecutor(given.workers or planned or options.num_cores())
+
+
+def _slurm_executor(given: StudyOptions, out: Path, planned: int | None) -> "Executor":
+    from sae.core.errors import ConfigError
+    from sae.records.study import StudyRecord
+    from sae.search.executors.slurm import DEFAULT_ARRAY, SlurmExecutor
+
+    if given.workers is not None:
+        raise ConfigError("--workers is not for --executor slurm: --array-max says how many trials run at once")
+    per_trial = {"--cpus-per-trial": given.cpus_per_trial, "--gpus-per-trial": given.gpus_per_trial}
+    for flag, number in per_trial.items():
+        if number != int(number) or number < 0:
+            raise ConfigError(f"{flag} must be a whole number with --executor slurm, got {number:g}")
+    cpus, gpus = map(int, per_trial.values())
+    array_max = given.array_max or planned or DEFAULT_ARRAY
+    return SlurmExecutor(out / StudyRecord.SLURM, array_max, given.partition, max(1, cpus), gpus)
 
 
 @options.spread_groups

@@ -113,7 +113,21 @@ class StudyRecord(Record[StudyConfig]):
     MARK = "# The resolved settings of a study of sae."
     CONFIG, STORAGE, CLOCK, CONFIRMED = "study.yaml", "optuna.db", "clock.json", "confirmed.json"
     TRIALS, CONFIRM, DISTILLED, SHIPPED, REPORT = "trials", "confirm", "distilled", "shipped", "report.html"
-    FILES = (CONFIG, STORAGE, f"{STORAGE}-journal", CLOCK, CONFIRMED, TRIALS, CONFIRM, DISTILLED, SHIPPED, REPORT)
+    SLURM = "slurm"
+    """What the driver of a search exchanges with the tasks of a SLURM cluster."""
+    FILES = (
+        CONFIG,
+        STORAGE,
+        f"{STORAGE}-journal",
+        CLOCK,
+        CONFIRMED,
+        SLURM,
+        TRIALS,
+        CONFIRM,
+        DISTILLED,
+        SHIPPED,
+        REPORT,
+    )
     MODEL, RECEIPT = "model.onnx", "receipt.json"
     """Files of the shipped model."""
     RETRAIN: ClassVar[str] = "delete this run folder, and the same search trains it again"

@@ -1,4 +1,4 @@
-"""Executors: places where jobs run, processes of this machine or a Ray cluster."""
+"""Executors: places where jobs run, processes of this machine, a Ray cluster or a SLURM cluster."""
 
 from typing import Protocol
 
