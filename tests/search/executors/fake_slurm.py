@@ -62,6 +62,7 @@ def sbatch(folder: Path, arguments: list[str]) -> None:
     options = {key: value for key, _, value in (word.removeprefix("--").partition("=") for word in arguments[:-1])}
     (folder / "sbatch.txt").write_text("\n".join(arguments))
     array = count(folder, "sbatch")
+    (folder / f"name-{array}").write_text(options["job-name"])
     last = int(options["array"].partition("-")[2])
     for index in range(last + 1):
         set_state(folder, f"{array}_{index}", "PENDING")
@@ -97,7 +98,8 @@ def squeue(folder: Path, arguments: list[str]) -> None:
     for name, state in listed:
         if count(folder, f"seen-{name}") > LATE and not (state in ("COMPLETED", "NODE_FAIL") and number % 3):
             shown = "PENDING" if state == "RUNNING" and number % 5 == 0 else state
-            sys.stdout.write(f"{name} {shown}\n")
+            array = name.partition("_")[0]
+            sys.stdout.write(f"{name} {shown} {(folder / f'name-{array}').read_text()}\n")
 
 
 def scancel(folder: Path, arguments: list[str]) -> None:

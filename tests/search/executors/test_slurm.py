@@ -171,6 +171,25 @@ def test_tasks_of_a_killed_driver_are_taken_over_and_others_cancelled(cluster: P
     assert wait_for(second, 1) == {"sae/0": Outcome("finished")}
 
 
+def test_tasks_of_a_driver_that_was_killed_before_it_noted_their_number_are_found_by_name(
+    cluster: Path, tmp_path: Path
+) -> None:
+    first, job = executor_of(tmp_path), job_of(tmp_path, 0)
+    holding = hold(job)
+    first.submit(job)
+    first.wait(0.1)
+    next(first.folder.glob("*/array")).unlink()
+    wait_until(lambda: has_begun(job))
+    for _ in range(fake_slurm.LATE + 1):
+        fake_slurm.count(cluster, "seen-1_0")
+    second = executor_of(tmp_path)
+    second.submit(job)
+    assert second.queued == []
+    holding.unlink()
+    assert wait_for(second, 1) == {"sae/0": Outcome("finished")}
+    assert list(fake_slurm.states(cluster)) == ["1_0"]
+
+
 def test_a_machine_without_slurm_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="needs SLURM's command sbatch, which this machine does not have"):

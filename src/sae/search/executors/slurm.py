@@ -38,6 +38,8 @@ GONE = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
 )
 """States of tasks that will not run any more; `squeue` lists them for a while."""
+PREFIX = "sae-"
+"""Of the folders and names of arrays."""
 JOB = TypeAdapter(Job)
 OUTCOME = TypeAdapter(Outcome)
 
@@ -154,7 +156,7 @@ class SlurmExecutor:
         jobs, self.queued = self.queued, []
         if not jobs:
             return []
-        folder = self.folder.resolve() / f"array-{uuid.uuid4().hex[:12]}"
+        folder = self.folder.resolve() / f"{PREFIX}{uuid.uuid4().hex[:12]}"  # also the name of the array, to find it by
         folder.mkdir(parents=True)
         for index, job in enumerate(jobs):
             content = JOB.dump_json(_resolved(job))
@@ -165,7 +167,6 @@ class SlurmExecutor:
         done = _run("sbatch", *self._options(folder, len(jobs)), str(script))
         array = done.stdout.strip().partition(";")[0]
         if done.returncode != 0 or not array.isdecimal():
-            shutil.rmtree(folder)
             reason = (done.stderr.strip() or done.stdout.strip() or "no answer").splitlines()[-1]
             return [
                 (job, Outcome("blocked", f"sbatch refused an array of {len(jobs)} trials: {reason}")) for job in jobs
@@ -179,7 +180,7 @@ class SlurmExecutor:
             "--parsable",
             "--export=ALL",
             f"--array=0-{number - 1}",
-            "--job-name=sae",
+            f"--job-name={folder.name}",
             f"--chdir={Path.cwd()}",
             f"--output={folder}/task-%a.log",
             f"--cpus-per-task={self.cpus}",
@@ -211,8 +212,9 @@ class SlurmExecutor:
     def _find_left(self) -> list[Task]:
         """Return the tasks of an earlier driver that have an outcome, wait or run; delete the files of all others."""
         found, alive = [], _alive_tasks()
-        for folder in sorted(self.folder.resolve().glob("array-*")):
-            array = _read(folder / "array")
+        for folder in sorted(self.folder.resolve().glob(f"{PREFIX}*")):
+            named = (task.partition("_")[0] for task, name in (alive or {}).items() if name == folder.name)
+            array = _read(folder / "array") or next(named, "")  # the driver may have been killed right after `sbatch`
             tasks = [task for path in folder.glob("job-*.json") if (task := _read_task(path, array))]
             kept = [task for task in tasks if alive is None or task.name in alive or self._outcome_of(task)]
             found += kept
@@ -234,13 +236,13 @@ def _resolved(job: Job) -> Job:
     return replace(job, folder=job.folder.resolve(), source=job.source.resolve() if job.source else None)
 
 
-def _alive_tasks() -> set[str] | None:
-    """Return the names of our tasks that wait or run; None if SLURM does not answer."""
-    done = _run("squeue", "--noheader", "--array", "--name=sae", "--format=%i %T")
+def _alive_tasks() -> dict[str, str] | None:
+    """Return the user's tasks that wait or run, with the names of their arrays; None if SLURM does not answer."""
+    done = _run("squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i %T %j")
     if done.returncode != 0:
         return None
     lines = (line.split() for line in done.stdout.splitlines())
-    return {line[0] for line in lines if len(line) == 2 and line[1] not in GONE}
+    return {line[0]: line[2] for line in lines if len(line) == 3 and line[1] not in GONE}
 
 
 def _lost(task: Task) -> Outcome:
