@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -70,6 +71,8 @@ def _become(arguments: list[str], out: Path, err: Path) -> NoReturn:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
             os.dup2(handle, number)
         sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", errors="backslashreplace")
+        warnings.resetwarnings()  # as for a user; for pytest they are errors
+        warnings.simplefilter("ignore", DeprecationWarning)
         drop_overrides()
         now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))

@@ -74,6 +74,7 @@ def fuzz(seeds: list[Seed], place: Path, files: int, run_seed: int) -> tuple[Cou
     return counts, wrong
 
 
+@pytest.mark.slow
 def test_the_files_as_they_are_can_be_read(seeds: list[Seed], place: Path) -> None:
     """Otherwise malformed ones would be refused for another reason."""
     for seed in seeds:
