@@ -85,6 +85,22 @@ def test_markdown_text_stays_what_it_is() -> None:
     assert to_markdown(TABLE).endswith("\n50% of it\n")
 
 
+def test_a_cell_of_csv_holds_one_value() -> None:
+    rows = [
+        ("F1 ↑", "0.875 ± 0.013", "0.9"),
+        ("MFLOPs ↓", "5.843", "1,200.5 (8.76 ×)"),
+        ("runs", "4 on new seeds", "–"),
+    ]
+    cells = tuple(tuple(map(Cell, row)) for row in rows)
+    table = Table("receipt", "Receipt", "", tuple(map(Column, ("Measure", "the pick", "rival"))), cells)
+    assert list(csv.reader(io.StringIO(to_csv(table)))) == [
+        ["Measure", "the pick", "the pick std", "rival", "rival multiple"],
+        ["F1 ↑", "0.875", "0.013", "0.9", ""],
+        ["MFLOPs ↓", "5.843", "", "1200.5", "8.76"],
+        ["runs", "4 on new seeds", "", "–", ""],
+    ]
+
+
 def test_csv_is_read_back_as_plain_numbers_with_deviations_apart() -> None:
     rows = list(csv.reader(io.StringIO(to_csv(TABLE))))
     assert rows == [

@@ -88,7 +88,7 @@ def test_other_data_give_one_sentence_and_the_parts_that_need_no_data(tmp_path: 
 
 def test_a_page_holds_the_pictures_and_stays_small(study: StudyBuilder) -> None:
     text = render_page(report_of([study.record]))
-    assert text.count("data:image/png;base64") == 36
+    assert text.count("data:image/png;base64") == 24
     assert len(text.encode()) < 5e6
 
 

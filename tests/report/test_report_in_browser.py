@@ -145,3 +145,28 @@ def test_the_trials_are_sorted_by_a_click(page: Page) -> None:
 def test_the_recommendation_comes_first(page: Page, report: Report) -> None:
     assert page.locator("#lead .sentence").first.inner_text() == report.lead.sentence
     assert boxes(page.locator("#lead"))[0]["top"] < boxes(page.locator("#search"))[0]["top"]
+
+
+def test_metrics_come_first_on_a_phone(page: Page) -> None:
+    assert page.viewport_size is not None
+    second = page.locator("#table-front th").nth(1)
+    assert second.locator(".better").count() == (page.viewport_size["width"] == PHONE["width"])
+
+
+def test_headings_of_columns_are_explained(page: Page) -> None:
+    title = page.locator("#table-front th button").filter(has_text="NLL").get_attribute("title")
+    assert title is not None
+    assert "log-likelihood" in title
+    assert "Lower is better" in title
+
+
+def test_folded_parts_are_open_in_print_and_closed_after_it(page: Page) -> None:
+    closed = "[...document.querySelectorAll('.researchers details')].filter(one => !one.open).length"
+    before = page.evaluate(closed)
+    assert before > 0
+    page.emulate_media(media="print")
+    page.wait_for_function(f"{closed} === 0")
+    assert page.locator("#table-ranks").is_visible()
+    assert not page.locator(".picker form").is_visible()
+    page.emulate_media(media="screen")
+    page.wait_for_function(f"{closed} === {before}")

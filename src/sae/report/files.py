@@ -34,6 +34,8 @@ PNG_SCALE = 2
 PNG_COLOURS = 256
 CAPTION_LINE = 65
 """Characters of a caption per panel in a row."""
+SEVERAL_NUMBERS = re.compile(r"(-?[\d,]*\.?\d+)(?: ± ([\d,]*\.?\d+))?(?: \(([\d,]*\.?\d+) ×\))?")
+"""A number as a text, with its deviation, or with how many times another number it is, or both."""
 LATEX_ESCAPES = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -185,8 +187,10 @@ def to_markdown(table: Table) -> str:
 def to_csv(table: Table) -> str:
     """Write plain numbers at full precision, with standard deviations in columns after their means.
 
-    Texts that a spreadsheet would run as a formula start with an apostrophe, which marks them as texts.
+    A text of a number with its deviation and multiple, as in a receipt, becomes a cell for each. Texts that a
+    spreadsheet would run as a formula start with an apostrophe, which marks them as texts.
     """
+    table = _split_texts(table)
     spread = [any(row[index].std is not None for row in table.rows) for index in range(len(table.columns))]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -202,6 +206,29 @@ def to_csv(table: Table) -> str:
             for value in (cell.value, *([cell.std] if has_std else []))
         )
     return file.getvalue()
+
+
+def _split_texts(table: Table) -> Table:
+    """Split texts such as `0.84 ± 0.02` and `5.843 (8.76 ×)` into numbers, and multiples into a column of their own."""
+    columns: list[Column] = []
+    cells: list[list[Cell]] = []
+    for index, column in enumerate(table.columns):
+        found = [_split_text(row[index]) for row in table.rows]
+        columns.append(column)
+        cells.append([cell for cell, _ in found])
+        if any(multiple is not None for _, multiple in found):
+            columns.append(Column(f"{column.title} multiple"))
+            cells.append([Cell(multiple) for _, multiple in found])
+    return replace(table, columns=tuple(columns), rows=tuple(zip(*cells, strict=True)))
+
+
+def _split_text(cell: Cell) -> tuple[Cell, float | None]:
+    """Return the number and deviation of a text, and its multiple; any other cell as it is."""
+    found = SEVERAL_NUMBERS.fullmatch(cell.value) if isinstance(cell.value, str) else None
+    if found is None or not (found[2] or found[3]):
+        return cell, None
+    value, std, multiple = (None if text is None else float(text.replace(",", "")) for text in found.groups())
+    return Cell(value, std, cell.strong), multiple
 
 
 def to_latex(table: Table) -> str:

@@ -21,7 +21,9 @@ from sae.report.samples import TestSamples, read_samples
 
 TITLE = "What does it get wrong, and does it know?"
 MOST_PICTURES = 12
-MOST_SAMPLES = 8
+FEW_PICTURES = 6
+"""Pictures of samples that are less telling than errors."""
+MOST_SAMPLES = 6
 """Rows of a table of samples."""
 MOST_SEGMENTS = 8
 MOST_CLASSES = 30
@@ -88,7 +90,7 @@ def _classified(
             f" It gives its answers a mean probability of {sure:.2f} where they are right, {unsure:.2f} where wrong."
         )
     passed = max(1, round(ABSTAINING * total))
-    spaced = np.linspace(0, passed - 1, min(MOST_PICTURES, passed)).round().astype(int)
+    spaced = np.linspace(0, passed - 1, min(FEW_PICTURES, passed)).round().astype(int)
     sure_title, unsure_title = "Most confident errors", "Least confident samples"
     shown: Indexed = [
         (
@@ -96,7 +98,7 @@ def _classified(
             "Errors with the highest probability: what it does not know that it gets wrong.",
             found.confident_errors(MOST_PICTURES).tolist(),
         ),
-        (unsure_title, "The lowest probabilities, right or wrong.", found.least_confident(MOST_PICTURES).tolist()),
+        (unsure_title, "The lowest probabilities, right or wrong.", found.least_confident(FEW_PICTURES).tolist()),
         (
             f"What abstaining on {ABSTAINING:.0%} passes on",
             f"From the {passed:,} least confident samples, evenly spaced.",

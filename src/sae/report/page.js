@@ -8,12 +8,23 @@
     get() { try { return localStorage.getItem("sae-theme"); } catch { return null; } },
     set(theme) { try { localStorage.setItem("sae-theme", theme); } catch { /* files may have no storage */ } },
   };
+  const setTheme = (theme) => {
+    root.dataset.theme = theme;
+    sayShades(theme);
+  };
+  // Heat maps: what is darker on white is brighter on black, and their legends say so.
+  const sayShades = (theme) => {
+    const [from, to] = theme === "dark" ? ["darker", "brighter"] : ["brighter", "darker"];
+    for (const text of document.querySelectorAll(".cells svg text")) {
+      if (text.textContent.includes(`${from} is better`)) text.textContent = text.textContent.replace(from, to);
+    }
+  };
   document.getElementById("theme").addEventListener("click", () => {
-    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    setTheme(root.dataset.theme === "dark" ? "light" : "dark");
     stored.set(root.dataset.theme);
   });
   system.addEventListener("change", () => {
-    if (!stored.get()) root.dataset.theme = system.matches ? "dark" : "light";
+    if (!stored.get()) setTheme(system.matches ? "dark" : "light");
   });
 
   // On a phone the metrics of a wide table come first, behind the name of the row.
@@ -90,9 +101,11 @@
     unfolded = [];
   };
   const print = matchMedia("print");
-  print.addEventListener("change", () => (print.matches ? unfold() : fold()));
-  addEventListener("beforeprint", unfold);
-  addEventListener("afterprint", fold);
+  const onPaper = () => { unfold(); sayShades("light"); };
+  const onScreen = () => { fold(); sayShades(root.dataset.theme); };
+  print.addEventListener("change", () => (print.matches ? onPaper() : onScreen()));
+  addEventListener("beforeprint", onPaper);
+  addEventListener("afterprint", onScreen);
   // Commands: copied if the browser allows it, otherwise selected for the reader to copy.
   const copyOf = async (code) => {
     try {
@@ -194,6 +207,7 @@
       views.set(figure, await Promise.all(places.map((place, index) => draw(place, unpack(specs[index])))));
     }
     chooser.listen();
+    sayShades(root.dataset.theme);
     root.dataset.drawn = "true";
   };
 

@@ -283,6 +283,8 @@ def _alignment(numeric: bool) -> str:
     return ' class="number"' if numeric else ""
 
 
+HALF_ROW = 6
+"""Pictures for which half the width of a page is enough."""
 PRINTED_COLUMNS = 2
 SHAPES = {1: " single", 2: " even", 4: " even"}
 """Layout by number of panels, where there is room for three in a row."""
@@ -293,7 +295,7 @@ def render_figure(figure: Figure) -> str:
     """Render the title of a figure, an empty place for each panel, and its caption."""
     places = "\n".join(f'<div class="panel" data-panel="{index}"></div>' for index in range(len(figure.panels)))
     name, count = escape(figure.name), len(figure.panels)
-    return f"""<figure class="charts{" half" if count == 1 else ""}" id="figure-{name}" data-figure="{name}">
+    return f"""<figure class="charts{" half" if count <= 2 else ""}" id="figure-{name}" data-figure="{name}">
 {_figure_heading(figure.title)}
 <noscript><p class="note">{prose(WITHOUT_SCRIPT)}</p></noscript>
 <div class="panels{SHAPES.get(count, "")}" style="--columns: {min(count, PRINTED_COLUMNS)}">
@@ -317,7 +319,8 @@ def render_gallery(gallery: Gallery) -> str:
     """Render pictures of samples in rows, enlarged without smoothing."""
     pictures = "\n".join(_picture(picture) for picture in gallery.pictures)
     name = escape(gallery.name)
-    return f"""<figure class="gallery" id="gallery-{name}">
+    half = " half" if len(gallery.pictures) <= HALF_ROW else ""
+    return f"""<figure class="gallery{half}" id="gallery-{name}">
 <h3>{escape(gallery.title)}</h3>
 <ul>
 {pictures}
