@@ -130,13 +130,19 @@ def numbers_in_table(path: Path) -> list[list[float | str | None]]:
     """Cells of a table without its header, numbers as such; of texts only whether there is one."""
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
-    if path.stem == "receipt":  # its cells have been split since: one number each
-        whole = [index for index, name in enumerate(header) if not name.endswith((" std", " multiple"))]
-        return [["text" if row[index] else None for index in whole] for row in rows]
+    if path.stem == "receipt":  # what were texts of several numbers are cells of one number each since
+        return [_as_before(dict(zip(header, row, strict=True))) for row in rows]
     kept = [
         index for index, name in enumerate(header) if name not in {*ADDED_EVERYWHERE, *ADDED_COLUMNS.get(path.stem, ())}
     ]
     return [[number_of(row[index]) for index in kept] for row in rows]
+
+
+def _as_before(row: dict[str, str]) -> list[float | str | None]:
+    """A row of a receipt when a deviation or a multiple made a cell a text."""
+    beside = (" std", " multiple")
+    whole = [name for name in row if not name.endswith(beside)]
+    return ["text" if any(row.get(name + end) for end in beside) else number_of(row[name]) for name in whole]
 
 
 def number_of(text: str) -> float | str | None:

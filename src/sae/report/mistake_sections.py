@@ -250,7 +250,7 @@ def _regressed(
     target: str | None,
     missing: Note | None,
 ) -> tuple[str, list["Part | None"]]:
-    values = split.readings[exits]
+    values = split.readings[exits].astype(np.float64)
     found = Regressed(values[:, 0], np.sqrt(values[:, 1]), split.targets.astype(np.float64))
     unit = f", {target}" if target else ""
     far = float((np.abs(found.surprise) > 2).mean())

@@ -193,8 +193,8 @@ PHONE_COLUMNS, PHONE_CHARACTERS = 4, 80
 
 WIDE_COLUMNS = 10
 """Columns from which a table is printed in small letters."""
-NARROW_COLUMNS, NARROW_CHARACTERS = 7, 32
-"""The same of half a page."""
+NARROW_CHARACTERS, CELL_SPACE = 76, 2
+"""Characters of all columns that fit half a page, and those that the space between two columns takes."""
 
 GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"))
 """Replacements with spaces at which a line must not break."""
@@ -231,7 +231,10 @@ def render_table(table: Table) -> str:
 
 def _is_narrow(table: Table) -> bool:
     """Return whether half the width of a page is enough."""
-    return len(table.columns) <= NARROW_COLUMNS and _longest(table) <= NARROW_CHARACTERS
+    texts = [[show(row[index], column) for row in table.rows] for index, column in enumerate(table.columns)]
+    words = [column.heading.split() for column in table.columns]
+    widths = (max(map(len, [*cells, *heads]), default=0) for cells, heads in zip(texts, words, strict=True))
+    return sum(width + CELL_SPACE for width in widths) <= NARROW_CHARACTERS
 
 
 def _longest(table: Table) -> int:
@@ -285,7 +288,9 @@ def _alignment(numeric: bool) -> str:
 
 HALF_ROW = 6
 """Pictures for which half the width of a page is enough."""
-PRINTED_COLUMNS = 2
+NARROW_FIGURES = ("reliability",)
+"""Figures without names beside their marks, two panels of which fit half a page."""
+PRINTED_COLUMNS = 3
 SHAPES = {1: " single", 2: " even", 4: " even"}
 """Layout by number of panels, where there is room for three in a row."""
 WITHOUT_SCRIPT = "This figure needs JavaScript. `sae report --figures` writes it as a file."
@@ -295,7 +300,8 @@ def render_figure(figure: Figure) -> str:
     """Render the title of a figure, an empty place for each panel, and its caption."""
     places = "\n".join(f'<div class="panel" data-panel="{index}"></div>' for index in range(len(figure.panels)))
     name, count = escape(figure.name), len(figure.panels)
-    return f"""<figure class="charts{" half" if count <= 2 else ""}" id="figure-{name}" data-figure="{name}">
+    half = " half" if count == 1 or (count == 2 and figure.name.endswith(NARROW_FIGURES)) else ""
+    return f"""<figure class="charts{half}" id="figure-{name}" data-figure="{name}">
 {_figure_heading(figure.title)}
 <noscript><p class="note">{prose(WITHOUT_SCRIPT)}</p></noscript>
 <div class="panels{SHAPES.get(count, "")}" style="--columns: {min(count, PRINTED_COLUMNS)}">

@@ -18,7 +18,7 @@ def render_picker(picker: Picker) -> str:
         f'<option value="{escape(item.objective.name)}">best {escape(item.objective.label)}</option>'
         for item in picker.measures
     )
-    return f"""<div class="picker needs-script" data-picker="{name}">
+    return f"""<div class="picker half needs-script" data-picker="{name}">
 <form aria-labelledby="picker-{name}">
 <h3 id="picker-{name}">What are your limits?</h3>
 <div class="limits">

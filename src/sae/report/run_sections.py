@@ -12,11 +12,12 @@ from sae.core.errors import RecordError
 from sae.core.wording import count
 from sae.records.run import Run, RunRecord, read_run
 from sae.report.confirmed_sections import calibration_figures, corruption_figure
-from sae.report.content import Figure, Lead, Note, Section, prefixed, section
+from sae.report.content import Figure, Lead, Note, Part, Section, prefixed, section
 from sae.report.figures.curves import Epoch, TrainingCurve, training_figure
 from sae.report.figures.depth import depth_figure
 from sae.report.figures.trim import trim_figure
 from sae.report.labels import headline
+from sae.report.mistake_sections import mistakes_of
 from sae.report.network_sections import run_drawings
 from sae.report.tables import confirmed_table
 
@@ -86,10 +87,19 @@ def _section(data: str, results: Sequence[Result]) -> Section:
         *calibration_figures(compared),
         _depth(results),
         corruption_figure(compared, metrics[0], task),
+        *_mistakes(results),
         _without(compared),
     )
     intro = "On the test split. Runs that differ only in their seed are one configuration: mean ± standard deviation."
     return section("the-runs", f"The runs on {data}", intro, *parts)
+
+
+def _mistakes(results: Sequence[Result]) -> list["Part | None"]:
+    """Show the errors of a single configuration that has kept its predictions."""
+    if len(results) != 1 or not any(run.record.has(run.record.PREDICTIONS) for run in results[0].runs):
+        return []
+    intro, parts = mistakes_of(results[0], results[0].config.data.target)
+    return [Note(intro), *parts]
 
 
 def _trims(compared: Sequence[tuple[str, Result]]) -> list[Figure | Note]:
