@@ -53,7 +53,6 @@ ADDED_COLUMNS = {"best": {"Pareto-optimal"}, "best-shifted": {"Pareto-optimal", 
 ADDED_EVERYWHERE = {"Exits used"}
 ADDED_FIGURES = {
     "parallel",
-    "confusion",
     "search-shifted",
     "confirmed-nll",
     "shifted-nll",
