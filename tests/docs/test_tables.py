@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from benchmarks import ablations, cost_term, fronts, independence, own_data, trim
+from benchmarks import ablations, cost_term, fronts, independence, large_study, own_data, trim
 from benchmarks.signals import STORED, table
 
 from tests.docs.pages import ROOT
@@ -54,3 +54,8 @@ def test_the_tables_of_two_fronts_show_the_stored_results() -> None:
     for name, members in results.items():
         assert fronts.table(name, members) in page
         assert sum(item.is_pick for item in members) == 1
+
+
+def test_the_table_of_large_studies_shows_the_stored_results() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert large_study.table(large_study.FILE.validate_json(large_study.STORED.read_bytes())) in page

@@ -8,7 +8,7 @@ from optuna.samplers import GPSampler, RandomSampler
 from optuna.trial import FrozenTrial, create_trial
 
 from sae.search.samplers import modelled, scalarized
-from sae.search.samplers.gaussian_process import Floats, GaussianProcess
+from sae.search.samplers.gaussian_process import Floats, GaussianProcess, fit
 from sae.search.samplers.modelled import CappedGPSampler, modelled_trials, rank_trials
 from sae.search.samplers.scalarized import ScalarizedSampler
 
@@ -57,7 +57,6 @@ def test_the_feasible_front_ranks_before_the_rest_and_violations_last() -> None:
 
 def test_the_scalarized_sampler_fits_models_to_no_more_trials_than_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    fit = scalarized.fit
 
     def note(points: Floats, values: Floats) -> GaussianProcess:
         sizes.append(len(points))
