@@ -16,7 +16,7 @@ from sae.records.evaluation import Where
 from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section
 from sae.report.figures.depth import depth_figure
-from sae.report.figures.heat import grid_figure
+from sae.report.figures.grid import grid_figure
 from sae.report.figures.independence import independence_figure
 from sae.report.figures.parallel import parallel_figure
 from sae.report.figures.scatter import FLOPS, Details, Point, nll_pairs, under_shift, usual_pairs
@@ -64,7 +64,7 @@ def search_section(found: Findings) -> Section:
         scatter,
         _parallel(found, points),
         hypervolume_figure(selection.history(), name="hypervolume", title="Growth of the Pareto front"),
-        front_table(selection, found.task),
+        front_table(selection, found.task, tolerance=found.tolerance),
         class_fronts_table(selection, found.task),
         *_notes(found),
     )

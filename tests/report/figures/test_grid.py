@@ -8,7 +8,7 @@ from sae.analysis.trials import CellMean
 from sae.config.methods import ORANGE
 from sae.core.objectives import objective
 from sae.report.content import Figure
-from sae.report.figures.heat import grid_figure, special_cases
+from sae.report.figures.grid import grid_figure, special_cases
 from tests.builders import run_config
 from tests.report.drawing import draw, draw_all, marks, texts
 
@@ -16,9 +16,12 @@ F1, NLL = objective("f1", "classification"), objective("nll", "classification")
 DEPTH, INPUTS = 5, 4
 
 
+GREY = "#808080"
+
+
 def cells() -> list[CellMean]:
     sampled = {(1, 1): 0.9, (1, 5): 0.95, (2, 3): 0.8, (4, 5): 0.85}
-    return [CellMean(n, k, trials=n + k, value=value, left_out=0) for (n, k), value in sampled.items()]
+    return [CellMean(n, k, trials=n + k + 1, value=value, left_out=0) for (n, k), value in sampled.items()]
 
 
 def with_trials(*counts: int) -> list[CellMean]:
@@ -31,6 +34,15 @@ def drawn(rows: list[CellMean], depth: int = DEPTH, inputs: int = INPUTS) -> Fig
     return figure
 
 
+def darkest(svg: str) -> str:
+    """The label of the darkest coloured cell."""
+    coloured = [mark for mark in marks(svg, "rect mark") if mark.get("fill", "").startswith("rgb")]
+    found = min(
+        coloured, key=lambda mark: sum(map(int, mark["fill"].removeprefix("rgb(").removesuffix(")").split(",")))
+    )
+    return found["aria-label"]
+
+
 def rects(figure: Figure) -> list[dict[str, str]]:
     return marks(draw(figure.panels[0]), "rect mark")
 
@@ -38,7 +50,7 @@ def rects(figure: Figure) -> list[dict[str, str]]:
 def test_a_sampled_cell_is_filled_and_shows_its_mean_and_number_of_trials() -> None:
     figure = drawn(cells())
     for svg in draw_all(figure):
-        assert {"0.900", "2 trials", "0.950", "6 trials", "0.800", "5 trials", "0.850", "9 trials"} <= set(texts(svg))
+        assert {"0.900", "3 trials", "0.950", "7 trials", "0.800", "6 trials", "0.850", "10 trials"} <= set(texts(svg))
     assert sum(mark.get("fill", "none").startswith("rgb") for mark in rects(figure)) == 4
 
 
@@ -81,12 +93,8 @@ def test_the_best_cell_is_starred_and_the_darkest(item: Any, best: str) -> None:
     svg = draw(figure.panels[0])
     assert len(marks(svg, "point")) == 1
     assert any(best in text for text in texts(svg))
-    fills = {mark["aria-label"]: mark["fill"] for mark in marks(svg, "rect mark") if "fill" in mark}
-    darkest = min(
-        fills, key=lambda label: sum(map(int, fills[label].removeprefix("rgb(").removesuffix(")").split(",")))
-    )
     n, k = (part.split("=")[1] for part in best.split())
-    assert darkest.startswith(f"exits K: {k}; inputs N: {n};")
+    assert darkest(svg).startswith(f"exits K: {k}; inputs N: {n};")
 
 
 @pytest.mark.parametrize(
@@ -107,8 +115,22 @@ def test_the_star_is_of_cells_with_enough_trials_and_hollow_where_there_are_none
     assert (star.get("fill", "transparent") != "transparent") == is_sure
     assert (float(star.get("stroke-width", 0)) > 0) != is_sure
     assert best in figure.panels[0].to_dict()["title"]["subtitle"]
-    assert "at least 3 trials" in figure.caption
+    assert "fewer than 3 trials" in figure.caption
     assert "Hollow star" in figure.caption
+
+
+def test_a_cell_of_too_few_trials_is_grey_and_does_not_stretch_the_colours() -> None:
+    rows = with_trials(3, 2, 3, 3)  # the best mean is that of two trials
+    fills = [mark["fill"] for mark in rects(drawn(rows)) if "fill" in mark]
+    assert fills.count(GREY) == 1
+    without = [mark["fill"] for mark in rects(drawn([rows[0], *rows[2:]])) if "fill" in mark]
+    assert [fill for fill in fills if fill != GREY] == without
+
+
+def test_the_star_is_on_the_darkest_coloured_cell_whatever_the_trials() -> None:
+    svg = draw(drawn(with_trials(3, 2, 3, 3)).panels[0])
+    assert darkest(svg).startswith("exits K: 1; inputs N: 1;")
+    assert any("best: N=1 K=1" in text for text in texts(svg))
 
 
 def test_one_cell_alone_can_be_drawn_and_none_is_not() -> None:
