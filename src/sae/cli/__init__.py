@@ -6,18 +6,17 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from itertools import pairwise
-from typing import Annotated, Concatenate, NoReturn, ParamSpec, TypeGuard
+from typing import Annotated, NoReturn, TypeGuard
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
+from sae.cli.help import Command, Formatter, write_commands
 from sae.core.errors import ConfigError, MissingExtraError, SaeError, SaeWarning
 from sae.core.progress import Bar, showing_reading
 from sae.core.version import __version__
 
-Rest = ParamSpec("Rest")
 ARGUMENTS = "sae.arguments"
 LONGEST_MESSAGE = 2000
 """Characters of an error; a file may give a value of any length."""
@@ -116,24 +115,6 @@ def _fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def filling_help(
-    format_help: Callable[Concatenate[TyperCommand, Rest], None],
-) -> Callable[Concatenate[TyperCommand, Rest], None]:
-    """Let a command's help list the registered methods and backbones, which are looked up only then."""
-
-    @wraps(format_help)
-    def fill_and_format(command: TyperCommand, /, *args: Rest.args, **kwargs: Rest.kwargs) -> None:
-        from sae.cli.options import fill_help
-
-        for parameter in command.params:
-            text = getattr(parameter, "help", None)
-            if text:
-                parameter.help = fill_help(text)  # type: ignore[attr-defined]
-        format_help(command, *args, **kwargs)
-
-    return fill_and_format
-
-
 class Commands(TyperGroup):
     """The commands."""
 
@@ -148,11 +129,9 @@ class Commands(TyperGroup):
         check_arguments(ctx.meta.get(ARGUMENTS, ()))
         return super().invoke(ctx)
 
-
-class Command(TyperCommand):
-    """A command whose help lists the registered methods and backbones."""
-
-    format_help = filling_help(TyperCommand.format_help)
+    def format_commands(self, ctx: typer.Context, formatter: Formatter) -> None:  # type: ignore[override]
+        """Write what each command does."""
+        write_commands(self, ctx, formatter)
 
 
 app = typer.Typer(
@@ -160,6 +139,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -192,20 +173,20 @@ def main() -> None:
 from sae.cli import compare, data, report, runs, search, shipping, show, study, training  # noqa: E402
 
 app.command("train", cls=Command)(training.train)
-app.command("evaluate")(training.evaluate)
-app.command("trim")(training.trim)
-app.command("compare")(compare.compare)
+app.command("evaluate", cls=Command)(training.evaluate)
+app.command("trim", cls=Command)(training.trim)
+app.command("compare", cls=Command)(compare.compare)
 app.command("search", cls=Command)(search.search)
 app.command("cost", cls=Command)(training.cost)
-app.command("show")(show.show)
-app.command("export")(shipping.export)
-app.command("predict")(shipping.predict)
-app.command("bench")(shipping.bench)
-app.command("adaptive")(shipping.adaptive)
+app.command("show", cls=Command)(show.show)
+app.command("export", cls=Command)(shipping.export)
+app.command("predict", cls=Command)(shipping.predict)
+app.command("bench", cls=Command)(shipping.bench)
+app.command("adaptive", cls=Command)(shipping.adaptive)
 app.add_typer(data.app, name="data")
-app.command("pareto")(study.pareto)
-app.command("pick")(study.pick)
-app.command("runs")(runs.runs)
-app.command("report")(report.report)
-app.command("experiment")(search.experiment)
-app.command("demo")(search.demo)
+app.command("pareto", cls=Command)(study.pareto)
+app.command("pick", cls=Command)(study.pick)
+app.command("runs", cls=Command)(runs.runs)
+app.command("report", cls=Command)(report.report)
+app.command("experiment", cls=Command)(search.experiment)
+app.command("demo", cls=Command)(search.demo)

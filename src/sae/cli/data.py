@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sae.cli import options
+from sae.cli.help import Command
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -14,10 +15,14 @@ if TYPE_CHECKING:
     from sae.data.dataset import Dataset
     from sae.data.overview import Summary
 
-app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets, and show what their cache takes.")
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="List, describe and fetch data sets, and show what their cache takes.",
+)
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_sets(data_root: options.DataRoot = None, json: options.Json = False) -> None:
     """List the data sets of the catalogue and whether they are on this machine."""
     from sae.cli.output import print_json, print_table
@@ -34,7 +39,7 @@ def list_sets(data_root: options.DataRoot = None, json: options.Json = False) ->
     print_table(text_table("data sets", ["name", "here", "description"], rows))
 
 
-@app.command()
+@app.command(cls=Command)
 @options.spread_groups
 def info(
     name: Annotated[str, typer.Argument(help="a name in the catalogue, or the path of your own data")],
@@ -57,7 +62,7 @@ def info(
     (print_json if json else print_summary)(summarise(dataset))
 
 
-@app.command()
+@app.command(cls=Command)
 def corrupt(
     name: Annotated[str, typer.Argument(help="a name in the catalogue, or the path of your own images")],
     picture: Annotated[Path, typer.Option(help="the PNG file to write")],
@@ -81,7 +86,7 @@ def corrupt(
     print_message(f"the grid is in {picture}")
 
 
-@app.command()
+@app.command(cls=Command)
 def fetch(
     name: Annotated[str, typer.Argument(help="a name in the catalogue")],
     size: options.Size = None,
@@ -107,7 +112,7 @@ def fetch(
     print_message(f"{name} is in {path if len(files) == 1 else path.parent}")
 
 
-@app.command()
+@app.command(cls=Command)
 def cache(
     clear: Annotated[
         bool, typer.Option("--clear", help="delete all of it; it is made again when it is needed")

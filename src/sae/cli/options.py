@@ -4,6 +4,7 @@ import functools
 import inspect
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -37,12 +38,16 @@ TrustCode = Annotated[
     bool,
     typer.Option("--trust-code", callback=_trust, help="run the code of your own network, --backbone FILE.py:FUNCTION"),
 ]
-Inputs = Annotated[int | None, typer.Option(help="N, inputs per pass (sae)")]
-Exits = Annotated[int | None, typer.Option(help="K, exits kept per input (sae)")]
-Members = Annotated[int | None, typer.Option(help="M, members (ensemble, batch_ensemble, packed)")]
-Samples = Annotated[int | None, typer.Option(help="dropout samples averaged at prediction (mc_dropout)")]
-Rate = Annotated[float | None, typer.Option(help="dropout probability (mc_dropout)")]
-Width = Annotated[float | None, typer.Option(help="width multiplier of the backbone, e.g. 2 or 0.5")]
+Inputs = Annotated[int | None, typer.Option(help="N, inputs per pass of sae; default: {sae.inputs}")]
+Exits = Annotated[int | None, typer.Option(help="K, exits kept per input of sae; default: {sae.exits}")]
+Members = Annotated[
+    int | None, typer.Option(help="M, members of ensemble, batch_ensemble or packed; default: {ensemble.members}")
+]
+Samples = Annotated[
+    int | None, typer.Option(help="dropout samples averaged by mc_dropout; default: {mc_dropout.samples}")
+]
+Rate = Annotated[float | None, typer.Option(help="dropout probability of mc_dropout; default: {mc_dropout.rate}")]
+Width = Annotated[float | None, typer.Option(help="width multiplier of the backbone, e.g. 2 or 0.5; default: 1")]
 Depth = Annotated[int | None, typer.Option(help="stages of the backbone; by default all")]
 Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage (vgg), e.g. 1,1,2,2,2")]
 DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by default SAE_DATA_ROOT, then the cache")]
@@ -77,10 +82,19 @@ KeepPredictions = Annotated[
     bool,
     typer.Option("--keep-predictions", help="keep the predictions for every sample in the run folder, for sae compare"),
 ]
-Epochs = Annotated[int | None, typer.Option(help="passes over the training data")]
-Trials = Annotated[int | None, typer.Option(min=1, help="sampled trials per method")]
-Hours = Annotated[float | None, typer.Option(help="start no new trial after this many hours")]
-SearchSeed = Annotated[int | None, typer.Option(help="seed of the search and of its runs")]
+Epochs = Annotated[
+    int | None, typer.Option(help="passes over the training data; default: what suits the data, or {train.epochs}")
+]
+Trials = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="trials of each method that is sampled; a method with few configurations tries all of them instead, "
+        "however many (see --grid); default: {trials}, or what the budget of an experiment says",
+    ),
+]
+Hours = Annotated[float | None, typer.Option(help="start no new trial after this many hours; default: no limit")]
+SearchSeed = Annotated[int | None, typer.Option(help="seed of the search and of its runs; default: {run.seed}")]
 StudyForce = Annotated[bool, typer.Option(help="delete the study in the folder and start over")]
 Workers = Annotated[
     int | None,
@@ -101,6 +115,12 @@ Storage = Annotated[
 ]
 Maximum = Annotated[list[str] | None, typer.Option("--max", help="upper limit, e.g. flops=2e6; can be repeated")]
 Minimum = Annotated[list[str] | None, typer.Option("--min", help="lower limit, e.g. f1=0.8; can be repeated")]
+Tolerance = Annotated[
+    float,
+    typer.Option(
+        min=0, help="candidates of a front are one row if they differ by at most this share in every cost; 0: never"
+    ),
+]
 EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
@@ -123,11 +143,13 @@ Methods = Annotated[str | None, typer.Option("--method", help="only these method
 
 
 def fill_help(text: str) -> str:
-    """Replace the placeholders in a help text by the names of registered methods and backbones.
+    """Replace the placeholders in a help text by the names of registered methods and backbones, and by defaults.
 
     Example:
         >>> fill_help("one of {backbones}")
         'one of fc, vgg, resnet, vit or conv1d'
+        >>> fill_help("default: {train.epochs}")
+        'default: 50'
     """
     from sae.config.backbones import BACKBONES
     from sae.config.methods import METHODS
@@ -136,7 +158,26 @@ def fill_help(text: str) -> str:
         if placeholder in text:
             *names, last = registry.names()
             text = text.replace(placeholder, f"{', '.join(names)} or {last}")
-    return text
+    return re.sub(r"\{(\w+)(?:\.(\w+))?\}", lambda found: default_text(found[1], found[2]), text)
+
+
+def default_text(section: str, setting: str | None) -> str:
+    """Return the default of a setting for the help, from where it is defined: `2` for `sae`, `inputs`."""
+    from sae.config.methods import METHODS
+    from sae.config.run import RunConfig, TrainConfig
+    from sae.config.settings import Settings
+    from sae.config.study import DEFAULT_TRIALS, ConfirmConfig, SearchConfig
+
+    if setting is None:
+        return {"trials": str(DEFAULT_TRIALS)}[section]
+    sections: dict[str, type[Settings]] = {
+        "train": TrainConfig,
+        "run": RunConfig,
+        "search": SearchConfig,
+        "confirm": ConfirmConfig,
+    }
+    settings = sections[section] if section in sections else METHODS.get(section).settings
+    return str(settings.model_fields[setting].default)
 
 
 def num_cores() -> int:

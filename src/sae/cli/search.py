@@ -91,15 +91,28 @@ def search(
     method: Annotated[
         str | None, typer.Option(help=f"methods to search, separated by commas ({options.METHOD_HELP}); default: sae")
     ] = None,
-    objectives: Annotated[str | None, typer.Option(help="metrics and costs, e.g. nll,f1,flops or nll@shift")] = None,
+    objectives: Annotated[
+        str | None,
+        typer.Option(
+            help="metrics and costs, e.g. nll,f1,flops or nll@shift; default: nll,cc_ece,flops "
+            "(regression: nll,mse,flops)"
+        ),
+    ] = None,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     trials: options.Trials = None,
     hours: options.Hours = None,
-    sampler: Annotated[str | None, typer.Option(help="gp, scalarized, tpe, nsga2, random or grid")] = None,
-    startup: Annotated[int | None, typer.Option(min=1, help="random trials before the sampler's model is used")] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(help="gp, scalarized, tpe, nsga2, random or grid; default: gp, or scalarized above 3 objectives"),
+    ] = None,
+    startup: Annotated[
+        int | None,
+        typer.Option(min=1, help="random trials before the sampler's model is used; default: a quarter, at most 50"),
+    ] = None,
     grid: Annotated[
-        int | None, typer.Option(min=1, help="try every configuration of a finite space up to this size")
+        int | None,
+        typer.Option(min=1, help="try every configuration of a finite space up to this size; default: {search.grid}"),
     ] = None,
     k_free: Annotated[bool, typer.Option("--k-free", help="with --sampler grid: train only the largest K")] = False,
     stop_early: Annotated[
@@ -114,15 +127,21 @@ def search(
     shift_sets: Annotated[
         str | None, typer.Option(help="corrupted validation sets that choose under shift: all (95) or few (8)")
     ] = None,
-    confirm: Annotated[int | None, typer.Option(min=0, help="train the front again on this many other seeds")] = None,
+    confirm: Annotated[
+        int | None, typer.Option(min=0, help="train the front again on this many other seeds; default: {confirm.seeds}")
+    ] = None,
     confirm_most: Annotated[
-        int | None, typer.Option(min=1, help="confirm at most this many configurations of the front")
+        int | None, typer.Option(min=1, help="confirm at most this many configurations of the front; default: all")
     ] = None,
     confirm_each: Annotated[
-        int | None, typer.Option(min=0, help="also confirm this many of the best of each class of methods")
+        int | None,
+        typer.Option(
+            min=0, help="also confirm this many of the best of each class of methods; default: {confirm.each}"
+        ),
     ] = None,
     confirm_shifted: Annotated[
-        int | None, typer.Option(min=0, help="confirm at most this many of the front under shift")
+        int | None,
+        typer.Option(min=0, help="confirm at most this many of the front under shift; default: as for the clean front"),
     ] = None,
     epochs: options.Epochs = None,
     seed: options.SearchSeed = None,

@@ -39,7 +39,7 @@ def train(
     teacher: Annotated[
         Path | None, typer.Option(help="folder of a finished run to learn from, e.g. a deep ensemble on the same data")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="seed of weights, batches and sampling")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of weights, batches and sampling; default: {run.seed}")] = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file of settings, or an ablation's name; flags override it")
     ] = None,

@@ -1,0 +1,102 @@
+"""The help of commands: plain text, options in groups, with defaults, that fits a narrow terminal."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup
+
+
+class Formatter(Protocol):
+    """What writes the help: click's formatter, or that of a typer which brings its own."""
+
+    def section(self, name: str) -> AbstractContextManager[None]:
+        """Begin a part of the help with this heading."""
+
+    def write_dl(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Write names with their explanations."""
+
+
+class Parameter(Protocol):
+    """An option or argument of a command."""
+
+    @property
+    def name(self) -> str | None:
+        """Its name in the signature of the command."""
+
+    def get_help_record(self, ctx: typer.Context) -> tuple[str, str] | None:
+        """Return its name and its help; None if it is hidden."""
+
+
+GROUPS = {
+    "Data": (
+        *("data", "task", "target", "kind", "ignore", "categories", "dates", "group", "time", "size", "resize", "fit"),
+        *("data_root", "allow_other_data", "split", "ood"),
+    ),
+    "Network": (
+        *("method", "backbone", "inputs", "exits", "members", "samples", "rate", "width", "depth", "blocks"),
+        *("eval_exits", "with_exits", "active", "input_shape", "outputs", "trust_code"),
+    ),
+    "Training": (
+        *("epochs", "teacher", "seed", "recipe", "config", "set_", "processes", "device", "distill"),
+        "tensorboard",
+    ),
+    "Search": (
+        *("objectives", "prefer", "max_", "min_", "budget", "trials", "hours", "sampler", "startup", "grid", "k_free"),
+        *("stop_early", "shift", "shift_sets", "confirm", "confirm_most", "confirm_each", "confirm_shifted"),
+        *("workers", "executor", "address", "cpus_per_trial", "gpus_per_trial", "storage"),
+    ),
+    "Output": (
+        *("out", "force", "json", "csv", "figure", "figures", "tables", "title", "tolerance", "keep_predictions"),
+        *("calibrate", "int8", "adaptive", "keep_accuracy", "mean_flops", "help", "version"),
+    ),
+}
+"""Options in the order in which the help lists them; those that are not here come first."""
+
+
+class Command(TyperCommand):
+    """A command whose help lists registered methods and backbones and the defaults of settings."""
+
+    def format_options(self, ctx: typer.Context, formatter: Formatter) -> None:  # type: ignore[override]
+        """Write the arguments, then the options of each group."""
+        fill(self)
+        arguments: list[Parameter] = [item for item in self.params if isinstance(item, TyperArgument)]
+        options: list[Parameter] = [item for item in self.get_params(ctx) if not isinstance(item, TyperArgument)]
+        for title, items in (("Arguments", arguments), *grouped(options)):
+            rows = [row for item in items if (row := item.get_help_record(ctx)) is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def fill(command: TyperCommand) -> None:
+    """Replace the placeholders in the help of a command's parameters."""
+    from sae.cli.options import fill_help
+
+    for parameter in command.params:
+        text = getattr(parameter, "help", None)
+        if text:
+            parameter.help = fill_help(text)  # type: ignore[attr-defined]
+
+
+def grouped(options: Sequence[Parameter]) -> Iterator[tuple[str, list[Parameter]]]:
+    """Yield the options of each group, in its order."""
+    known = {name for names in GROUPS.values() for name in names}
+    yield "Options", [item for item in options if item.name not in known]
+    for title, names in GROUPS.items():
+        yield (
+            title,
+            sorted((item for item in options if item.name in names), key=lambda item: names.index(item.name or "")),
+        )
+
+
+def write_commands(group: TyperGroup, ctx: typer.Context, formatter: Formatter) -> None:
+    """Write the commands with the first sentence of each, whole."""
+    rows = []
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is not None and not command.hidden:
+            rows.append((name, (command.help or "").strip().split("\n\n")[0].replace("\n", " ")))
+    with formatter.section("Commands"):
+        formatter.write_dl(rows)
