@@ -53,6 +53,11 @@ class Temperature:
     num_samples: int
 
     @property
+    def applied(self) -> float:
+        """T as it is used: one that ran to its bound is not trusted, and predictions stay as they are."""
+        return 1.0 if self.is_bounded else self.value
+
+    @property
     def remark(self) -> str | None:
         """Say in one sentence what is special about it, if anything is."""
         if self.is_kept_at_one:

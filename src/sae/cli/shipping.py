@@ -12,7 +12,7 @@ from sae.cli import options
 
 if TYPE_CHECKING:
     from sae.deploy.bench import Bench, BenchModel, BenchTimes
-    from sae.deploy.manifest import AdaptivePart, Manifest
+    from sae.deploy.manifest import AdaptivePart, CalibrationPart, Manifest
     from sae.deploy.tradeoff import CurvePoint
     from sae.records.receipt import Receipt
 
@@ -43,6 +43,9 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="replace another model in the folder")] = False,
     int8: Annotated[
         bool, typer.Option("--int8", help="quantise to about a quarter of the size, and show the loss in quality")
+    ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="put a temperature into the graph that is fitted on validation samples")
     ] = False,
     source: options.RunDataOptions,
     json: options.Json = False,
@@ -82,12 +85,14 @@ def export(
             methods=options.names("--method", method),
         )
         wanted = preferred(record, prefer)
-        found = ship_pick(selection, out, wanted, force=force, int8=int8, where=where)
+        found = ship_pick(selection, out, wanted, force=force, int8=int8, calibrate=calibrate, where=where)
         print_shipped(out, *found, record.target, json=json)
         return
     if prefer is not None or max_ or min_ or method is not None:
         raise ConfigError(f"--prefer, --max, --min and --method choose from a study, but {run} is a run: drop them")
-    manifest = export_run(run, out, eval_exits, adaptive=target, force=force, int8=int8, where=where)
+    manifest = export_run(
+        run, out, eval_exits, adaptive=target, force=force, int8=int8, calibrate=calibrate, where=where
+    )
     print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
     if adaptive and manifest.adaptive is not None:
         print_message(manifest.adaptive.verdict)
@@ -150,10 +155,21 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
                 if key in manifest.metrics["test"]
             ),
         ]
+    if manifest.calibration is not None:
+        rows += calibration_rows(manifest.calibration, keys)
     if manifest.adaptive is not None:
         rows += adaptive_rows(manifest.adaptive)
     title = f"{out}: {network.method} on {network.backbone}, {count(len(network.members), 'member')}"
     print_table(text_table(title, ["", "value"], rows))
+
+
+def calibration_rows(part: "CalibrationPart", keys: Sequence[str]) -> list[list[str]]:
+    """Return the rows of a table about temperature scaling: T, and the metrics without it."""
+    raw = part.raw["test"] if part.remark is None else {}
+    return [
+        ["temperature scaling", part.text],
+        *([f"{key} on test without it", f"{raw[key]:.4f}"] for key in keys if key in raw),
+    ]
 
 
 def adaptive_rows(part: "AdaptivePart") -> list[list[str]]:

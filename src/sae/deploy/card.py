@@ -153,6 +153,8 @@ def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
             f"Corrupted test: means over {count(shift.num_sets, 'corrupted version')} of the test images, measured on "
             f"the run's network in float32."
         )
+    if manifest.calibration is not None:
+        notes.append(_calibration_note(manifest))
     if manifest.run.other_data:
         notes.append("**These are not the samples that belong to the run**: the exporter allowed other data.")
     rows = [
@@ -167,6 +169,18 @@ def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
             f"of the test samples; mean {what}: {conformal.test_size:.3g}."
         )
     return _table(["metric", *columns], rows) + "\n\n" + "\n".join(notes)
+
+
+def _calibration_note(manifest: Manifest) -> str:
+    """Say which temperature is in the graph, and what it changed on the test split."""
+    part = manifest.calibration
+    assert part is not None, "only a calibrated model has a note"
+    if part.remark is not None:
+        return f"Temperature scaling was tried, but is not in the graph: {part.remark}"
+    before, after = part.raw["test"], manifest.metrics["test"]
+    keys = [key for key in ("nll", "ece", "cc_ece") if key in before]
+    changes = ", ".join(f"{metric_label(key)} {before[key]:.4f} → {after[key]:.4f}" for key in keys)
+    return f"Temperature scaling is in the graph: {part.text}. On test, before → after: {changes}."
 
 
 def _costs(manifest: Manifest, receipt: Receipt | None) -> str:

@@ -56,12 +56,21 @@ def class_metrics(probs: Output, labels: NDArray[np.generic]) -> Metrics:
     return measure_predictive(categorical, torch.from_numpy(np.array(labels)))
 
 
-def check_parity(session: Session, method: Method, dataset: Dataset, eval_exits: int) -> ParityPart:
+def check_parity(
+    session: Session, method: Method, dataset: Dataset, eval_exits: int, temperature: float = 1.0
+) -> ParityPart:
     """Compare the graph of a run with the unpruned, unfolded network on samples of its data; see `compare_graph`."""
-    return compare_graph(session, method, dataset, eval_exits, _compared_samples(dataset))
+    return compare_graph(session, method, dataset, eval_exits, _compared_samples(dataset), temperature)
 
 
-def compare_graph(session: Session, method: Method, form: SampleForm, eval_exits: int, samples: Samples) -> ParityPart:
+def compare_graph(
+    session: Session,
+    method: Method,
+    form: SampleForm,
+    eval_exits: int,
+    samples: Samples,
+    temperature: float = 1.0,
+) -> ParityPart:
     """Compare a graph with the unpruned, unfolded network on real samples.
 
     Differences are in standardised units, relative where a value is above 1.
@@ -72,8 +81,9 @@ def compare_graph(session: Session, method: Method, form: SampleForm, eval_exits
         form: The form of its samples.
         eval_exits: K′ of the graph.
         samples: Samples to compare on, with the frame that reading added.
+        temperature: T of the graph.
     """
-    expected = _expected(method, form, eval_exits, samples)
+    expected = _expected(method, form, eval_exits, samples, temperature)
     raw = without_frame(samples, form.frame)
     batches = {
         "all samples at once": (raw, expected),
@@ -116,9 +126,11 @@ def _compared_samples(dataset: Dataset) -> Samples:
     return np.concatenate([split.inputs[:PARITY_SAMPLES] for split in (dataset.val, dataset.test)])
 
 
-def _expected(method: Method, form: SampleForm, eval_exits: int, samples: Samples) -> dict[str, NDArray[np.float64]]:
+def _expected(
+    method: Method, form: SampleForm, eval_exits: int, samples: Samples, temperature: float
+) -> dict[str, NDArray[np.float64]]:
     prepare = Preparation(form.normalisation, len(form.spec.shape), torch.device("cpu"))
-    aggregation = Aggregation(method.task, method.member_weights(eval_exits))
+    aggregation = Aggregation(method.task, method.member_weights(eval_exits), temperature)
     with torch.inference_mode():
         prepared = prepare(samples)
         combined = aggregation(method.eval().shipped_outputs(prepared))

@@ -5,24 +5,29 @@ exits, or its quantised version. Nothing is written until all checks have passed
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from sae.analysis.temperature import fit_temperature
 from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
-from sae.core.errors import ModelError, OtherModelError
+from sae.core.errors import ConfigError, ModelError, OtherModelError
+from sae.core.objectives import TaskName
 from sae.core.task import Classification
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, class_titles
 from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
 from sae.deploy.description import cost_part, input_part, network_part, package_versions
-from sae.deploy.evaluation import Metrics, check_parity, graph_metrics, split_outputs
+from sae.deploy.evaluation import SMALLEST_PROBABILITY, Metrics, check_parity, graph_metrics, split_outputs
 from sae.deploy.graph import shipped_content
 from sae.deploy.manifest import (
     NAME,
     AdaptivePart,
+    CalibrationPart,
     ExitTarget,
     GraphPart,
     Manifest,
@@ -39,6 +44,7 @@ from sae.deploy.segments import check_adaptive, cut
 from sae.deploy.session import Output, Session
 from sae.deploy.tradeoff import adaptive_part
 from sae.methods import Method
+from sae.records.predictions import Numbers
 from sae.records.run import RunRecord
 from sae.records.writing import write_whole
 from sae.training.run import restore
@@ -77,6 +83,7 @@ class Shipment:
         segments: Files of the segments for adaptive exits.
         adaptive: Description of the segments.
         quantisation: The effect of quantisation.
+        calibration: The temperature inside the graph, if scaling was asked for.
     """
 
     source: Source
@@ -87,6 +94,7 @@ class Shipment:
     segments: Sequence[bytes] = ()
     adaptive: AdaptivePart | None = None
     quantisation: QuantisationPart | None = None
+    calibration: CalibrationPart | None = None
 
     def measure(self) -> dict[str, Metrics]:
         """Return the metrics of the graph by split."""
@@ -101,6 +109,7 @@ def export(
     adaptive: ExitTarget | None = None,
     force: bool = False,
     int8: bool = False,
+    calibrate: bool = False,
     where: Whereabouts = AS_BEFORE,
 ) -> Manifest:
     """Write a run's network as ONNX with a manifest and a model card beside it, if all checks pass.
@@ -112,16 +121,21 @@ def export(
         adaptive: Also write segments for adaptive exits, with a threshold that meets this target.
         force: Replace another model in the folder.
         int8: Quantise the graph, after the float32 graph has passed its checks.
+        calibrate: Put a temperature into the graph that is fitted on validation samples.
         where: Where the data are today, and whether others will do.
     """
     check_model_path(out)
+    if adaptive is not None and calibrate:
+        raise ConfigError(
+            "--calibrate and --adaptive cannot be combined (a temperature would change who leaves early): leave one out"
+        )
     record = RunRecord.open(run)
     config, shift = record.read_config(), record.read_shift("test")
     with torch_threads(config.train.threads):
         method, dataset = restore(record, "cpu", where)
         eval_exits = method.resolve_exits(eval_exits)
         identity = _run_part(record, config, dataset)
-        found = find_model(out, identity, eval_exits, adaptive, force=force, int8=int8)
+        found = find_model(out, identity, eval_exits, adaptive, force=force, int8=int8, calibrate=calibrate)
         if found is not None:
             write_card(out.parent, found, shift)
             return found
@@ -129,6 +143,8 @@ def export(
         if adaptive is not None:
             check_adaptive(source.pruned, dataset)
         shipment = plain_shipment(source)
+        if calibrate:
+            shipment = calibrated(shipment)
         if adaptive is not None:
             shipment = with_segments(shipment, out.stem, adaptive)
         if int8:
@@ -145,6 +161,36 @@ def plain_shipment(source: Source) -> Shipment:
     session = Session(content)
     parity = check_parity(session, source.method, source.dataset, source.eval_exits)
     return Shipment(source, content, session, _outputs(session, source.dataset), parity)
+
+
+def calibrated(plain: Shipment) -> Shipment:
+    """Put a temperature into the graph that is fitted on its validation predictions, and check it again.
+
+    A temperature that ran to its bound, or did not help held-out samples, is not applied: the graph stays as it is.
+    """
+    source = plain.source
+    name, numbers = _numbers(plain.outputs["val"])
+    found = fit_temperature(name, numbers, source.dataset.val.targets[:])
+    remark = found.remark if found.applied == 1.0 else None
+    part = CalibrationPart(
+        temperature=found.applied, fitted=found.value, samples=found.num_samples, remark=remark, raw=plain.measure()
+    )
+    if found.applied == 1.0:
+        return dataclasses.replace(plain, calibration=part)
+    content = shipped_content(source.method, source.dataset, source.eval_exits, found.applied)
+    session = Session(content)
+    parity = check_parity(session, source.method, source.dataset, source.eval_exits, found.applied)
+    outputs = _outputs(session, source.dataset)
+    return dataclasses.replace(
+        plain, content=content, session=session, outputs=outputs, parity=parity, calibration=part
+    )
+
+
+def _numbers(outputs: Mapping[str, Output]) -> tuple[TaskName, Numbers]:
+    """Return the task and the predictions of a graph as `sae.analysis.temperature` takes them, (sample, number)."""
+    if "probs" in outputs:
+        return "classification", np.log(np.maximum(outputs["probs"].astype(np.float64), SMALLEST_PROBABILITY))
+    return "regression", np.stack([outputs["mean"], outputs["variance"]], axis=1).astype(np.float64)
 
 
 def with_segments(plain: Shipment, stem: str, target: ExitTarget) -> Shipment:
@@ -202,6 +248,7 @@ def describe(shipment: Shipment, file: str, identity: RunPart) -> Manifest:
         run=identity,
         versions=package_versions(),
         quantisation=shipment.quantisation,
+        calibration=shipment.calibration,
     )
 
 
@@ -233,6 +280,7 @@ def find_model(
     *,
     force: bool,
     int8: bool = False,
+    calibrate: bool = False,
 ) -> Manifest | None:
     """Return the manifest of this very model if `out` already holds it. Refuse another model there.
 
@@ -259,13 +307,14 @@ def find_model(
     is_same = manifest.run == run and manifest.network.eval_exits == eval_exits
     if not out.exists():
         return None  # an earlier command was killed between the manifest and the graph: this one finishes its work
+    is_same = is_same and (manifest.calibration is not None) == calibrate
     if is_same and (manifest.quantisation is not None) == int8 and _has_content(out, manifest.graph.sha256):
         return manifest if target is None or _has_segments(out, manifest, target) else None
-    bits = "int8" if manifest.quantisation else "float32"
+    bits = ("int8" if manifest.quantisation else "float32") + (", calibrated" if manifest.calibration else "")
     raise OtherModelError(
-        f"{out} already holds a model of another run, number of exits or precision ({manifest.network.method}, "
-        f"{manifest.network.eval_exits} exits, {bits}): name another folder, or replace it with --force "
-        "(in Python, force=True)"
+        f"{out} already holds a model of another run, number of exits, precision or calibration "
+        f"({manifest.network.method}, {manifest.network.eval_exits} exits, {bits}): name another folder, "
+        "or replace it with --force (in Python, force=True)"
     )
 
 

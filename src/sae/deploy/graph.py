@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
 from sae.backbones.dry_run import attention_in_steps
-from sae.core.predictive import Categorical, aggregate, member_values
+from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate, member_values
 from sae.core.task import Classification, DataSpec, SampleKind, Shape, Task
 from sae.data.batches import standardise_each
 from sae.data.dataset import Depth, Normalisation
@@ -85,14 +85,16 @@ class Preprocessing(nn.Module):
 class Aggregation(nn.Module):
     """Member outputs → one prediction and its uncertainty, by the definitions that evaluation uses.
 
+    A temperature scales the joint prediction and its entropy. What members disagree about does not depend on it.
+
     Shape: (batch, member, out) → `CLASS_OUTPUTS` or `VALUE_OUTPUTS`, (batch, class) or (batch,) each.
     """
 
     weights: Tensor
 
-    def __init__(self, task: Task, weights: Tensor) -> None:
+    def __init__(self, task: Task, weights: Tensor, temperature: float = 1.0) -> None:
         super().__init__()
-        self.task = task
+        self.task, self.temperature = task, temperature
         self.register_buffer("weights", weights.detach().clone())
 
     @property
@@ -103,10 +105,19 @@ class Aggregation(nn.Module):
     def forward(self, outputs: Tensor) -> tuple[Tensor, ...]:
         """Return the outputs in the order of `output_names`."""
         predictive = aggregate(self.task, outputs, self.weights)
+        if self.temperature != 1.0:
+            predictive = tempered(predictive, self.temperature)
         doubt = entropy(predictive), disagreement(self.task, outputs, self.weights)
         if isinstance(predictive, Categorical):
             return predictive.probs, *doubt
         return predictive.mean, predictive.variance, *doubt
+
+
+def tempered(predictive: Predictive, temperature: float) -> Predictive:
+    """Return a prediction at a temperature, in float32 as the graph computes it; see `sae.analysis.temperature`."""
+    if isinstance(predictive, Categorical):
+        return Categorical((predictive.log_probs / temperature).log_softmax(dim=1))
+    return Gaussian(predictive.mean, predictive.variance * temperature)
 
 
 class ShippedGraph(nn.Module):
@@ -115,14 +126,15 @@ class ShippedGraph(nn.Module):
     Args:
         network: In evaluation mode.
         dataset: The samples that it takes.
+        temperature: T of temperature scaling; 1 for none.
     """
 
-    def __init__(self, network: MemberNetwork, dataset: SampleForm) -> None:
+    def __init__(self, network: MemberNetwork, dataset: SampleForm, temperature: float = 1.0) -> None:
         super().__init__()
         shape = dataset.spec.shape
         self.preprocessing = Preprocessing(dataset.normalisation, len(shape), dataset.frame)
         self.network = network
-        self.aggregation = Aggregation(dataset.spec.task, network.weights)
+        self.aggregation = Aggregation(dataset.spec.task, network.weights, temperature)
         self.output_names = (*self.aggregation.output_names, MEMBERS)
         self.eval()
 
@@ -143,9 +155,10 @@ def without_frame(images: NDArray[np.number], frame: int) -> NDArray[np.number]:
     return images[:, :, frame:-frame, frame:-frame] if frame else images
 
 
-def shipped_content(method: Method, dataset: SampleForm, eval_exits: int) -> bytes:
-    """Export a method at K′ exits, pruned and folded, as an ONNX file."""
-    return graph_content(ShippedGraph(method.pruned(eval_exits).folded(dataset.spec.shape), dataset), dataset)
+def shipped_content(method: Method, dataset: SampleForm, eval_exits: int, temperature: float = 1.0) -> bytes:
+    """Export a method at K′ exits, pruned and folded, as an ONNX file; its predictions are at a temperature."""
+    folded = method.pruned(eval_exits).folded(dataset.spec.shape)
+    return graph_content(ShippedGraph(folded, dataset, temperature), dataset)
 
 
 def graph_content(graph: ShippedGraph, dataset: SampleForm) -> bytes:

@@ -213,6 +213,30 @@ class AdaptivePart(_Part):
     verdict: str
 
 
+class CalibrationPart(_Part):
+    """Temperature scaling, fitted on validation samples: the graph's predictions are at this temperature.
+
+    Attributes:
+        temperature: T inside the graph; 1 if the fitted one was not applied.
+        fitted: The fitted T.
+        samples: Number of validation samples that it was fitted on.
+        remark: Why a fitted T was not applied, if so.
+        raw: Metrics of the same graph without a temperature, by split.
+    """
+
+    temperature: float
+    fitted: float
+    samples: int
+    remark: str | None = None
+    raw: dict[str, dict[str, float]]
+
+    @property
+    def text(self) -> str:
+        """What was done, in a few words: `T = 1.3, fitted on 359 validation samples`."""
+        how = f"T = {self.temperature:.3g}, fitted on {self.samples:,} validation samples"
+        return how if self.remark is None else f"not scaled: {self.remark.rstrip('.')}"
+
+
 class ParityPart(_Part):
     """The difference between the float32 graph and the run's network: in standardised units, relative above 1."""
 
@@ -284,6 +308,7 @@ class Manifest(_Part):
     run: RunPart
     versions: dict[str, str]
     quantisation: QuantisationPart | None = None
+    calibration: CalibrationPart | None = Field(None, exclude_if=lambda part: part is None)
 
     @model_validator(mode="after")
     def _classes_are_named(self) -> Self:

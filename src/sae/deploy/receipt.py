@@ -41,6 +41,7 @@ def ship_pick(
     *,
     force: bool = False,
     int8: bool = False,
+    calibrate: bool = False,
     where: Whereabouts = AS_BEFORE,
 ) -> tuple[Manifest, Receipt]:
     """Export the pick of a study, predict the test split with it, and compare it with its rivals.
@@ -53,11 +54,14 @@ def ship_pick(
         prefer: What the pick must be best in; by default it is the best compromise.
         force: Replace another model that is there.
         int8: Ship an int8 graph. Its rivals stay in float32.
+        calibrate: Put a fitted temperature into the graph, and into those of the rivals alike.
         where: Where the data are today, and whether others will do.
     """
     picked = selection.pick(prefer)
     chosen = picked.candidate
-    manifest = export(chosen.run.record.path, out, chosen.eval_exits, force=force, int8=int8, where=where)
+    manifest = export(
+        chosen.run.record.path, out, chosen.eval_exits, force=force, int8=int8, calibrate=calibrate, where=where
+    )
     others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
     compared = {method: item.label for method, item in others.items()}
     identity = ReceiptIdentity(sha256=manifest.graph.sha256, compared=compared)
@@ -68,7 +72,7 @@ def ship_pick(
     with TemporaryDirectory() as folder:
         for method, item in others.items():
             path = Path(folder) / method / "model.onnx"
-            manifests[method] = export(item.run.record.path, path, item.eval_exits, where=where)
+            manifests[method] = export(item.run.record.path, path, item.eval_exits, calibrate=calibrate, where=where)
             contents[method] = path.read_bytes()
     timings = _time(contents)
     rows = {
