@@ -16,7 +16,7 @@ from statistics import mean, stdev
 
 import torch
 
-from sae.analysis.statistics import Sample, welch_p_value
+from sae.analysis.statistics import Sample, welch_interval
 from sae.config.run import RunConfig
 from sae.config.settings import Layer, merge, read_yaml
 from sae.data.catalogue import resolve
@@ -105,7 +105,7 @@ def cell(values: list[float], scale: float = 1.0) -> str:
 def is_different(values: list[float], base: list[float]) -> bool:
     """Return whether Welch's t-test finds a difference that luck alone would show less than once in 20."""
     one, other = (Sample(mean(each), stdev(each), len(each)) for each in (values, base))
-    return welch_p_value(one, other) < SIGNIFICANT
+    return welch_interval(one, other).p < SIGNIFICANT
 
 
 def table(data: str, results: Results) -> str:

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from sae.analysis.bootstrap import Difference, chosen_seeds, compare_samples, interval, resampled_means
-from sae.analysis.comparison import ALIKE, BETTER, WORSE
 from sae.analysis.contestants import Contestant
 from sae.analysis.ensemble_equivalent import ensemble_equivalent, interpolate_members, subset_mean, subsets
 from sae.analysis.sample_metrics import METRICS, sample_metric
+from sae.analysis.verdicts import ALIKE, BETTER, UNKNOWN, WORSE
 from sae.core.errors import ConfigError
 from sae.core.objectives import TaskName
 from sae.core.predictive import Categorical, Gaussian, mix_categoricals, mix_gaussians
@@ -117,7 +117,15 @@ def test_a_clear_difference_has_a_verdict_and_none_has_none() -> None:
     names = ["nll", "accuracy", "nll_scaled", "brier"]
     assert [item.verdict for item in compare_samples(good, bad, names)] == [BETTER] * 4
     assert [item.verdict for item in compare_samples(bad, good, names)] == [WORSE] * 4
-    assert compare_samples(good, like_good, ["nll_scaled"])[0].verdict == ALIKE
+    (alike,) = compare_samples(good, like_good, ["nll_scaled"])
+    assert alike.high - alike.low > 0.01  # nats, the margin of the NLL
+    assert alike.verdict == UNKNOWN
+
+
+def test_the_p_value_is_small_where_the_interval_holds_no_zero_and_only_there() -> None:
+    good, bad, like_good = contestant("a", 3.0), contestant("b", 1.0), contestant("c", 3.0, seeds=[5, 6, 7])
+    assert compare_samples(good, bad, ["nll"])[0].p < 0.01
+    assert compare_samples(good, like_good, ["nll"])[0].p > 0.05
 
 
 @pytest.mark.parametrize("name", ["ece_scaled", "cc_ece_scaled", "cc_ece", "f1"])
@@ -130,6 +138,7 @@ def test_a_contestant_equals_itself() -> None:
     one = contestant("a", 2.0, seeds=[0])
     for found in compare_samples(one, one, ["nll", "ece", "cc_ece_scaled", "f1"]):
         assert (found.value, found.low, found.high) == (0.0, 0.0, 0.0)
+        assert found.verdict == ALIKE
 
 
 def test_scaled_values_are_those_after_temperature_scaling_on_validation() -> None:

@@ -1,5 +1,3 @@
-import statistics
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,74 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sae.analysis.comparison import ALIKE, BETTER, WORSE, best_by_kind, class_means, compare, mean_ranks
+from sae.analysis.comparison import best_by_kind, class_means, mean_ranks
 from sae.analysis.results import Result
-from sae.analysis.statistics import Spread
 from sae.core.errors import ConfigError
 from sae.core.objectives import objective
-from tests.results import result, run_of, small_config
+from tests.results import result
 
 TASK = "classification"
 SE, EE = {"name": "sae", "inputs": 1, "exits": 1}, {"name": "sae", "inputs": 1, "exits": 2}
 F1, NLL = objective("f1", TASK), objective("nll", TASK)
-
-
-def over_seeds(values: list[float]) -> Result:
-    """A configuration whose metrics all had these values, one for each seed."""
-    spread = Spread(statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None)
-    runs = [run_of(small_config(seed), {}) for seed in range(len(values))]
-    return result("x/0", {"f1": spread, "nll": spread}, runs=runs)
-
-
-def test_what_differs_clearly_is_better_or_worse_by_its_direction() -> None:
-    high, low = over_seeds([0.9, 0.91, 0.92, 0.9]), over_seeds([0.5, 0.51, 0.52, 0.5])
-    assert compare(high, low, F1) == BETTER
-    assert compare(low, high, F1) == WORSE
-    assert compare(high, low, NLL) == WORSE
-    assert compare(low, high, NLL) == BETTER
-
-
-def test_a_difference_within_the_spread_is_not_significant() -> None:
-    assert compare(over_seeds([0.4, 0.6, 0.5, 0.7]), over_seeds([0.5, 0.6, 0.7, 0.45]), F1) == ALIKE
-
-
-def test_two_seeds_have_to_differ_by_far_more_than_four() -> None:
-    two, four = ([0.50, 0.52], [0.54, 0.56]), ([0.50, 0.52, 0.50, 0.52], [0.54, 0.56, 0.54, 0.56])
-    assert compare(over_seeds(two[0]), over_seeds(two[1]), NLL) == ALIKE
-    assert compare(over_seeds(four[0]), over_seeds(four[1]), NLL) == BETTER
-
-
-def test_a_single_seed_never_differs_significantly() -> None:
-    assert compare(over_seeds([0.9]), over_seeds([0.1, 0.11, 0.12]), F1) == ALIKE
-    assert compare(over_seeds([0.1, 0.11, 0.12]), over_seeds([0.9]), F1) == ALIKE
-
-
-def test_any_difference_is_significant_if_all_seeds_agree() -> None:
-    assert compare(over_seeds([0.1, 0.1]), over_seeds([0.2, 0.2]), NLL) == BETTER
-    assert compare(over_seeds([0.1, 0.1]), over_seeds([0.1, 0.1]), NLL) == ALIKE
-
-
-def test_a_metric_that_one_of_them_lacks_is_alike() -> None:
-    assert compare(over_seeds([0.9, 0.91]), over_seeds([0.1, 0.11]), objective("ece", TASK)) == ALIKE
-
-
-def test_unknown_seeds_make_no_result_better() -> None:
-    whole, other = over_seeds([0.1, 0.11, 0.12, 0.1]), over_seeds([0.5, 0.51, 0.52, 0.5])
-    half = Spread(0.1, 0.01, left_out=2)
-    lucky = replace(whole, test={"nll": half})
-    assert compare(whole, other, NLL) == BETTER
-    assert compare(lucky, other, NLL) == ALIKE
-    assert compare(replace(whole, failed=1), other, NLL) == ALIKE
-    assert compare(other, lucky, NLL) == ALIKE
-
-
-def test_under_shift_only_the_seeds_that_were_measured_there_count() -> None:
-    one, other = over_seeds([0.1] * 4), over_seeds([0.1] * 4)
-    better, worse = (replace(result("x", {}, runs=one.runs, shift={"nll": nll})) for nll in (0.1, 0.2))
-    assert compare(better, worse, NLL, "shift") == BETTER
-    assert compare(better, worse, NLL) == ALIKE
-    assert compare(replace(better, shifted=better.shifted[:1]), worse, NLL, "shift") == ALIKE
-    assert compare(one, other, NLL, "shift") == ALIKE
 
 
 def test_a_class_counts_as_the_mean_of_its_configurations() -> None:

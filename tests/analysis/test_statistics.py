@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
-from sae.analysis.statistics import Sample, Spread, spread_of, spreads_of, welch_p_value
+from sae.analysis.statistics import Sample, Spread, spread_of, spreads_of, welch_interval
 
 NUMBERS = st.floats(-1e6, 1e6)
 ANY = st.one_of(NUMBERS, st.sampled_from([math.nan, math.inf, -math.inf]))
@@ -49,13 +49,15 @@ SAMPLES = st.lists(st.integers(0, 64).map(lambda number: number / 64), min_size=
 
 
 @given(SAMPLES, SAMPLES)
-def test_the_p_value_is_that_of_the_samples_themselves(one: list[float], other: list[float]) -> None:
-    sides = [Sample(statistics.mean(side), float(np.std(side, ddof=1)), len(side)) for side in (one, other)]
-    if min(side.std for side in sides) > 1e-6:
-        expected = ttest_ind(one, other, equal_var=False).pvalue
-        assert welch_p_value(*sides) == pytest.approx(expected, abs=1e-6)
+def test_p_value_and_interval_are_those_of_the_samples_themselves(one: list[float], other: list[float]) -> None:
+    first, second = (Sample(statistics.mean(side), float(np.std(side, ddof=1)), len(side)) for side in (one, other))
+    if min(first.std, second.std) > 1e-6:
+        expected = ttest_ind(one, other, equal_var=False)
+        found, textbook = welch_interval(first, second), expected.confidence_interval(0.95)
+        assert found.p == pytest.approx(expected.pvalue, abs=1e-6)
+        assert (found.low, found.high) == pytest.approx((textbook.low, textbook.high), abs=1e-6)
 
 
 def test_samples_without_deviation_differ_surely_or_not_at_all() -> None:
-    assert welch_p_value(Sample(0.1, 0.0, 2), Sample(0.2, 0.0, 2)) == 0.0
-    assert welch_p_value(Sample(0.1, 0.0, 2), Sample(0.1, 0.0, 2)) == 1.0
+    assert welch_interval(Sample(0.1, 0.0, 2), Sample(0.2, 0.0, 2)).p == 0.0
+    assert welch_interval(Sample(0.1, 0.0, 2), Sample(0.1, 0.0, 2)).p == 1.0

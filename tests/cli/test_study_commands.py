@@ -185,8 +185,8 @@ def test_pick_prints_one_configuration_with_its_reason_and_what_to_do(study: Pat
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == (
-        "sae/0: one network with several inputs and some of its exits (N=2 K=2 W=1 D=3), read at exits 2 "
-        "and 3 of 3; K′=2, as trained"
+        "Provisional: 5 of 6 trials have ended. So far sae/0 leads: one network with several inputs and some of its "
+        "exits (N=2 K=2 W=1 D=3), read at exits 2 and 3 of 3. (K′=2, as trained.)"
     )
     assert lines[1].startswith("why: best compromise of NLL, CC-ECE and FLOPs among the 4 Pareto-optimal candidates")
     assert "test (not used for choosing)" in out
@@ -195,14 +195,37 @@ def test_pick_prints_one_configuration_with_its_reason_and_what_to_do(study: Pat
     again = "sae train --data digits --depth 3 --epochs 2 --set data.crop=0 --out runs/picked"
     assert f"train it again: {again}" in lines
     assert f"look closer:    sae evaluate '{run}' --eval-exits 2" in lines
+    assert f"export it:      sae export '{study}' --out shipped/model.onnx" in lines
 
 
 def test_the_json_of_pick_is_an_item_of_the_front_with_its_reason(study: Path) -> None:
     report = read("pick", study)
-    item = {key: report[key] for key in report if key not in ("why", "test", "commands")}
+    item = {key: report[key] for key in report if key not in ("why", "recommendation", "test", "commands")}
     assert item in read("pareto", study)["front"]
     assert report["test"]["nll"] == 1.3
     assert report["commands"]["evaluate"].endswith("--eval-exits 2")
+    assert report["recommendation"]["state"] == "provisional"
+
+
+def test_pick_offers_the_export_of_what_it_was_asked_for(study: Path) -> None:
+    _, out, _ = sae("pick", study, "--max", "flops=2000", "--prefer", "nll", "--method", "sae")
+    assert f"sae export '{study}' --prefer nll --max flops=2000 --method sae --out shipped/model.onnx" in out
+    _, out, _ = sae("pick", study, "--objectives", "nll,params")
+    assert "/trials/sae/00000-" in out.split("export it:")[1]  # `sae export` has no --objectives
+
+
+def test_nearly_equal_candidates_of_the_front_are_one_row_unless_that_is_turned_off(tmp_path: Path) -> None:
+    builder = StudyBuilder(tmp_path / "s")
+    builder.finish({"name": "standard"}, [point(0.300, 0.100, 10_000)])
+    builder.finish({"name": "standard"}, [point(0.301, 0.099, 10_050)])
+    builder.finish({"name": "standard"}, [point(0.500, 0.100, 5_000)])
+    _, out, _ = sae("pareto", tmp_path / "s")
+    rows = [line for line in out.splitlines() if line.startswith("│")]
+    assert len(rows) == 2
+    assert "alike: 1 candidate nearly the same as a row above" in out
+    _, out, _ = sae("pareto", tmp_path / "s", "--tolerance", "0")
+    assert len([line for line in out.splitlines() if line.startswith("│")]) == 3
+    assert len(read("pareto", tmp_path / "s")["front"]) == 3
 
 
 def test_pick_follows_what_is_preferred_and_the_limits(study: Path) -> None:
@@ -211,7 +234,7 @@ def test_pick_follows_what_is_preferred_and_the_limits(study: Path) -> None:
     cheap = read("pick", study, "--prefer", "params", "--method", "sae")
     assert (cheap["trial"], cheap["eval_exits"]) == ("sae/0", 1)
     code, out, _ = sae("pick", study, "--prefer", "flops")
-    assert out.startswith("standard/0: a standard network (W=1 D=3)\nwhy: lowest FLOPs")
+    assert "leads: a standard network (W=1 D=3).\nwhy: lowest FLOPs" in out
     assert "--eval-exits" not in out
     code, _, error = sae("pick", study, "--prefer", "nl")
     assert code == 2
@@ -220,7 +243,7 @@ def test_pick_follows_what_is_preferred_and_the_limits(study: Path) -> None:
 
 def test_a_network_read_at_another_k_is_told_with_the_trained_one(study: Path) -> None:
     out = sae("pick", study, "--max", "flops=1000", "--method", "sae")[1]
-    assert "read at its last exit (3 of 3); K′=1, trained with K=2" in out
+    assert "read at its last exit (3 of 3). (K′=1, trained with K=2.)" in out
 
 
 def test_the_test_split_changes_no_choice(tmp_path: Path) -> None:

@@ -46,11 +46,20 @@ ADDED = {"data.json", "network.json"}
 """Files that runs hold since; everything that was there before must stay."""
 ADDED_STATUS = {"config_sha256", "weights_sha256"}
 """Keys of `status.json` that are written since."""
-ADDED_KEYS = {"error_correlation", "called", "inputs_at_exit", "nll_scaled", "ece_scaled", "cc_ece_scaled"}
+ADDED_KEYS = {
+    "error_correlation",
+    "called",
+    "inputs_at_exit",
+    "recommendation",
+    "nll_scaled",
+    "ece_scaled",
+    "cc_ece_scaled",
+}
 """Keys of metrics, and of a receipt's rows, that are written since."""
 ADDED_TABLES = {"front-shifted", "class-fronts-shifted"}
 ADDED_COLUMNS = {"best": {"Pareto-optimal"}, "best-shifted": {"Pareto-optimal", "± over sets"}}
 ADDED_EVERYWHERE = {"Exits used"}
+ADDED_ROWS = {"receipt": (", difference", "worth, ", "temperature", ", scaled", "as shipped")}
 ADDED_FIGURES = {
     "parallel",
     "search-shifted",
@@ -138,7 +147,8 @@ def numbers_in_table(path: Path) -> list[list[float | str | None]]:
     kept = [
         index for index, name in enumerate(header) if name not in {*ADDED_EVERYWHERE, *ADDED_COLUMNS.get(path.stem, ())}
     ]
-    return [[number_of(row[index]) for index in kept] for row in rows]
+    old = [row for row in rows if not any(text in row[0] for text in ADDED_ROWS.get(path.stem, ()))]
+    return [[number_of(row[index]) for index in kept] for row in old]
 
 
 def _as_before(row: dict[str, str]) -> list[float | str | None]:

@@ -1,34 +1,45 @@
 import json
+import re
 import statistics
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from sae.analysis.evidence import Evidence
 from sae.analysis.selection import select
-from sae.analysis.statistics import Spread
 from sae.core.table import Table
+from sae.records.predictions import Predictions, SplitPredictions
 from sae.records.study import StudyRecord
 from sae.report.findings import Findings, find
-from sae.report.lead import caveats, receipt_table, study_lead, verdicts
-from tests.results import result, run_of, small_config
+from sae.report.lead import caveats, study_lead, verdicts
+from sae.report.receipt import receipt_table
 from tests.studies import StudyBuilder, point, sae
-from tests.study_stages import SHIFT, STEP, searched_study, ship, whole_study
+from tests.study_stages import SHIFT, STEP, confirmed_study, searched_study, ship, whole_study
 
-METRICS = ("f1", "cc_ece", "nll")
-TASK = "classification"
-SEEDS = [0.0, 0.01, 0.02, 0.03]
+NLL = Evidence("nll", "test", -0.1, -0.2, -0.01, 0.001, 0.01, True, (4, 4), 540)
+WORSE = replace(NLL, metric="cc_ece", value=0.1)
+ALIKE = replace(NLL, metric="f1", p=0.5, low=-0.004, high=0.005)
+UNKNOWN = replace(NLL, metric="f1", p=0.5)
 
 
-def test_verdicts_say_each_word_once() -> None:
-    runs = [run_of(small_config(seed), {}) for seed in range(4)]
-    spread = statistics.stdev(SEEDS)
-    values = {"f1": Spread(0.9, spread), "cc_ece": Spread(0.9, spread), "nll": Spread(0.5, spread)}
-    pick = result("sae/0", values, runs=runs, flops=1e6)
-    rival = result("ensemble/0", {name: Spread(0.5, spread) for name in METRICS}, runs=runs, flops=4e6)
-    told = "is better than Bob in F1 and worse in CC-ECE, with no significant difference in NLL"
-    assert verdicts(pick, rival, "Bob", METRICS, TASK) == told
-    assert verdicts(pick, rival, "Bob", METRICS, TASK, "shift") == ""
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        ([NLL, WORSE, ALIKE], "is better than Bob in NLL and worse in CC-ECE, with no significant difference in F1"),
+        ([NLL, UNKNOWN], "is better than Bob in NLL, with not enough evidence to tell in F1"),
+        ([WORSE], "is worse than Bob in CC-ECE"),
+        ([ALIKE], "shows no significant difference from Bob in F1"),
+        (
+            [ALIKE, replace(UNKNOWN, metric="nll")],
+            "shows no significant difference from Bob in F1, and there is not enough evidence to tell in NLL",
+        ),
+        ([UNKNOWN], "may be better or worse than Bob in F1: there is not enough evidence to tell"),
+    ],
+)
+def test_verdicts_say_each_word_once(evidence: list[Evidence], words: str) -> None:
+    assert verdicts(evidence, "Bob") == words
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +57,16 @@ def test_the_sentence_names_the_pick_its_verdict_and_the_ratio_of_flops(whole: F
     lead = study_lead(whole)
     assert lead.sentence == (
         f"Ship {pick.label}: one network with several inputs and all exits ({pick.settings}), read at all 3 "
-        f"exits. It is worse than the best deep ensemble in F1, CC-ECE and NLL, on clean "
-        f"and on corrupted images (4 seeds), and needs 1/{ratio:.3g} of its FLOPs."
+        f"exits. It is worse than the best deep ensemble in F1, CC-ECE and NLL (4 seeds), "
+        f"and needs 1/{ratio:.3g} of its FLOPs."
     )
-    better = "It is better than the best standard network in F1, CC-ECE and NLL, on clean and on corrupted images"
-    assert f"{better} (4 seeds), and needs 3.33 times its FLOPs." in lead.reasons
+    better = "is better than the best standard network in F1, CC-ECE and NLL (4 seeds)"
+    assert f"It {better}, and needs 3.33 times its FLOPs." in lead.reasons
+    assert f"Under corruption it {better}." in lead.reasons
+    rules = next(reason for reason in lead.reasons if "Holm" in reason)
+    assert "for the 12 comparisons" in rules
+    assert "(0.01 of F1, 0.01 of CC-ECE and 0.01 of NLL)" in rules
+    assert any("not kept" in reason and "Welch" in reason for reason in lead.reasons)
     assert any(reason == f"Chosen on validation: {whole.why}." for reason in lead.reasons)
 
 
@@ -58,7 +74,8 @@ def test_a_cheaper_rival_that_is_not_worse_is_named_beside_the_recommendation(wh
     pick, standard = whole.shown["pick"], whole.shown["standard"]
     alike = replace(standard, test=pick.test, shift=pick.shift)
     warning = (
-        "But the best standard network needs only 1/3.33 of its FLOPs and is not significantly worse in any metric."
+        "But the best standard network needs only 1/3.33 of its FLOPs, and there is not enough evidence that it is "
+        "worse in any metric."
     )
     assert warning in study_lead(replace(whole, shown={**whole.shown, "standard": alike})).sentence
     assert "But" not in study_lead(whole).sentence
@@ -81,7 +98,9 @@ def test_the_receipt_holds_means_over_seeds_and_multiples_of_the_pick(whole: Fin
     assert cells(table, "NLL ↓")[0] == shown
     assert cells(table, "NLL (shift) ↓")[0] == f"{statistics.mean(seeds) + SHIFT:.3f} ± {statistics.stdev(seeds):.3f}"
     others = [40_000 / pick.values["flops"], 900 / pick.values["flops"]]
-    assert [text.split("(")[1] for text in cells(table, "MFLOPs ↓")[1:]] == [f"{times:.3g} ×)" for times in others]
+    assert [text.split("(")[1] for text in cells(table, "MFLOPs as counted in the paper ↓")[1:]] == [
+        f"{times:.3g} ×)" for times in others
+    ]
     assert cells(table, "ms for 64 samples ↓") == ["0.500", "1.000 (2 ×)", "1.000 (2 ×)"]
     assert cells(table, "file, kB ↓") == ["2", "6 (3 ×)", "6 (3 ×)"]
     assert [column.title for column in table.columns[1:]] == ["the pick", "best deep ensemble", "best standard network"]
@@ -121,14 +140,62 @@ def test_a_receipt_with_something_else_than_numbers_is_told(tmp_path: Path) -> N
     change_receipt(study.record, "pick", ms="fast")
     found = find(study.record)
     assert found.receipt is None
-    assert "receipt.json is damaged (rows.pick.ms: " in caveats(found)[1]
-    assert "delete it, and the command that made it makes it again" in caveats(found)[1]
+    (told,) = (text for text in caveats(found) if "damaged" in text)
+    assert "receipt.json is damaged (rows.pick.ms: " in told
+    assert "delete it, and the command that made it makes it again" in told
 
 
 def test_a_pick_without_rivals_is_told_alone(tmp_path: Path) -> None:
     study = StudyBuilder(tmp_path / "s", methods=("sae",))
     study.finish(sae(1, 1), [point(0.5, 0.1, 1000)])
     lead = study_lead(find(study.record))
-    assert lead.sentence == "Ship sae/0: one network (N=1 K=1 W=1 D=3), read at its last exit (3 of 3)."
+    assert lead.sentence == (
+        "Too little evidence to recommend a network: 1 trial finished (a choice needs 5) and the leader was trained on "
+        "0 new seeds (a recommendation needs 2). So far sae/0 leads: one network (N=1 K=1 W=1 D=3), read at its last "
+        "exit (3 of 3)."
+    )
     assert lead.receipt is not None
     assert len(lead.receipt.columns) == 2
+
+
+def keep_predictions(found: Findings, samples: int = 300) -> None:
+    """Predictions of every confirmed run: an ensemble's members are all as sharp, and the pick is as sharp as two."""
+    targets = np.random.default_rng(0).integers(0, 4, samples)
+    for item in found.confirmed:
+        for run in item.runs:
+            assert run.config is not None
+            assert run.evaluation is not None
+            draw = np.random.default_rng([run.config.seed, len(item.method)])
+            members = 4 if item.method == "ensemble" else 2
+            logits = draw.normal(scale=1.5, size=(members, samples, 4)) + 2.0 * np.eye(4)[targets]
+            own = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+            joint = np.log(np.exp(own).mean(axis=0))
+            split = SplitPredictions(
+                "same", targets, dict.fromkeys(run.evaluation.eval_exits, joint), own if members == 4 else None
+            )
+            Predictions("classification", split, split).write(run.record)
+
+
+def test_kept_predictions_give_intervals_seeds_samples_temperatures_and_the_worth_in_members(tmp_path: Path) -> None:
+    record = confirmed_study(tmp_path / "s", shift=False).record
+    keep_predictions(find(record))
+    found = find(record)
+    lead = study_lead(found)
+    assert "(4 seeds, 300 test samples)" in lead.sentence
+    assert re.search(r"It is worth \S+ members? \(\S+ to \S+\) of the deep ensemble ensemble/0 \(M=4", lead.sentence)
+    assert lead.receipt is not None
+    worth = cells(lead.receipt, "worth, in members of ensemble/0 ↑")
+    assert worth[1] == "all of them"
+    assert float(worth[0].split()[0]) == pytest.approx(2.0, abs=0.5)
+    assert re.fullmatch(r"–", cells(lead.receipt, "NLL, difference")[0])
+    assert re.fullmatch(r"[+−]0\.\d+ \([+−]0\.\d+ to [+−]0\.\d+\)", cells(lead.receipt, "NLL, difference")[1])
+    assert "fitted for each run on 300 validation samples" in lead.receipt.caption
+    scaled = found.headline.scalings["pick"].metrics["nll"].mean
+    assert float(cells(lead.receipt, "NLL, scaled ↓")[0].split()[0]) == pytest.approx(scaled, abs=1e-3)
+    assert "paired bootstrap" in " ".join(lead.reasons)
+
+
+def test_the_receipt_names_the_costs_of_the_paper_and_those_as_shipped(whole: Findings) -> None:
+    table, pick = receipt_table(whole), whole.searched("pick").values
+    for measure, key in (("MFLOPs as counted in the paper ↓", "flops"), ("MFLOPs as shipped ↓", "shipped_flops")):
+        assert float(cells(table, measure)[0]) == pytest.approx(pick[key] / 1e6)

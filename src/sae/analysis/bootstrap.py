@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sae.analysis.comparison import ALIKE, BETTER, WORSE, Verdict
 from sae.analysis.contestants import Contestant, check_same_samples
-from sae.analysis.sample_metrics import SCALED, joined, sample_metric
+from sae.analysis.sample_metrics import joined, sample_metric
+from sae.analysis.verdicts import SCALED, Verdict, margin_of, verdict_of
 from sae.core.objectives import TaskName, objective
 
 RESAMPLES = 1000
@@ -39,6 +39,7 @@ class Difference:
         other: That of the second.
         low: Lower end of the interval of `one − other`.
         high: Upper end of it.
+        p: The probability of such a difference between equals: twice the share of resamples beyond 0.
     """
 
     metric: str
@@ -47,6 +48,7 @@ class Difference:
     other: float
     low: float
     high: float
+    p: float = 1.0
 
     @property
     def value(self) -> float:
@@ -65,8 +67,10 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the first is better or worse, if the interval does not hold 0."""
-        return BETTER if self.worst < 0 else WORSE if self.best > 0 else ALIKE
+        """Whether the first is better or worse, if the interval does not hold 0, or whether that can be told at all."""
+        margin = margin_of(self.metric, self.task, self.other)
+        is_significant = self.worst < 0 or self.best > 0
+        return verdict_of(self.low, self.high, margin, is_significant=is_significant, is_better=self.worst < 0)
 
     def matches(self, margin: float) -> bool:
         """Return whether the first is worse by less than the margin, or better, at every value of the interval."""
@@ -109,8 +113,8 @@ def compare_samples(
             points.append(float(np.mean([finish(mean) for mean in means])))
         differences = sides[0] - sides[1]
         bias = 0.0 if metric.is_mean else float(differences.mean()) - (points[0] - points[1])
-        low, high = interval(differences - bias)
-        found.append(Difference(name, one.task, points[0], points[1], low, high))
+        centred = differences - bias
+        found.append(Difference(name, one.task, points[0], points[1], *interval(centred), p_value(centred)))
     return found
 
 
@@ -144,6 +148,17 @@ def interval(values: Values) -> tuple[float, float]:
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
     return float(low), float(high)
+
+
+def p_value(values: Values) -> float:
+    """Return twice the smaller share of the resamples on one side of 0, which counts on both; never less than one.
+
+    Example:
+        >>> p_value(np.array([-1.0, 1.0, 2.0, 3.0])), p_value(np.zeros(9))
+        (0.8, 1.0)
+    """
+    below, above = int((values <= 0).sum()), int((values >= 0).sum())
+    return min(1.0, 2 * (1 + min(below, above)) / (len(values) + 1))
 
 
 def _is_lower_better(metric: str, task: TaskName) -> bool:

@@ -1,42 +1,16 @@
-"""Comparisons of results: significance between two, ranks of method classes, the best of each class."""
+"""Comparisons of classes of methods: their ranks, and the best configuration of each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from sae.analysis.results import Result, Tested
-from sae.analysis.statistics import Sample, spread_of, welch_p_value
-from sae.core.objectives import Objective, objective
+from sae.analysis.statistics import spread_of
+from sae.core.objectives import objective
 
-Verdict = Literal["better", "worse", "no significant difference"]
-BETTER: Verdict = "better"
-WORSE: Verdict = "worse"
-ALIKE: Verdict = "no significant difference"
 OR = " or "
 """Between the names of metrics that share a column, because each data set has its own."""
-LEVEL = 0.05
-"""Significance level: the chance of a difference being found where there is none."""
-
-
-def compare(one: Result, other: Result, item: Objective, where: Tested = "test") -> Verdict:
-    """Return whether the first is significantly better or worse by Welch's t-test at 5 %; single seeds never are.
-
-    Few seeds can show little: with two each, means must differ by several times their standard
-    deviations. A result with seeds that failed or gave no finite number is never called better.
-    """
-    mean, rival = one.get(item.name, where), other.get(item.name, where)
-    if mean is None or rival is None or mean.std is None or rival.std is None:
-        return ALIKE
-    counts = [len(result.shifted if where == "shift" else result.runs) for result in (one, other)]
-    own = Sample(mean.mean, mean.std, counts[0] - mean.left_out)
-    others = Sample(rival.mean, rival.std, counts[1] - rival.left_out)
-    if welch_p_value(own, others) >= LEVEL:
-        return ALIKE
-    if item.loss(mean.mean) < item.loss(rival.mean):
-        return ALIKE if mean.left_out or one.failed else BETTER
-    return ALIKE if rival.left_out or other.failed else WORSE
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sae.analysis.run_list import find_runs
-from sae.analysis.sample_metrics import SCALED
 from sae.analysis.temperature import fit_temperature, tempered
+from sae.analysis.verdicts import SCALED
 from sae.config.run import RunConfig
 from sae.config.settings import differences
 from sae.core.errors import ConfigError, RecordError

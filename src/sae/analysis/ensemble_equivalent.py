@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sae.analysis.bootstrap import RESAMPLES, Values, chosen_seeds, interval, resampled_means
 from sae.analysis.contestants import Contestant, check_same_samples, scaled
 from sae.analysis.sample_metrics import sample_metric
-from sae.analysis.temperature import losses
+from sae.analysis.temperature import losses as losses_of
 from sae.core.errors import ConfigError
 from sae.core.objectives import TaskName
 from sae.records.predictions import Numbers, Predictions
@@ -62,7 +62,11 @@ class EnsembleEquivalent:
 
 
 def ensemble_equivalent(
-    one: Contestant, ensemble: Contestant, resamples: int = RESAMPLES, seed: int = 0
+    one: Contestant,
+    ensemble: Contestant,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    losses: Sequence[NDArray[np.float64]] | None = None,
 ) -> EnsembleEquivalent:
     """Return how many members of a deep ensemble have the NLL of a configuration, both after temperature scaling.
 
@@ -74,14 +78,13 @@ def ensemble_equivalent(
         ensemble: A deep ensemble on the same samples, whose members were kept.
         resamples: Number of resamples for the interval.
         seed: Seed of their choice.
+        losses: What `member_losses` returns for the ensemble, if that is known.
     """
     check_same_samples([one, ensemble])
     targets = one.runs[0].test.targets
     nll = sample_metric("nll", one.task)
     own = [nll.features(numbers, targets) for numbers in one.test_numbers(METRIC)]
-    curves = [_losses_by_size(run, ensemble.name) for run in ensemble.runs]  # (size, sample) each
-    if len({len(curve) for curve in curves}) > 1:
-        raise ConfigError(f"the runs of {ensemble.name} must have the same number of members")
+    curves = member_losses(ensemble) if losses is None else losses
     features = [*own, *(_as_features(curve) for curve in curves)]
     drawn = list(resampled_means(features, resamples, seed))
     levels = np.stack([nll.finish(means) for means in drawn[: len(own)]], axis=1)  # (resample, run)
@@ -94,6 +97,14 @@ def ensemble_equivalent(
     mean_level = float(np.mean([item.mean() for item in own]))
     members = interpolate_members(np.array([mean_level]), mean_curve[None])
     return EnsembleEquivalent(float(members[0]), low, high, tuple(mean_curve.tolist()))
+
+
+def member_losses(ensemble: Contestant) -> list[NDArray[np.float64]]:
+    """Return for each run the scaled NLL of each test sample with 1, 2, … members, (size, sample)."""
+    curves = [_losses_by_size(run, ensemble.name) for run in ensemble.runs]
+    if len({len(curve) for curve in curves}) > 1:
+        raise ConfigError(f"the runs of {ensemble.name} must have the same number of members")
+    return curves
 
 
 def interpolate_members(level: Values, curve: Values) -> Values:
@@ -160,7 +171,7 @@ def _losses_by_size(run: Predictions, name: str) -> NDArray[np.float64]:
     for size in range(1, len(run.test.members) + 1):
         chosen = [list(subset) for subset in subsets(len(run.test.members), size)]
         of_subsets = [
-            losses(
+            losses_of(
                 run.task,
                 scaled(
                     run.task,

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from sae.analysis.temperature import losses
+from sae.analysis.verdicts import SCALED
 from sae.core.errors import ConfigError, did_you_mean
 from sae.core.objectives import NUM_BINS, TaskName
 from sae.records.predictions import Numbers
 
 Labels = NDArray[np.number]
 Means = NDArray[np.float64]
-SCALED = "_scaled"
-"""Behind the name of a metric: after temperature scaling fitted on validation."""
 
 
 def _only(means: Means) -> Means:

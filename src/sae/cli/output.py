@@ -142,6 +142,11 @@ def print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
+def print_text(text: str) -> None:
+    """Print a sentence on standard output, broken between words where the terminal is narrower."""
+    result_console().print(text, markup=False, highlight=False)
+
+
 def print_message(message: str) -> None:
     """Print a message for the user on standard error."""
     Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)

@@ -26,10 +26,11 @@ def report(
     ] = "screen",
     tables: Annotated[Path | None, typer.Option(help="folder for each table as .md, .csv and .tex")] = None,
     title: Annotated[str | None, typer.Option(help="title of the page; by default it names the data")] = None,
+    tolerance: options.Tolerance = 0.01,
     json: options.Json = False,
 ) -> None:
     """Write one page about studies or runs: recommendation, receipt, figures and tables."""
-    from sae.cli.output import print_json, print_line
+    from sae.cli.output import print_json, print_line, print_text
     from sae.report.build import report_of
     from sae.report.files import write_drawings, write_figures, write_tables
     from sae.report.page import write_page
@@ -38,7 +39,7 @@ def report(
     check_page(out)
     for flag, folder in (("--figures", figures), ("--tables", tables)):
         make_folder(flag, folder)
-    built = report_of(studies, runs, title)
+    built = report_of(studies, runs, title, tolerance)
     write_page(built, out)
     drawn = [*write_figures(built.figures(), figures, style)] if figures else []
     drawn += write_drawings(built.drawings(), figures) if figures else []
@@ -47,7 +48,7 @@ def report(
         files = {"figures": [str(path) for path in drawn], "tables": [str(path) for path in written]}
         print_json({"report": str(out), "recommendation": built.lead.sentence, **files})
         return
-    print_line(built.lead.sentence)
+    print_text(built.lead.sentence)
     print_line(f"report:  {out}")
     for name, paths in (("figures", drawn), ("tables", written)):
         if paths:

@@ -13,6 +13,7 @@ from sae.core.collection import paused_collection
 
 if TYPE_CHECKING:
     from sae.analysis.candidates import Candidate
+    from sae.analysis.recommendation import Recommendation
     from sae.analysis.selection import Pick, Selection
     from sae.core.table import Table
     from sae.records.evaluation import Json
@@ -33,6 +34,7 @@ def pareto(
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     method: options.Methods = None,
+    tolerance: options.Tolerance = 0.01,
     csv: Annotated[Path | None, typer.Option(help="also write the front, with every metric, to this file")] = None,
     figure: Annotated[
         Path | None, typer.Option(help="also draw all configurations into this .png or .svg file")
@@ -58,7 +60,7 @@ def pareto(
         minimum=options.bounds("--min", min_),
         methods=options.names("--method", method),
     )
-    print_json(selection.describe()) if json else print_front(study, selection, record.config.task)
+    print_json(selection.describe()) if json else print_front(study, selection, record.config.task, tolerance)
     write_files(selection, csv, figure, title=study.resolve().name)
 
 
@@ -76,7 +78,7 @@ def pick(
 ) -> None:
     """Pick one configuration of a study on the validation split, and explain why."""
     from sae.analysis.selection import preferred, select
-    from sae.cli.output import print_json
+    from sae.cli.output import print_json, print_line
     from sae.records.study import StudyRecord
 
     record = StudyRecord.open(study)
@@ -90,7 +92,12 @@ def pick(
         methods=options.names("--method", method),
     )
     picked = selection.pick(preferred(record, prefer, shift=shift), options.bounds("--weight", weight))
-    print_json(describe(picked)) if json else print_pick(picked)
+    found = recommendation(record, picked.candidate)
+    print_json(describe(picked, found)) if json else print_pick(picked, found)
+    if not json:
+        given = [("--prefer", prefer), *(("--max", one) for one in max_ or ()), *(("--min", one) for one in min_ or ())]
+        run = picked.candidate if shift or objectives or weight else None  # `sae export STUDY` does not choose by them
+        print_line(f"export it:      {export_command(study, [*given, ('--method', method)], run)}")
 
 
 def check_figure(path: Path | None) -> None:
@@ -104,23 +111,27 @@ def check_figure(path: Path | None) -> None:
     require("altair", "--figure")
 
 
-def print_front(study: Path, selection: "Selection", task: str) -> None:
+def print_front(study: Path, selection: "Selection", task: str, tolerance: float = 0.01) -> None:
     """Print a row for each configuration of the front, then counts and the growth of the hypervolume."""
     from dataclasses import replace
 
     from sae.analysis.candidates import damages
     from sae.analysis.progress import trial_counts
     from sae.cli.output import print_line, print_message, print_table
+    from sae.core.wording import count
 
     within = f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
     place = "corrupted validation images" if selection.is_shifted else "validation"
     title = f"{study}: front of {', '.join(item.name for item in selection.objectives)} on {place}{within}"
-    table, dropped = fitting_table(selection, task)
+    table, dropped = fitting_table(selection, task, tolerance)
     print_table(replace(table, title=title))
     if any(item.eval_exits != item.exits for item in selection.front):
         print_line(
             "K′: most exits per input that an SAE predicts from; it was trained with K, K′ needs no new training"
         )
+    folded = len(selection.front) - len(table.rows)
+    if folded:
+        print_line(f"alike: {count(folded, 'candidate')} nearly the same as a row above; --tolerance 0 shows all")
     print_line(f"front: {len(selection.front)} of {len(selection.candidates)} candidates")
     print_line(f"trials: {count_line(trial_counts(selection.runs))}")
     for name, reason in damages(selection.runs).items():
@@ -132,7 +143,7 @@ def print_front(study: Path, selection: "Selection", task: str) -> None:
         )
 
 
-def fitting_table(selection: "Selection", task: str) -> tuple["Table", list[str]]:
+def fitting_table(selection: "Selection", task: str, tolerance: float) -> tuple["Table", list[str]]:
     """Return the table of the front with all costs that fit the terminal, and the names of the others.
 
     K′ goes last, since the exits in use say more; exits of networks without any are not shown. If the rest does not fit
@@ -146,7 +157,8 @@ def fitting_table(selection: "Selection", task: str) -> tuple["Table", list[str]
     compared = {item.name for item in selection.objectives}
     dropped: list[str] = []
     while True:
-        table = front_table(selection, task, costs=[name for name in costs if name not in dropped])
+        shown = [name for name in costs if name not in dropped]
+        table = front_table(selection, task, costs=shown, tolerance=tolerance)
         known = [
             index for index in range(len(table.columns)) if any(row[index].value is not None for row in table.rows)
         ]
@@ -231,10 +243,26 @@ def save_figure(selection: "Selection", path: Path, title: str) -> None:
         raise ConfigError(f"--figure must name a file that can be written, but {error}") from None
 
 
-def describe(picked: "Pick") -> "Json":
+def recommendation(record: "StudyRecord", chosen: "Candidate") -> "Recommendation":
+    """Return whether a pick may be shipped, by the same rules as the report."""
+    from sae.analysis.recommendation import recommend
+    from sae.analysis.results import study_results
+
+    confirmed, _ = study_results(record)
+    shifted = study_results(record, shift=True)[0]
+    return recommend(chosen, record.read_runs(), [*confirmed, *shifted], record.read_plan(), record.num_again())
+
+
+def describe(picked: "Pick", found: "Recommendation") -> "Json":
     """Return the pick as a JSON object; `test` was not used for choosing."""
     chosen = picked.candidate
-    return {**chosen.describe(), "why": picked.why, "test": dict(metrics_on_test(chosen)), "commands": commands(chosen)}
+    return {
+        **chosen.describe(),
+        "why": picked.why,
+        "recommendation": {"state": found.state, "sentence": found.sentence},
+        "test": dict(metrics_on_test(chosen)),
+        "commands": commands(chosen),
+    }
 
 
 def metrics_on_test(chosen: "Candidate") -> Mapping[str, float]:
@@ -255,16 +283,32 @@ def commands(chosen: "Candidate") -> dict[str, str]:
     }
 
 
-def print_pick(picked: "Pick") -> None:
-    """Print the pick, the reason, its metrics and costs, its run folder and what to do next."""
-    from sae.analysis.exit_use import describe_network
-    from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
+def export_command(study: Path, flags: Sequence[tuple[str, str | None]] = (), chosen: "Candidate | None" = None) -> str:
+    """Return the command that exports what these options of `sae pick` choose from a study, or a network by itself."""
+    if chosen is not None:
+        exits = f" --eval-exits {chosen.eval_exits}" if chosen.config.method.has_exits else ""
+        return f"sae export {shlex.quote(str(chosen.run.record.path))}{exits} --out shipped/model.onnx"
+    given = [f"{flag} {shlex.quote(value)}" for flag, value in flags if value is not None]
+    return " ".join(["sae export", shlex.quote(str(study)), *given, "--out shipped/model.onnx"])
+
+
+def print_pick(picked: "Pick", found: "Recommendation") -> None:
+    """Print the recommendation, the reason, its metrics and costs, its run folder and what to do next."""
+    from sae.cli.output import (
+        COST_ROWS,
+        SHIPPED_COST_ROWS,
+        listed_metrics,
+        metric_name,
+        print_line,
+        print_table,
+        print_text,
+    )
     from sae.core.objectives import SHIFTED
     from sae.core.table import MISSING, four_digits, text_table
 
     chosen = picked.candidate
-    print_line(f"{chosen.label}: {describe_network(chosen.config, chosen.active)}{trained_for(chosen)}")
-    print_line(f"why: {picked.why}")
+    print_text(f"{found.sentence}{trained_for(chosen)}")
+    print_text(f"why: {picked.why}")
     test, target = metrics_on_test(chosen), chosen.config.data.target
     shifted = {key: chosen.values.get(f"{key}{SHIFTED}") for key in test} if chosen.has_shift else {}
     rows = [
@@ -293,7 +337,7 @@ def trained_for(chosen: "Candidate") -> str:
     if not chosen.config.method.has_exits:
         return ""
     trained = "as trained" if chosen.eval_exits == chosen.exits else f"trained with K={chosen.exits}"
-    return f"; K′={chosen.eval_exits}, {trained}"
+    return f" (K′={chosen.eval_exits}, {trained}.)"
 
 
 def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = None) -> None:
@@ -308,12 +352,16 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
     if json:
         confirmed = record.read_confirmed()
         found = confirmed.model_dump(mode="json") if confirmed else None
-        answer = {"pick": describe(picked), "confirmed": found, **(more or {})}
+        answer = {
+            "pick": describe(picked, recommendation(record, picked.candidate)),
+            "confirmed": found,
+            **(more or {}),
+        }
         print_json({"study": str(out), **selection.describe(), **answer})
         return
     print_front(out, selection, record.config.task)
     print_confirmed(record, selection)
-    print_pick(picked)
+    print_pick(picked, recommendation(record, picked.candidate))
     print_shifted(record, out, selection)
 
 

@@ -44,6 +44,7 @@ class MetricEntry(Quantity):
         is_listed: Whether tables on the terminal show it; JSON has all metrics.
         power: The power of the target's unit that it is measured in: 2 for the MSE, 0 for a share or a likelihood.
         is_scaled: Whether it is measured after temperature scaling, with a temperature fitted on validation data.
+        margin: The smallest difference that matters; where `power` is not 0, as a share of what it is compared with.
     """
 
     key: str
@@ -53,6 +54,7 @@ class MetricEntry(Quantity):
     is_listed: bool = True
     power: int = 0
     is_scaled: bool = False
+    margin: float = 0.01
 
     @property
     def name(self) -> str:
@@ -161,11 +163,11 @@ _register_ours(
     "cc_ece_scaled", "classification", "CC-ECE, scaled", "cc_ece", upper=1.0, is_listed=False, is_scaled=True
 )
 _register_ours("nll", "regression", "NLL", "regression_nll", lower=-math.inf)
-_register_ours("mse", "regression", "MSE", power=2)
-_register_ours("rmse", "regression", "RMSE", power=1)
-_register_ours("mae", "regression", "MAE", power=1)
+_register_ours("mse", "regression", "MSE", power=2, margin=0.04)
+_register_ours("rmse", "regression", "RMSE", power=1, margin=0.02)
+_register_ours("mae", "regression", "MAE", power=1, margin=0.02)
 _register_ours("r2", "regression", "R²", maximise=True, lower=-math.inf, upper=1.0)
-_register_ours("pinball", "regression", "pinball loss", power=1)
+_register_ours("pinball", "regression", "pinball loss", power=1, margin=0.02)
 _register_ours("nll_scaled", "regression", "NLL, scaled", "regression_nll", lower=-math.inf, is_scaled=True)
 
 OTHER_POWERS = {"width_90": 1}

@@ -100,6 +100,20 @@ class Clock(Part):
     by_method: Mapping[str, float] = {}
 
 
+class Plan(Part):
+    """What the latest session of a study was to do: `plan.json`. Studies of older versions have none.
+
+    Attributes:
+        trials: Planned trials over all sessions; None if only time limits them.
+        again: Planned runs on other seeds; None before they are chosen, and if none are.
+        is_done: Whether everything has ended; a session that was interrupted leaves it false.
+    """
+
+    trials: int | None
+    again: int | None = None
+    is_done: bool = False
+
+
 class StudyRecord(Record[StudyConfig]):
     """One study folder.
 
@@ -112,6 +126,7 @@ class StudyRecord(Record[StudyConfig]):
     KIND, MAKER = "study", "sae search"
     MARK = "# The resolved settings of a study of sae."
     CONFIG, STORAGE, CLOCK, CONFIRMED = "study.yaml", "optuna.db", "clock.json", "confirmed.json"
+    PLAN = "plan.json"
     TRIALS, CONFIRM, DISTILLED, SHIPPED, REPORT = "trials", "confirm", "distilled", "shipped", "report.html"
     SLURM = "slurm"
     """What the driver of a search exchanges with the tasks of a SLURM cluster."""
@@ -120,6 +135,7 @@ class StudyRecord(Record[StudyConfig]):
         STORAGE,
         f"{STORAGE}-journal",
         CLOCK,
+        PLAN,
         CONFIRMED,
         SLURM,
         TRIALS,
@@ -190,6 +206,19 @@ class StudyRecord(Record[StudyConfig]):
     def write_clock(self, clock: Clock) -> None:
         """Record the time spent on the study so far."""
         self.write_json(self.CLOCK, clock.model_dump(mode="json"))
+
+    def read_plan(self) -> Plan | None:
+        """Read what the study is to do; None for a study of an older version."""
+        return self.read_model(self.PLAN, Plan) if self.has(self.PLAN) else None
+
+    def write_plan(self, plan: Plan) -> None:
+        """Record what the study is to do."""
+        self.write_json(self.PLAN, plan.model_dump(mode="json"))
+
+    def num_again(self) -> int:
+        """Count the runs on other seeds that have ended."""
+        folders = (self.path / name for name in (self.CONFIRM, self.DISTILLED))
+        return sum(1 for folder in folders for _ in folder.glob(f"*/*/seed-*/{RunRecord.STATUS}"))
 
     def read_confirmed(self) -> Confirmed | None:
         """Read what was trained again on other seeds; None if nothing was."""

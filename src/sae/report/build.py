@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sae.analysis.comparison import mean_ranks
 from sae.analysis.results import Result, Tested, run_results
+from sae.analysis.ties import TOLERANCE
 from sae.core.errors import RecordError
 from sae.core.objectives import metrics_of, unit_in
 from sae.core.wording import count, duration, listed
@@ -55,15 +56,21 @@ MORE = {
 """Names of figures and tables that are for researchers, too: they move from their sections to a folded one."""
 
 
-def report_of(studies: Sequence[StudyRecord], runs: Sequence[RunRecord] = (), title: str | None = None) -> Report:
+def report_of(
+    studies: Sequence[StudyRecord],
+    runs: Sequence[RunRecord] = (),
+    title: str | None = None,
+    tolerance: float = TOLERANCE,
+) -> Report:
     """Make the report of one study, of several studies with ranks across their data sets, or of single runs.
 
     Args:
         studies: Finished or unfinished; the report says what is missing.
         runs: Runs to compare.
         title: Title of the page; by default it names the data.
+        tolerance: Share of a cost by which candidates that are one row of a front may differ; 0 gives each a row.
     """
-    found = [find(record) for record in studies]
+    found = [find(record, tolerance) for record in studies]
     results = run_results(runs)
     of_runs = run_sections(results)
     sections = (*_studies(found), *((prefixed(one, RUNS_PREFIX) for one in of_runs) if found else of_runs))
@@ -115,7 +122,7 @@ def _recommendation(item: Findings) -> Section:
     """Make a section of the lead of one study among several."""
     lead = _lead(item)
     notes = (Note(text) for text in lead.reasons)
-    return section("recommendation", "What to ship", lead.sentence, lead.receipt, lead.picker, *notes)
+    return section("recommendation", "Recommendation", lead.sentence, lead.receipt, lead.picker, *notes)
 
 
 def names_of(found: Sequence[Findings]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from sae.analysis.comparison import mean_ranks
 from sae.analysis.curves import reliability_curve, risk_curve
 from sae.analysis.results import Result, Tested, means_by_set
+from sae.analysis.scaling import Scaling
 from sae.analysis.statistics import Spread
 from sae.core.objectives import objective
 from sae.core.table import Table
@@ -57,7 +58,9 @@ def calibration_section(found: Findings) -> Section:
     if found.task == "regression":
         what = "Do 90 % prediction intervals contain nine in ten values?"
     intro = f"{what} And how much does it help to pass the least certain samples to a human?"
-    parts = [*calibration_figures(found.labelled()), interval_table(found.labelled())]
+    labels = dict(zip(found.shown, (label for label, _ in found.labelled()), strict=True))
+    scalings = {labels[role]: scaling for role, scaling in found.headline.scalings.items()}
+    parts = [*calibration_figures(found.labelled(), scalings), interval_table(found.labelled())]
     without = [label for label, item in found.labelled() if risk_curve(item) is None]
     note = Note(f"Without curves: {'; '.join(without)}.") if without else None
     missing = None if any(parts) or note else Note("There is no network to draw curves of yet.")
@@ -72,13 +75,15 @@ def corruption_figure(compared: Labelled, metric: str, task: str) -> Figure | No
     return shift_figure(maps, objective(metric, task), name="corruptions", title=title, difference_to=rival)
 
 
-def calibration_figures(compared: Labelled) -> tuple[Figure | None, Figure | None]:
-    """Draw reliability, and risk over coverage, of some networks."""
-    reliabilities = [
-        Reliability(label, item.kind, item.test["ece"].mean, curve.points)
-        for label, item in compared
-        if "ece" in item.test and (curve := reliability_curve(item))
-    ]
+def calibration_figures(
+    compared: Labelled, scalings: Mapping[str, Scaling] | None = None
+) -> tuple[Figure | None, Figure | None]:
+    """Draw reliability, raw and after temperature scaling, and risk over coverage, of some networks."""
+    reliabilities = []
+    for label, item in compared:
+        if "ece" in item.test and (curve := reliability_curve(item)):
+            reliabilities.append(Reliability(label, item.kind, item.test["ece"].mean, curve.points))
+            reliabilities += scaled_reliability(label, item, (scalings or {}).get(label))
     risks = [RiskCurve(label, item.kind, risky.points) for label, item in compared if (risky := risk_curve(item))]
     is_regression = any("mse" in item.test for _, item in compared)
     risk = "mean squared error" if is_regression else "share of errors"
@@ -86,6 +91,14 @@ def calibration_figures(compared: Labelled) -> tuple[Figure | None, Figure | Non
         reliability_figure(reliabilities, name="reliability", title="Reliability on the test split"),
         risk_coverage_figure(risks, risk=risk, name="risk-coverage", title="Error among answered samples"),
     )
+
+
+def scaled_reliability(label: str, item: Result, scaling: Scaling | None) -> list[Reliability]:
+    """Return the reliability of a network after temperature scaling; nothing where that changes nothing."""
+    if scaling is None or scaling.reliability is None or scaling.applied.mean == 1.0:
+        return []
+    name = f"{label}, scaled (T = {scaling.applied.mean:.3g})"
+    return [Reliability(name, item.kind, scaling.metrics["ece"].mean, scaling.reliability.points)]
 
 
 def rank_of(found: Findings, where: Tested) -> Table:

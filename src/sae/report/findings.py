@@ -2,13 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 from sae.analysis.candidates import Candidate, candidates
+from sae.analysis.contestants import Contestant
+from sae.analysis.evidence import read_predictions
+from sae.analysis.headline import Headline, Network, compare_headline, network_of
+from sae.analysis.recommendation import Recommendation, recommend
 from sae.analysis.results import Result, Tested, make_result, study_results
 from sae.analysis.selection import Selection, select
+from sae.analysis.ties import TOLERANCE
 from sae.config.methods import rival_label, rivals
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
+from sae.core.objectives import TaskName
 from sae.records.receipt import PICK, Receipt
 from sae.records.run import Run
 from sae.records.study import StudyRecord
@@ -37,6 +44,9 @@ class Findings:
         shifted: The same candidates and their Pareto front on corrupted validation images, if these were measured.
         shifted_results: Configurations of that front that were confirmed on new seeds; None if the study has not
             chosen any.
+        recommendation: Whether the pick may be shipped, or leads only provisionally, or on too little evidence.
+        kept: Predictions for each sample of the pick and of confirmed rivals, where they were kept.
+        tolerance: Share of a cost by which candidates that are one row of the front may differ.
     """
 
     record: StudyRecord
@@ -53,9 +63,12 @@ class Findings:
     unconfirmed: Sequence[str] = ()
     shifted: Selection | None = None
     shifted_results: Sequence[Result] | None = None
+    recommendation: Recommendation | None = None
+    kept: Mapping[Network, Contestant] = field(default_factory=dict)
+    tolerance: float = TOLERANCE
 
     @property
-    def task(self) -> str:
+    def task(self) -> TaskName:
         """`classification` or `regression`."""
         return self.record.config.task
 
@@ -73,6 +86,19 @@ class Findings:
     def confirmed(self) -> list[Result]:
         """All configurations that were confirmed on new seeds, whichever front chose them."""
         return [*self.results, *(self.shifted_results or ())]
+
+    @property
+    def other_rivals(self) -> list[Result]:
+        """Confirmed configurations of the rivals' methods that validation did not prefer."""
+        shown = {network_of(item) for item in self.shown.values()}
+        return [item for item in self.results if item.method in rivals() and network_of(item) not in shown]
+
+    @cached_property
+    def headline(self) -> Headline:
+        """What the top of the report compares; empty without a pick."""
+        if PICK not in self.shown:
+            return Headline({}, {}, {}, None, {})
+        return compare_headline(PICK, self.shown, self.other_rivals, self.kept, self.metrics, self.task)
 
     def tested(self, where: Tested) -> list[Result]:
         """Return the confirmed configurations for results on clean or on corrupted test images.
@@ -95,13 +121,17 @@ class Findings:
         """Return the pick and its rivals with their labels in figures."""
         return [(f"{role_label(role, item)}, {item.label}", item) for role, item in self.shown.items()]
 
+    def is_confirmed(self, item: Result) -> bool:
+        """Return whether a configuration was trained on new seeds."""
+        return any(item is other for other in self.confirmed)
+
     def is_pick(self, item: Result) -> bool:
         """Return whether a configuration is the pick."""
         pick = self.pick
         return pick is not None and (item.label, item.eval_exits) == (pick.label, pick.eval_exits)
 
 
-def find(record: StudyRecord) -> Findings:
+def find(record: StudyRecord, tolerance: float = TOLERANCE) -> Findings:
     """Gather the findings of a study; where nothing can be chosen, what was tried and confirmed is still reported."""
     lost: dict[str, str] = {}
     results, unconfirmed = _read(lambda: study_results(record), record.CONFIRMED, lost) or ([], [])
@@ -127,6 +157,9 @@ def find(record: StudyRecord) -> Findings:
     confirmed = [*results, *(shifted_results or ())]
     shown = {role: _result(item, confirmed) for role, item in {PICK: pick, **others}.items() if item}
     receipt = _read(lambda: _read_receipt(record, shown), record.RECEIPT, lost)
+    plan = _read(record.read_plan, record.PLAN, lost)
+    compared = [*shown.values(), *(item for item in results if item.method in rivals())]
+    kept = {network_of(item): own for item in compared if (own := read_predictions(item)) is not None}
     return Findings(
         record,
         runs,
@@ -140,6 +173,9 @@ def find(record: StudyRecord) -> Findings:
         candidates=selection.everything,
         unconfirmed=unconfirmed,
         shifted=_select_shifted(record, runs),
+        recommendation=recommend(pick, runs, confirmed, plan, record.num_again()),
+        kept=kept,
+        tolerance=tolerance,
         shifted_results=shifted_results,
     )
 

@@ -115,7 +115,8 @@ ENTRIES = (
     Entry("±", "Standard deviation: the usual distance of single runs from the mean."),
     Entry(
         "significant difference",
-        "A difference that is too large to be explained by the luck of the seeds (p < 0.05 in Welch's t-test).",
+        "A difference too large to be explained by the luck of the test samples and seeds (p < 0.05, corrected for "
+        "all that is compared).",
         "significant(?:ly)?(?: difference| worse)?",
     ),
     Entry(

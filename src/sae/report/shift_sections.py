@@ -55,7 +55,7 @@ def _front(found: Findings) -> Parts:
             title="All candidates under shift",
             place="corrupted validation images",
         ),
-        front_table(selection, found.task, name="front-shifted"),
+        front_table(selection, found.task, name="front-shifted", tolerance=found.tolerance),
         class_fronts_table(selection, found.task, name="class-fronts-shifted"),
     ]
 

@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sae.analysis.candidates import Candidate, fronts_by_kind
-from sae.analysis.comparison import LEVEL, OR, MeanRank, best_by_kind
+from sae.analysis.comparison import OR, MeanRank, best_by_kind
 from sae.analysis.exit_use import exits_over_seeds, exits_text
 from sae.analysis.results import Result, Tested
 from sae.analysis.selection import Selection
 from sae.analysis.statistics import Spread
+from sae.analysis.ties import TOLERANCE, fold_ties
 from sae.analysis.trials import Influence
+from sae.analysis.verdicts import LEVEL
 from sae.config.methods import all_kinds
 from sae.core.objectives import metric_label, metrics_of
 from sae.core.table import Cell, Column, Row, Table, digits_for, mark_best
@@ -24,6 +26,7 @@ PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
 EXITS = "Exits used"
 NAME_COLUMNS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"), Column(EXITS))
 BOLD = "Bold: the best of a column."
+TIES = "Alike"
 PARETO, OVER_SETS = "Pareto-optimal", "± over sets"
 K_PRIME = (
     "K′: the most exits per input that an SAE predicts from. Exits used: those that are left, because exits of hardly "
@@ -182,13 +185,30 @@ def rank_table(ranks: Sequence[MeanRank], where: Tested = "test", name: str = "r
     return Table(name, f"Ranks on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
 
 
-def front_table(selection: Selection, task: str, name: str = "front", costs: Sequence[str] = SHOWN_COSTS) -> Table:
-    """List the Pareto front on validation, with the pick marked."""
+def front_table(
+    selection: Selection,
+    task: str,
+    name: str = "front",
+    costs: Sequence[str] = SHOWN_COSTS,
+    tolerance: float = TOLERANCE,
+) -> Table:
+    """List the Pareto front on validation, with the pick marked; candidates that are nearly the same are one row.
+
+    Args:
+        selection: Candidates of a study.
+        task: `classification` or `regression`.
+        name: Name of the table.
+        costs: Costs to show beside the objectives.
+        tolerance: Share of a cost by which candidates of one row may differ; 0 gives each a row.
+    """
     pick = selection.pick().candidate
+    tied = fold_ties(selection.front, selection.objectives, task, pick, tolerance)
+    is_folded = any(row.others for row in tied)
     measured = list(dict.fromkeys([*(item.name for item in selection.objectives), *costs]))
     values = {m: [item.values[m] / unit_of(m) for item in selection.front if m in item.values] for m in measured}
     heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("K′"), Column(EXITS)]
     columns = [*heads, *(metric_column(metric, task, values[metric]) for metric in measured)]
+    columns += [Column(TIES)] if is_folded else []
     rows = [
         (
             Cell(f"{item.label}, the pick" if item is pick else item.label),
@@ -196,14 +216,22 @@ def front_table(selection: Selection, task: str, name: str = "front", costs: Seq
             Cell(shown_exits(item.config, item.eval_exits)),
             Cell(exits_text(item.active) if item.config.method.has_exits else None),
             *(number_cell(item.values.get(metric), metric) for metric in measured),
+            *([Cell(len(row.others))] if is_folded else []),
         )
-        for item in selection.front
+        for row in tied
+        for item in [row.candidate]
     ]
     place = "corrupted validation images" if selection.is_shifted else "validation"
     caption = (
         "Pareto-optimal candidates: none of the others is at least as good in every objective and better in one, on "
         f"{place}. {BOLD} {K_PRIME}"
     )
+    if is_folded:
+        caption += (
+            f" {TIES}: how many more of the {len(selection.front)} Pareto-optimal candidates are nearly the same: "
+            f"within {100 * tolerance:g} % in every cost, and within the smallest difference that matters in every "
+            "metric."
+        )
     title = "The Pareto front under shift" if selection.is_shifted else "The Pareto front"
     return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(selection.front))
 

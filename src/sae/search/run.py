@@ -12,7 +12,7 @@ from sae.config.study import SearchConfig, StudyConfig
 from sae.core.errors import ConfigError
 from sae.core.task import DataSpec
 from sae.core.wording import count
-from sae.records.study import StudyRecord
+from sae.records.study import Plan, StudyRecord
 from sae.search.confirm import Confirmation, Distillation, Retraining
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
@@ -52,14 +52,32 @@ def run_study(place: Place, plan: SearchPlan, say: Say) -> StudyRecord:
         say(announcement(settings, record.config))
         with record.lock():
             run_search(record, plan.spec, executor, Budget(settings.budget, settings.hours), place.storage, say)
+            jobs = 0
             if plan.confirm.seeds:
-                run_again(Confirmation(record, executor, plan.confirm), say)
+                confirmation = Confirmation(record, executor, plan.confirm)
+                jobs = _plan_again(record, len(confirmation.jobs))
+                run_again(confirmation, say)
             if plan.confirm.distill:
                 say("training the pick and the best standard network again, with the best ensemble as teacher")
-                run_again(Distillation(record, executor, plan.confirm), say)
+                distillation = Distillation(record, executor, plan.confirm)
+                _plan_again(record, jobs + len(distillation.jobs))
+                run_again(distillation, say)
+            record.write_plan(_planned(record).model_copy(update={"is_done": True}))
     finally:
         executor.close()
     return record
+
+
+def _planned(record: StudyRecord) -> Plan:
+    plan = record.read_plan()
+    assert plan is not None, "the search has written its plan"
+    return plan
+
+
+def _plan_again(record: StudyRecord, jobs: int) -> int:
+    """Record how many runs on other seeds are planned, and return the number."""
+    record.write_plan(_planned(record).model_copy(update={"again": jobs}))
+    return jobs
 
 
 def announcement(settings: SearchConfig, config: StudyConfig) -> str:
@@ -115,6 +133,7 @@ def run_search(
         studies = open_studies(storage, record.config, spaces, record.objectives)
         _check_same_storage(record, studies)
         driver = Driver(record, studies, spec, executor, budget)
+        record.write_plan(Plan(trials=driver.num_planned()))
         view, lines = SearchView(driver), SearchLines(driver, say)
         with _stopping_cleanly(driver, say), showing() as live:
             driver.run(lambda: live.update(view.render()) if live else lines.update())

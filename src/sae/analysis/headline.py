@@ -1,0 +1,106 @@
+"""What the top of a report compares: the pick with its rivals, and each with the members of a deep ensemble."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sae.analysis.contestants import Contestant
+from sae.analysis.ensemble_equivalent import EnsembleEquivalent, ensemble_equivalent, member_losses
+from sae.analysis.evidence import Evidence, corrected, gather_evidence
+from sae.analysis.results import Result
+from sae.analysis.scaling import Scaling, scale
+from sae.core.errors import SaeError
+from sae.core.objectives import TaskName
+
+Network = tuple[str, int]
+"""What identifies a configuration of a study: its label and K′."""
+
+
+def network_of(item: Result) -> Network:
+    """Return what identifies a configuration of a study."""
+    return item.label, item.eval_exits
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Comparisons on the test split.
+
+    Attributes:
+        evidence: How the pick compares with each of its rivals, by role, corrected for all of them.
+        stronger: How it compares with other confirmed configurations of the rivals' methods, by network, corrected
+            for all of these.
+        worth: How many members of a deep ensemble each network is worth, by role.
+        ensemble: The configuration of that ensemble; None if there is none with kept members.
+        scalings: Each network after temperature scaling, by role.
+    """
+
+    evidence: Mapping[str, Sequence[Evidence]]
+    stronger: Mapping[Network, Sequence[Evidence]]
+    worth: Mapping[str, EnsembleEquivalent]
+    ensemble: Result | None
+    scalings: Mapping[str, Scaling]
+
+
+def compare_headline(
+    pick: str,
+    shown: Mapping[str, Result],
+    others: Sequence[Result],
+    kept: Mapping[Network, Contestant],
+    metrics: Sequence[str],
+    task: TaskName,
+) -> Headline:
+    """Compare the pick with its rivals.
+
+    Args:
+        pick: Its role.
+        shown: The pick and its rivals, by role.
+        others: Other confirmed configurations of the rivals' methods.
+        kept: Predictions of the configurations that have kept them.
+        metrics: What is compared.
+        task: Decides the direction of the metrics.
+    """
+    own = shown[pick]
+
+    def compared(item: Result) -> list[Evidence]:
+        both = kept.get(network_of(own)), kept.get(network_of(item))
+        return gather_evidence(own, item, both, metrics, task)
+
+    ensemble = find_ensemble(own, [*shown.values(), *others], kept)
+    return Headline(
+        corrected({role: compared(item) for role, item in shown.items() if role != pick}),
+        corrected({network_of(item): compared(item) for item in others}),
+        _worth(shown, kept, ensemble),
+        ensemble,
+        {role: scale(kept[network_of(item)]) for role, item in shown.items() if network_of(item) in kept},
+    )
+
+
+def find_ensemble(pick: Result, found: Sequence[Result], kept: Mapping[Network, Contestant]) -> Result | None:
+    """Return the deep ensemble whose members networks are counted in: of the same backbone, with kept members.
+
+    One of the pick's own width and depth comes first, then the first that is given.
+    """
+    known = [item for item in found if (own := kept.get(network_of(item))) is not None and _num_members(own) > 1]
+    alike = [item for item in known if item.config.backbone.name == pick.config.backbone.name]
+    same = [item for item in alike if item.config.backbone == pick.config.backbone]
+    return next(iter([*same, *alike]), None)
+
+
+def _num_members(kept: Contestant) -> int:
+    return min(0 if run.test.members is None else len(run.test.members) for run in kept.runs)
+
+
+def _worth(
+    shown: Mapping[str, Result], kept: Mapping[Network, Contestant], ensemble: Result | None
+) -> dict[str, EnsembleEquivalent]:
+    if ensemble is None:
+        return {}
+    rival, found = kept[network_of(ensemble)], {}
+    losses = member_losses(rival)
+    for role, item in shown.items():
+        own = kept.get(network_of(item))
+        if own is not None and own is not rival:
+            try:
+                found[role] = ensemble_equivalent(own, rival, losses=losses)
+            except SaeError:  # other samples
+                continue
+    return found

@@ -1,0 +1,95 @@
+"""Recommendations: whether a study may say "Ship", or has only a provisional leader, or too little evidence.
+
+- *Provisional*: a trial or a confirming run is still to come, because the study runs or was interrupted.
+- *Too little evidence*: everything has ended, but fewer than `FEWEST_TRIALS` trials finished, or the pick was trained
+  on fewer than `FEWEST_SEEDS` seeds that did not choose it.
+- *Recommended*: neither. Only then the page and the commands say "Ship".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sae.analysis.candidates import Candidate
+from sae.analysis.exit_use import describe_network
+from sae.analysis.results import Result
+from sae.core.wording import count, listed
+from sae.records.run import ENDINGS, Run
+from sae.records.study import Plan
+
+State = Literal["provisional", "too little evidence", "recommended"]
+PROVISIONAL: State = "provisional"
+TOO_LITTLE: State = "too little evidence"
+RECOMMENDED: State = "recommended"
+FEWEST_TRIALS = 5
+"""Finished trials from which a choice may be called one."""
+FEWEST_SEEDS = 2
+"""New seeds on which a pick must have been trained."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """How far a study may be trusted to name a network.
+
+    Attributes:
+        state: One of three.
+        why: What is still to come, or what is missing; empty if the network is recommended.
+        pick: The network.
+    """
+
+    state: State
+    why: str
+    pick: Candidate
+
+    @property
+    def sentence(self) -> str:
+        """The recommendation, or what stands in its way, with the best network so far."""
+        network = describe_network(self.pick.config, self.pick.active)
+        if self.state == RECOMMENDED:
+            return f"Ship {self.pick.label}: {network}."
+        if self.state == PROVISIONAL:
+            return f"Provisional: {self.why}. So far {self.pick.label} leads: {network}."
+        return f"Too little evidence to recommend a network: {self.why}. So far {self.pick.label} leads: {network}."
+
+
+def recommend(
+    pick: Candidate, runs: Sequence[Run], confirmed: Sequence[Result], plan: Plan | None, num_again: int
+) -> Recommendation:
+    """Decide by the rules above what may be said of a pick.
+
+    Args:
+        pick: The network that validation data chose.
+        runs: All trials of the study, in whatever state.
+        confirmed: Configurations that were trained again on new seeds.
+        plan: What the study was to do; None for studies of older versions, which did not write it down.
+        num_again: Confirming runs that have ended.
+    """
+    open_ = _still_to_come(runs, plan, num_again)
+    if open_:
+        return Recommendation(PROVISIONAL, open_, pick)
+    missing = _missing(pick, runs, confirmed)
+    return Recommendation(TOO_LITTLE if missing else RECOMMENDED, missing, pick)
+
+
+def _still_to_come(runs: Sequence[Run], plan: Plan | None, num_again: int) -> str:
+    """Say what has not ended yet, with the counts; nothing if all has."""
+    ended = sum(run.state in ENDINGS for run in runs)
+    if plan is None or plan.is_done:
+        unfinished = sum(run.state == "unfinished" for run in runs)
+        return f"{ended} of {count(len(runs), 'trial')} have ended" if unfinished else ""
+    trials = f"{ended} of {count(plan.trials, 'trial')}" if plan.trials else f"{count(ended, 'trial')}"
+    again = f" and {num_again} of {count(plan.again, 'confirming run')}" if plan.again else ""
+    return f"{trials}{again} have ended"
+
+
+def _missing(pick: Candidate, runs: Sequence[Run], confirmed: Sequence[Result]) -> str:
+    """Say what a recommendation lacks; nothing if it lacks nothing."""
+    finished = sum(run.state == "finished" for run in runs)
+    own = [item for item in confirmed if (item.label, item.eval_exits) == (pick.label, pick.eval_exits)]
+    seeds = max((len(item.runs) for item in own), default=0)
+    found = []
+    if finished < FEWEST_TRIALS:
+        found.append(f"{count(finished, 'trial')} finished (a choice needs {FEWEST_TRIALS})")
+    if seeds < FEWEST_SEEDS:
+        found.append(f"the leader was trained on {count(seeds, 'new seed')} (a recommendation needs {FEWEST_SEEDS})")
+    return listed(found)

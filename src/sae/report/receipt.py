@@ -1,0 +1,188 @@
+"""The receipt of a report: quality, calibration, worth, cost and time of the pick and of its rivals, as a table."""
+
+from collections.abc import Sequence
+
+from sae.analysis.candidates import Candidate
+from sae.analysis.ensemble_equivalent import EnsembleEquivalent
+from sae.analysis.evidence import Evidence
+from sae.analysis.exit_use import read_at
+from sae.analysis.results import Result, Tested
+from sae.analysis.statistics import Spread
+from sae.analysis.verdicts import SCALED
+from sae.core.objectives import metric_label
+from sae.core.table import MISSING, Cell, Column, Table, digits_for, show
+from sae.core.wording import count
+from sae.report.findings import Findings, role_label
+from sae.report.labels import SHOWN_COSTS, metric_column
+from sae.report.tables import number_cell, spread_cell
+
+SHIPPED_COSTS = ("shipped_flops", "shipped_params")
+COUNTED = " as counted in the paper"
+
+
+def receipt_table(found: Findings) -> Table:
+    """Compare the pick with its rivals: a column for each, a row for each measure; costs also as multiples.
+
+    Metrics are over seeds. Costs, time and size are those of the searched networks, which are the ones that are
+    shipped: other seeds may choose other exits.
+    """
+    shown = found.shown
+    is_shifted = all(item.shift for item in shown.values())
+    rows = [
+        ["configuration", *(_configuration_text(found.searched(role)) for role in shown)],
+        ["runs", *(_runs_text(item, found) for item in shown.values())],
+        *_worth_rows(found),
+        *(row for name in found.metrics for row in (_metric_row(found, name, "test"), *_difference_rows(found, name))),
+        *_scaled_rows(found),
+        *(_metric_row(found, name, "shift") for name in found.metrics if is_shifted),
+        *(_cost_row(found, name) for name in (*SHOWN_COSTS, *SHIPPED_COSTS)),
+        *_shipped_rows(found),
+    ]
+    columns = (Column("Measure"), *(Column(role_label(role, item)) for role, item in shown.items()))
+    cells = tuple(tuple(Cell(text) for text in row) for row in rows)
+    return Table("receipt", "Receipt", _receipt_caption(found), columns, cells)
+
+
+def _receipt_caption(found: Findings) -> str:
+    first = metric_label(found.record.objectives[0].name)
+    told = ["Metrics: on the test split, mean ± standard deviation over seeds where there are several."]
+    if any(item.where == "test" for items in found.headline.evidence.values() for item in items):
+        told.append("Difference: the pick minus the other, with its 95 % interval.")
+    if found.headline.worth and found.headline.ensemble:
+        told.append(
+            f"Worth: the number of members of {found.headline.ensemble.label} with the same NLL after temperature "
+            "scaling, with its 95 % interval."
+        )
+    told += _scaling_caption(found)
+    told.append(
+        "Costs of the networks of the search, with multiples of the pick's in brackets; as counted in the paper: after "
+        "pruning; as shipped: after folding, too."
+    )
+    told += ["Time: onnxruntime on one thread, measured side by side."] if found.receipt else []
+    told.append(f"Rivals: the best network of their method by {first} on validation.")
+    return " ".join(told)
+
+
+def _scaling_caption(found: Findings) -> list[str]:
+    """Say how temperatures were fitted, and which were not applied."""
+    scalings = found.headline.scalings
+    if not scalings:
+        return []
+    sizes = sorted({item.num_samples for item in scalings.values()})
+    told = [f"Scaled: at a temperature T, fitted for each run on {' or '.join(map(str, sizes))} validation samples."]
+    for role, item in scalings.items():
+        name = role_label(role, found.shown[role]).capitalize()
+        if item.num_bounded:
+            told.append(f"{name}: T ran to its bound in {count(item.num_bounded, 'run')}, so it was not applied there.")
+        if item.num_kept:
+            told.append(f"{name}: T stayed 1 in {count(item.num_kept, 'run')}, because a fitted one did not help.")
+    return told
+
+
+def _worth_rows(found: Findings) -> list[list[str]]:
+    """Return how many members of a deep ensemble each network is worth, if that is known."""
+    headline = found.headline
+    if not headline.worth or headline.ensemble is None:
+        return []
+    texts = []
+    for role, item in found.shown.items():
+        own = item is headline.ensemble
+        texts.append("all of them" if own else worth_range(headline.worth[role]) if role in headline.worth else MISSING)
+    return [[f"worth, in members of {headline.ensemble.label} ↑", *texts]]
+
+
+def _difference_rows(found: Findings, name: str) -> list[list[str]]:
+    """Return the differences of the pick to its rivals in a metric, each with its interval."""
+    items = {
+        role: next((item for item in evidence if item.metric == name and item.where == "test"), None)
+        for role, evidence in found.headline.evidence.items()
+    }
+    if not any(items.values()):
+        return []
+    texts = [difference_text(item) if (item := items.get(role)) else MISSING for role in found.shown]
+    return [[f"{metric_label(name)}, difference", *texts]]
+
+
+def difference_text(item: Evidence) -> str:
+    """Write a difference with its interval, `−0.012 (−0.020 to −0.004)`."""
+    digits = digits_for([item.value, item.low, item.high])
+    value, low, high = (f"{number:+.{digits}f}".replace("-", "−") for number in (item.value, item.low, item.high))
+    return f"{value} ({low} to {high})"
+
+
+def _scaled_rows(found: Findings) -> list[list[str]]:
+    """Return the temperatures and the metrics that they change, where they are known."""
+    scalings, rows = found.headline.scalings, []
+    if scalings:
+        applied = [scalings[role].applied if role in scalings else None for role in found.shown]
+        cells = [Cell(None) if spread is None else Cell(spread.mean, spread.std) for spread in applied]
+        rows.append(["temperature T", *(show(cell, Column("T", digits=2)) for cell in cells)])
+    for name in found.metrics:
+        spreads = [_scaled(found, role, name) for role in found.shown]
+        if any(spread is not None for spread in spreads):
+            cells = [spread_cell(spread, name) for spread in spreads]
+            column = metric_column(name, found.task, _numbers(cells))
+            rows.append([f"{column.title}, scaled {column.better}", *(show(cell, column) for cell in cells)])
+    return rows
+
+
+def _scaled(found: Findings, role: str, name: str) -> Spread | None:
+    scaling = found.headline.scalings.get(role)
+    return scaling.metrics.get(name) if scaling else found.shown[role].test.get(f"{name}{SCALED}")
+
+
+def _metric_row(found: Findings, name: str, where: Tested) -> list[str]:
+    cells = [spread_cell(item.get(name, where), name) for item in found.shown.values()]
+    column = metric_column(name, found.task, _numbers(cells), under_shift=where == "shift")
+    return [column.heading, *(show(cell, column) for cell in cells)]
+
+
+def _cost_row(found: Findings, name: str) -> list[str]:
+    cells = [number_cell(found.searched(role).values.get(name), name) for role in found.shown]
+    column = metric_column(name, found.task, _numbers(cells))
+    heading = f"{column.title}{'' if name in SHIPPED_COSTS else COUNTED} {column.better}"
+    return [heading, *(f"{show(cell, column)}{_multiple(cell.value, cells[0].value)}" for cell in cells)]
+
+
+def _shipped_rows(found: Findings) -> list[list[str]]:
+    """Return what shipping has measured: milliseconds, and the size of the file."""
+    if not found.receipt or any(role not in found.receipt.rows for role in found.shown):
+        return []
+    shipped = [found.receipt.rows[role] for role in found.shown]
+    times, sizes = [item.ms for item in shipped], [item.bytes for item in shipped]
+    return [
+        [f"ms for {found.receipt.batch} samples ↓", *(f"{ms:,.3f}{_multiple(ms, times[0])}" for ms in times)],
+        ["file, kB ↓", *(f"{size / 1e3:,.0f}{_multiple(size, sizes[0])}" for size in sizes)],
+    ]
+
+
+def _numbers(cells: Sequence[Cell]) -> list[float]:
+    return [cell.value for cell in cells if isinstance(cell.value, float | int)]
+
+
+def _multiple(value: float | str | None, first: float | str | None) -> str:
+    """Return a number as a multiple of the first, in brackets; nothing for the first itself."""
+    if not isinstance(value, float | int) or not isinstance(first, float | int) or value == first:
+        return ""
+    return f" ({value / first:.3g} ×)"
+
+
+def _runs_text(item: Result, found: Findings) -> str:
+    return f"{len(item.runs)} on new seeds" if found.is_confirmed(item) else "the search's own"
+
+
+def _configuration_text(item: Candidate) -> str:
+    exits = f", {read_at(item.active)}" if item.config.method.has_exits else ""
+    return f"{item.label}: {item.config.summary}{exits}"
+
+
+def worth_range(worth: EnsembleEquivalent) -> str:
+    """Write a deep-ensemble equivalent with its interval.
+
+    Example:
+        >>> worth_range(EnsembleEquivalent(2.3, 1.9, 2.8, (0.4, 0.3, 0.25, 0.2)))
+        '2.3 members (1.9 to 2.8)'
+    """
+    members, low, high = (worth.describe(value) for value in (worth.members, worth.low, worth.high))
+    words = {"<1": "less than 1 member", f">{worth.most}": f"more than {worth.most} members", "1.0": "1.0 member"}
+    return f"{words.get(members, f'{members} members')} ({low} to {high})"
