@@ -38,11 +38,12 @@ def is_whole(table: Table) -> bool:
 def test_a_row_for_every_configuration_with_its_deviation_and_cost() -> None:
     table = confirmed_table(results(), ["f1", "nll"], TASK)
     assert is_whole(table)
-    titles = ["Configuration", "Method", "Settings", "K′", "F1", "NLL", "MFLOPs", "M params", "Seeds"]
+    titles = ["Configuration", "Method", "Settings", "K′", "Exits used", "F1", "NLL", "MFLOPs", "M params", "Seeds"]
     assert [item.title for item in table.columns] == titles
-    assert [item.better for item in table.columns[4:8]] == ["↑", "↓", "↓", "↓"]
+    assert [item.better for item in table.columns[5:9]] == ["↑", "↓", "↓", "↓"]
     assert shown(table, "Method") == ["SAE: EE", "Standard", "SAE: EE"]
     assert shown(table, "K′") == ["1", "–", "2"]
+    assert shown(table, "Exits used") == ["1 of 1", "–", "1 of 1"]
     assert shown(table, "NLL") == ["0.500", "0.600 ± 0.010", "0.700 ± 0.010"]
     assert shown(table, "MFLOPs") == ["2.000", "0.500", "3.000"]
 

@@ -116,9 +116,11 @@ Storage = Annotated[
 Maximum = Annotated[list[str] | None, typer.Option("--max", help="upper limit, e.g. flops=2e6; can be repeated")]
 Minimum = Annotated[list[str] | None, typer.Option("--min", help="lower limit, e.g. f1=0.8; can be repeated")]
 Tolerance = Annotated[
-    float,
+    float | None,
     typer.Option(
-        min=0, help="candidates of a front are one row if they differ by at most this share in every cost; 0: never"
+        min=0,
+        help="candidates of a front are one row if they differ by at most this share in every cost, and hardly in "
+        "quality; 0: never; default: 0.01",
     ),
 ]
 EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]

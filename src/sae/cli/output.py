@@ -148,8 +148,9 @@ def print_text(text: str) -> None:
 
 
 def print_message(message: str) -> None:
-    """Print a message for the user on standard error."""
-    Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
+    """Print a message for the user on standard error, on a terminal broken between words."""
+    console = Console(stderr=True, highlight=False)
+    console.print(message, markup=False, soft_wrap=not console.is_terminal)
 
 
 @contextmanager

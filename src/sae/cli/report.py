@@ -26,7 +26,7 @@ def report(
     ] = "screen",
     tables: Annotated[Path | None, typer.Option(help="folder for each table as .md, .csv and .tex")] = None,
     title: Annotated[str | None, typer.Option(help="title of the page; by default it names the data")] = None,
-    tolerance: options.Tolerance = 0.01,
+    tolerance: options.Tolerance = None,
     json: options.Json = False,
 ) -> None:
     """Write one page about studies or runs: recommendation, receipt, figures and tables."""

@@ -34,7 +34,7 @@ def pareto(
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     method: options.Methods = None,
-    tolerance: options.Tolerance = 0.01,
+    tolerance: options.Tolerance = None,
     csv: Annotated[Path | None, typer.Option(help="also write the front, with every metric, to this file")] = None,
     figure: Annotated[
         Path | None, typer.Option(help="also draw all configurations into this .png or .svg file")
@@ -111,13 +111,13 @@ def check_figure(path: Path | None) -> None:
     require("altair", "--figure")
 
 
-def print_front(study: Path, selection: "Selection", task: str, tolerance: float = 0.01) -> None:
+def print_front(study: Path, selection: "Selection", task: str, tolerance: float | None = None) -> None:
     """Print a row for each configuration of the front, then counts and the growth of the hypervolume."""
     from dataclasses import replace
 
     from sae.analysis.candidates import damages
     from sae.analysis.progress import trial_counts
-    from sae.cli.output import print_line, print_message, print_table
+    from sae.cli.output import print_message, print_table, print_text
     from sae.core.wording import count
 
     within = f", within {', '.join(map(str, selection.limits))}" if selection.limits else ""
@@ -126,24 +126,24 @@ def print_front(study: Path, selection: "Selection", task: str, tolerance: float
     table, dropped = fitting_table(selection, task, tolerance)
     print_table(replace(table, title=title))
     if any(item.eval_exits != item.exits for item in selection.front):
-        print_line(
+        print_text(
             "K′: most exits per input that an SAE predicts from; it was trained with K, K′ needs no new training"
         )
     folded = len(selection.front) - len(table.rows)
     if folded:
-        print_line(f"alike: {count(folded, 'candidate')} nearly the same as a row above; --tolerance 0 shows all")
-    print_line(f"front: {len(selection.front)} of {len(selection.candidates)} candidates")
-    print_line(f"trials: {count_line(trial_counts(selection.runs))}")
+        print_text(f"alike: {count(folded, 'candidate')} nearly the same as a row above; --tolerance 0 shows all")
+    print_text(f"front: {len(selection.front)} of {len(selection.candidates)} candidates")
+    print_text(f"trials: {count_line(trial_counts(selection.runs))}")
     for name, reason in damages(selection.runs).items():
-        print_line(f"left out because it is damaged: {name}: {reason}")
-    print_line(f"hypervolume: {history_line([item.hypervolume for item in selection.history()])}")
+        print_text(f"left out because it is damaged: {name}: {reason}")
+    print_text(f"hypervolume: {history_line([item.hypervolume for item in selection.history()])}")
     if dropped:
         print_message(
             f"columns left out because the terminal is too narrow: {', '.join(dropped)}; --json has everything"
         )
 
 
-def fitting_table(selection: "Selection", task: str, tolerance: float) -> tuple["Table", list[str]]:
+def fitting_table(selection: "Selection", task: str, tolerance: float | None) -> tuple["Table", list[str]]:
     """Return the table of the front with all costs that fit the terminal, and the names of the others.
 
     K′ goes last, since the exits in use say more; exits of networks without any are not shown. If the rest does not fit

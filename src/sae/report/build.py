@@ -9,7 +9,6 @@ from pathlib import Path
 
 from sae.analysis.comparison import mean_ranks
 from sae.analysis.results import Result, Tested, run_results
-from sae.analysis.ties import TOLERANCE
 from sae.core.errors import RecordError
 from sae.core.objectives import metrics_of, unit_in
 from sae.core.wording import count, duration, listed
@@ -60,7 +59,7 @@ def report_of(
     studies: Sequence[StudyRecord],
     runs: Sequence[RunRecord] = (),
     title: str | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
 ) -> Report:
     """Make the report of one study, of several studies with ranks across their data sets, or of single runs.
 
@@ -68,7 +67,8 @@ def report_of(
         studies: Finished or unfinished; the report says what is missing.
         runs: Runs to compare.
         title: Title of the page; by default it names the data.
-        tolerance: Share of a cost by which candidates that are one row of a front may differ; 0 gives each a row.
+        tolerance: Share of a cost by which candidates of one row of a front may differ; 0 gives each a row. The
+            default is `TOLERANCE` of `sae.analysis.ties`.
     """
     found = [find(record, tolerance) for record in studies]
     results = run_results(runs)

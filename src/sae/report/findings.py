@@ -12,7 +12,6 @@ from sae.analysis.headline import Headline, Network, compare_headline, network_o
 from sae.analysis.recommendation import Recommendation, recommend
 from sae.analysis.results import Result, Tested, make_result, study_results
 from sae.analysis.selection import Selection, select
-from sae.analysis.ties import TOLERANCE
 from sae.config.methods import rival_label, rivals
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
 from sae.core.objectives import TaskName
@@ -46,7 +45,7 @@ class Findings:
             chosen any.
         recommendation: Whether the pick may be shipped, or leads only provisionally, or on too little evidence.
         kept: Predictions for each sample of the pick and of confirmed rivals, where they were kept.
-        tolerance: Share of a cost by which candidates that are one row of the front may differ.
+        tolerance: Share of a cost by which candidates that are one row of the front may differ; None for the default.
     """
 
     record: StudyRecord
@@ -65,7 +64,7 @@ class Findings:
     shifted_results: Sequence[Result] | None = None
     recommendation: Recommendation | None = None
     kept: Mapping[Network, Contestant] = field(default_factory=dict)
-    tolerance: float = TOLERANCE
+    tolerance: float | None = None
 
     @property
     def task(self) -> TaskName:
@@ -131,7 +130,7 @@ class Findings:
         return pick is not None and (item.label, item.eval_exits) == (pick.label, pick.eval_exits)
 
 
-def find(record: StudyRecord, tolerance: float = TOLERANCE) -> Findings:
+def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
     """Gather the findings of a study; where nothing can be chosen, what was tried and confirmed is still reported."""
     lost: dict[str, str] = {}
     results, unconfirmed = _read(lambda: study_results(record), record.CONFIRMED, lost) or ([], [])

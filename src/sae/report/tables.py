@@ -190,7 +190,7 @@ def front_table(
     task: str,
     name: str = "front",
     costs: Sequence[str] = SHOWN_COSTS,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
 ) -> Table:
     """List the Pareto front on validation, with the pick marked; candidates that are nearly the same are one row.
 
@@ -199,9 +199,9 @@ def front_table(
         task: `classification` or `regression`.
         name: Name of the table.
         costs: Costs to show beside the objectives.
-        tolerance: Share of a cost by which candidates of one row may differ; 0 gives each a row.
+        tolerance: Share of a cost by which candidates of one row may differ; 0 gives each a row, None is the default.
     """
-    pick = selection.pick().candidate
+    pick, tolerance = selection.pick().candidate, TOLERANCE if tolerance is None else tolerance
     tied = fold_ties(selection.front, selection.objectives, task, pick, tolerance)
     is_folded = any(row.others for row in tied)
     measured = list(dict.fromkeys([*(item.name for item in selection.objectives), *costs]))
