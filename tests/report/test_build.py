@@ -119,7 +119,10 @@ def test_a_study_of_failures_names_their_reasons(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_a_search_without_confirmation_recommends_on_one_seed_and_says_what_is_missing(tmp_path: Path) -> None:
     report = checked(report_of([small_study(tmp_path / "s").record]))
-    assert report.lead.sentence.startswith("Ship sae/0: one network with several inputs and some of its exits (N=2 K=2")
+    assert report.lead.sentence.startswith(
+        "Provisional: 5 of 6 trials have ended. So far sae/0 leads: one network with several inputs and some of its "
+        "exits (N=2 K=2"
+    )
     assert "one seed is too few to tell which is better" in report.lead.sentence
     assert "Nothing was confirmed on new seeds" in notes(report)
     assert "Time was not measured" in notes(report)
@@ -187,7 +190,8 @@ def test_a_damaged_file_costs_what_it_held_and_is_told(
     path_in(record).write_text(content)
     report = report_of([record])
     assert message in notes(report)
-    assert report.lead.sentence.startswith("Ship ")
+    assert report.lead.sentence.startswith(("Ship ", "Too little evidence to recommend a network: "))
+    assert " sae/" in report.lead.sentence
 
 
 @pytest.mark.parametrize("content", ["{", "{}", '{"test": 3}', '{"exits": 3}', '{"by_exits": [{"exits": 3}]}'])
@@ -229,7 +233,7 @@ def test_everything_damaged_at_once_still_makes_a_page(record: StudyRecord) -> N
         *(seed_run(record).path / name for name in (run.CURVES, SHIFTED_TEST, run.HISTORY, run.METRICS)),
     ]:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    assert checked(report_of([record])).lead.sentence.startswith("Ship ")
+    assert checked(report_of([record])).lead.sentence.startswith("Too little evidence to recommend a network: ")
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -337,7 +341,10 @@ def test_a_regression_study_is_told_by_its_own_metrics(tmp_path: Path) -> None:
     report = checked(report_of([regression_study(tmp_path / "s").record]))
     assert "in MSE" in report.lead.sentence or "NLL and MSE" in report.lead.sentence
     receipt = [row[0].value for row in table(report, "receipt").rows]
-    assert receipt == ["configuration", "runs", "NLL ↓", "MSE ↓", "MFLOPs ↓", "M params ↓"]
+    costs = ["MFLOPs as counted in the paper ↓", "M params as counted in the paper ↓"]
+    shipped = ["MFLOPs as shipped ↓", "M params as shipped ↓"]
+    metrics = ["NLL ↓", "NLL, difference", "MSE ↓", "MSE, difference"]
+    assert receipt == ["configuration", "runs", *metrics, *costs, *shipped]
     assert "Not measured" in notes(report, "under-shift")
 
 
@@ -470,7 +477,7 @@ def test_a_study_of_baselines_alone_has_a_recommendation_and_no_sae(tmp_path: Pa
     ship(study)
     report = checked(report_of([study.record]))
     assert report.lead.sentence.startswith(
-        ("Ship standard/0: a standard network (", "Ship ensemble/0: a deep ensemble (")
+        "Too little evidence to recommend a network: 2 trials finished (a choice needs 5). So far ensemble/0 leads: "
     )
     for name in ("structure", "depths"):
         assert notes(report, name) == "No trial of a method with several exits has finished yet."

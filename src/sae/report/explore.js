@@ -258,7 +258,7 @@ const explore = ({ pickers, views, openFolds }) => {
       ));
       own.commands.append(
         commandBox("Choose it again.", ["sae pick", picker.folder, ...flags(), ...weightFlags()].join(" ")),
-        commandBox("Ship it.", exportLine(pick)),
+        commandBox("Export it.", exportLine(pick)),
         commandBox("Train it again.", pick.command),
       );
     };

@@ -58,7 +58,9 @@ def claims(found: Findings) -> list[str]:
         name, ratio = f"the {role_label(role, found.shown[role])}", 1 / _flops_ratio(found, role)
         clean, shifted = ([item for item in evidence if item.where == where] for where in COMPARED_ON)
         if not clean:
-            told.append(f"It {_needs_text(ratio, name)}; one seed is too few to tell which is better.")
+            few = min(len(found.shown[PICK].runs), len(found.shown[role].runs)) < 2
+            why = "one seed is too few to tell which is better" if few else "no metric is known for both"
+            told.append(f"It {_needs_text(ratio, name)}; {why}.")
         else:
             told.append(f"It {verdicts(clean, name)} ({_basis_text(clean)}), and {_needs_text(ratio)}.")
         if shifted:
