@@ -6,7 +6,7 @@ from statistics import mean
 import altair as alt
 
 from benchmarks.one_network.regimes import regime_table
-from benchmarks.one_network.results import STORED, ablation, answer, best_single, read_results, table
+from benchmarks.one_network.results import STORED, ablation, against_standard, answer, best_single, read_results, table
 
 FIGURE = STORED.with_suffix(".png")
 NAMED = {
@@ -26,7 +26,13 @@ def tables() -> dict[str, str]:
     """Return every table by the name in its comment."""
     results = read_results()
     rows = {name: table(name, results) for name in results}
-    return {"answer": answer(results), **rows, "ablation": ablation(results), "regimes": regime_table()}
+    return {
+        "answer": answer(results),
+        **rows,
+        "ablation": ablation(results),
+        "twins": against_standard(results),
+        "regimes": regime_table(),
+    }
 
 
 def marked(name: str, text: str) -> str:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from benchmarks.one_network.measures import detected, milliseconds, shifted, shifted_difference
 from benchmarks.one_network.queue import SEEDS, Queue
-from benchmarks.one_network.rows import ADDITIONS, ENSEMBLE, MATCHES, RIVALS, ROWS, SETS, plain_of
+from benchmarks.one_network.rows import ADDITIONS, ENSEMBLE, MATCHES, RIVALS, ROWS, SETS, TWINS, plain_of
 from sae.analysis.bootstrap import compare_samples
 from sae.analysis.contestants import Contestant, read_contestant
 from sae.analysis.ensemble_equivalent import ensemble_equivalent
@@ -38,6 +38,7 @@ class Found(BaseModel):
         shipped_flops: Per sample of the exported network.
         differences: From the best ensemble on the same test samples, by metric.
         from_plain: From the same network without the addition that the row tries, in scaled NLL.
+        from_twin: Of an SAE, from the standard network that was trained alike, in scaled NLL.
         equivalent: The number of the ensemble's members with the same scaled NLL, and the ends of its interval.
         seconds: Wall time of training on a busy machine, mean over seeds; 0 if it was derived.
         shift: Mean over the 95 corrupted sets, by metric and seed.
@@ -54,6 +55,7 @@ class Found(BaseModel):
     shipped_flops: int
     differences: dict[str, Difference]
     from_plain: Difference | None = None
+    from_twin: Difference | None = None
     equivalent: tuple[float | str, float | str, float | str]
     seconds: float = 0.0
     shift: dict[str, list[float]] = {}
@@ -115,8 +117,14 @@ def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
     rate = queue.best_rate(row)
     splits = [queue.read(row, rate, seed) for seed in SEEDS]
     worth = ensemble_equivalent(sides[row], sides[ENSEMBLE])
-    plain = plain_of(row)
-    compared = compare_samples(sides[row], sides[plain], ["nll_scaled"]) if plain in sides else []
+
+    def distance(other: str | None) -> Difference | None:
+        """Return the difference from another row in scaled NLL, if that row is trained."""
+        if other not in sides:
+            return None
+        [found] = compare_samples(sides[row], sides[other], ["nll_scaled"])
+        return found.value, found.low, found.high
+
     return Found(
         rates={} if ROWS[row].rate_of else {f"{each:g}": queue.val_nll(row, each) for each in queue.rates(row)},
         rate=rate,
@@ -125,7 +133,8 @@ def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
         flops=splits[0].test.flops,
         shipped_flops=splits[0].test.shipped_flops,
         differences={},
-        from_plain=next(((each.value, each.low, each.high) for each in compared), None),
+        from_plain=distance(plain_of(row)),
+        from_twin=distance(TWINS.get(row)),
         seconds=mean(queue.seconds(row, rate, seed) for seed in SEEDS),
         equivalent=(worth.exact(worth.members), worth.exact(worth.low), worth.exact(worth.high)),
     )
@@ -228,6 +237,17 @@ def ablation(results: Results) -> str:
                 item = results[name].get(rows.get(kind, ""))
                 cells.append(difference(item.from_plain) if item and item.from_plain else "")
         lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def against_standard(results: Results) -> str:
+    """Return the table of SAEs against the standard networks that were trained alike."""
+    names = [name for name in MATCHES if name in results]
+    columns = ["SAE − standard network, NLL, scaled", *(SETS[name].data for name in names)]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for row in TWINS:
+        found = [results[name][row].from_twin if row in results[name] else None for name in names]
+        lines.append(f"| {ROWS[row].title} | {' | '.join(difference(each) if each else '' for each in found)} |")
     return "\n".join(lines)
 
 

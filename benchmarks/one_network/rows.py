@@ -107,6 +107,16 @@ ADDITIONS: dict[str, dict[str, str]] = {
 """Rows of the ablation: the addition, and the row that tries it on each kind of network."""
 
 
+TWINS = {
+    "sae-1x5": "standard",
+    "ema-sae-1x5": "ema-standard",
+    "taught-sae-1x5": "taught-standard",
+    "all-sae-1x5": "all-standard",
+    "long-sae-1x5": "long-standard",
+}
+"""SAEs, and the standard networks that were trained alike."""
+
+
 def plain_of(row: str) -> str | None:
     """Return the row without the addition that this one tries, if it is one of the ablation."""
     return next((kind for rows in ADDITIONS.values() for kind, name in rows.items() if name == row), None)
