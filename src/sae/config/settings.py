@@ -26,6 +26,8 @@ Layer = Mapping[str, Any]
 Values = dict[str, Any]
 """A layer that was read or merged just now, and belongs to whoever asked for it."""
 
+USUAL_FILE = 1 << 14
+"""Bytes that are read at first; configs are smaller."""
 LARGEST_FILE = 1 << 20
 """Bytes of a config file; those of large studies have some thousand."""
 DEEPEST = 50
@@ -134,7 +136,9 @@ def read_yaml(path: Path) -> Values:
     """Read a mapping from a YAML file (safe loader: nothing in it is executed, and nothing explodes)."""
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+            content = file.read(USUAL_FILE)  # a larger buffer takes longer to get than the file to read
+            if len(content) == USUAL_FILE:
+                content += file.read(LARGEST_FILE + 1 - USUAL_FILE)
         if len(content) > LARGEST_FILE:
             raise ConfigError(f"config file must have at most {LARGEST_FILE:,} bytes, got {path}")
         text = content.decode("utf-8")

@@ -27,6 +27,8 @@ FileModel = TypeVar("FileModel", bound=BaseModel)
 
 NOT_FINITE = re.compile(rb"[:\[,]\s*-?(NaN|Infinity|[0-9.]+[eE]\+?[0-9]{3,})\s*[,}\]]")
 """Numbers that JSON does not have, and those too large for a float; nothing of ours writes them."""
+LARGE_EXPONENT = re.compile(rb"[eE]\+?[0-9]{3}")
+"""Part of every number that is too large, and quick to look for."""
 LOCK = ".lock"
 LOCK_PATIENCE = 5.0
 """Seconds to wait for another process, which may be about to end."""
@@ -121,7 +123,7 @@ class Folder:
             found = model.model_validate_json(content, strict=True)
         except ValidationError as error:
             raise RecordError(f"{self.path / name} is damaged ({first_problem(error)}): {self.advice}") from None
-        if NOT_FINITE.search(content):
+        if _may_not_be_finite(content) and NOT_FINITE.search(content):
             raise RecordError(f"{self.path / name} is damaged (numbers must be finite): {self.advice}")
         return found
 
@@ -311,6 +313,11 @@ class Record(Folder, Generic[Model]):
             raise MissingPluginError(self.path, error) from None
         except ConfigError as error:
             raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
+
+
+def _may_not_be_finite(content: bytes) -> bool:
+    """Return whether it is worth while to look for `NOT_FINITE`, which takes longer than to read the file."""
+    return b"NaN" in content or b"Infinity" in content or LARGE_EXPONENT.search(content) is not None
 
 
 def _unquoted_rows(text: str) -> list[dict[str, str]] | None:
