@@ -19,7 +19,7 @@ from tests.docs.pages import PAGES, ROOT, Block, all_blocks, parse_command, read
 GOLDEN = ROOT / "tests" / "golden"
 GIVEN = {
     "docs/report.md": {"runs/first": GOLDEN / "run", "runs/second": GOLDEN / "run"},
-    "docs/search.md": {"runs/study": GOLDEN / "study"},
+    "docs/searching.md": {"runs/study": GOLDEN / "study"},
     "docs/shipping.md": {"runs/first": GOLDEN / "run"},
     "docs/tracking.md": {"runs/study": GOLDEN / "study", "studies/pneumonia": GOLDEN / "study"},
 }
@@ -134,7 +134,7 @@ def test_the_settings_shown_for_sae_are_its_defaults(tmp_path: Path) -> None:
 
 
 def test_the_search_file_that_is_shown_can_be_searched(tmp_path: Path) -> None:
-    plan = resolve_search([write_yaml("search.md", tmp_path), {"data": "digits"}])  # a set that needs no download
+    plan = resolve_search([write_yaml("searching.md", tmp_path), {"data": "digits"}])  # a set that needs no download
     assert tuple(plan.study.spaces) == ("sae", "standard")
 
 

@@ -36,6 +36,7 @@ def test_every_page_is_on_the_site() -> None:
     listed = {line for match in TOCTREE.finditer(text) for line in match["pages"].split()}
     pages = {path.stem for path in (*DOCS.glob("*.md"), *DOCS.glob("*.rst"))} - {"index"}
     assert listed == pages | {"gallery/index"}
+    assert not pages & {"search", "genindex", "modindex"}  # pages of Sphinx itself, which would replace ours
 
 
 def test_the_notice_names_the_versions_that_are_bundled() -> None:
