@@ -8,7 +8,7 @@ Calibration errors are larger where samples repeat. The resamples of a metric th
 samples are therefore shifted, so that their mean is the difference on all samples.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,29 +92,67 @@ def compare_samples(
         seed: Seed of their choice.
     """
     check_same_samples([one, other])
-    rivals, targets = (one, other), one.runs[0].test.targets
+    return differences_of(*(draw_metrics(rival, metrics, resamples, seed) for rival in (one, other)), seed)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Metrics of a configuration, in resamples of the test samples that are the same for every configuration.
+
+    Attributes:
+        task: Decides the directions of the metrics.
+        values: By metric, (resample, run).
+        points: The mean over the runs on all samples, by metric.
+    """
+
+    task: TaskName
+    values: Mapping[str, Values]
+    points: Mapping[str, float]
+
+
+def draw_metrics(rival: Contestant, metrics: Sequence[str], resamples: int = RESAMPLES, seed: int = 0) -> Drawn:
+    """Resample the test samples of a configuration, once for all that it is compared with.
+
+    Args:
+        rival: The configuration.
+        metrics: Names of metrics, as in `compare_samples`.
+        resamples: Number of resamples.
+        seed: Seed of their choice; the same seed gives the same samples.
+    """
+    task, targets = rival.task, rival.runs[0].test.targets
+    found = {name: sample_metric(name, task) for name in metrics}
+    columns = {
+        name: [metric.features(numbers, targets) for numbers in rival.test_numbers(name)]
+        for name, metric in found.items()
+    }
+    drawn = resampled_means([run for runs in columns.values() for run in runs], resamples, seed)
+    values = {name: np.stack([found[name].finish(next(drawn)) for _ in runs], axis=1) for name, runs in columns.items()}
+    points = {
+        name: float(np.mean([found[name].finish(np.asarray(run.mean(axis=0)).ravel()) for run in runs]))
+        for name, runs in columns.items()
+    }
+    return Drawn(task, values, points)
+
+
+def differences_of(one: Drawn, other: Drawn, seed: int = 0) -> list[Difference]:
+    """Return the differences of two configurations that were resampled alike, also drawing their seeds.
+
+    Args:
+        one: The first.
+        other: The second, with the same metrics.
+        seed: Seed of the choice of their runs.
+    """
     found = []
-    columns = [
-        [sample_metric(name, one.task).features(numbers, targets) for numbers in rival.test_numbers(name)]
-        for name in metrics
-        for rival in rivals
-    ]
-    drawn = resampled_means([run for runs in columns for run in runs], resamples, seed)
-    whole = [[np.asarray(run.mean(axis=0)).ravel() for run in runs] for runs in columns]
-    seeds = [chosen_seeds(len(rival.runs), resamples, seed + 1 + place) for place, rival in enumerate(rivals)]
-    for place, name in enumerate(metrics):
-        metric = sample_metric(name, one.task)
-        finish = metric.finish
-        sides, points = [], []
-        for side in range(2):
-            means = whole[2 * place + side]
-            values = np.stack([finish(next(drawn)) for _ in means], axis=1)  # (resample, run)
-            sides.append(np.take_along_axis(values, seeds[side], axis=1).mean(axis=1))
-            points.append(float(np.mean([finish(mean) for mean in means])))
-        differences = sides[0] - sides[1]
-        bias = 0.0 if metric.is_mean else float(differences.mean()) - (points[0] - points[1])
+    for name, values in one.values.items():
+        sides = []
+        for place, drawn in enumerate((values, other.values[name])):
+            seeds = chosen_seeds(drawn.shape[1], len(drawn), seed + 1 + place)
+            sides.append(np.take_along_axis(drawn, seeds, axis=1).mean(axis=1))
+        differences, points = sides[0] - sides[1], (one.points[name], other.points[name])
+        is_mean = sample_metric(name, one.task).is_mean
+        bias = 0.0 if is_mean else float(differences.mean()) - (points[0] - points[1])
         centred = differences - bias
-        found.append(Difference(name, one.task, points[0], points[1], *interval(centred), p_value(centred)))
+        found.append(Difference(name, one.task, *points, *interval(centred), p_value(centred)))
     return found
 
 
