@@ -2,6 +2,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,13 @@ class Outline(HTMLParser):
 @pytest.fixture(scope="module")
 def text() -> str:
     return render_page(small_report())
+
+
+def test_a_page_that_is_passed_on_carries_the_licences_of_what_it_embeds(text: str) -> None:
+    notice = (Path(__file__).parents[2] / "NOTICE").read_text(encoding="utf-8")
+    assert (files("sae.report") / "notice.txt").read_text(encoding="utf-8") == notice
+    assert f"<!--\n{notice.strip()}\n-->" in text
+    assert "--" not in notice  # a comment would end there
 
 
 def test_every_element_is_closed_and_every_id_is_there_once(text: str) -> None:

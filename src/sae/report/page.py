@@ -56,6 +56,7 @@ def write_page(report: Report, path: Path) -> None:
 def render_page(report: Report) -> str:
     """Render a report as HTML, with everything it needs inside."""
     return Template(_asset("page.html")).substitute(
+        notice=_asset("notice.txt").strip(),
         title=escape(report.title),
         style=f"{palette_css()}\n{_asset('page.css')}",
         before=BEFORE_PAINT,
