@@ -4,19 +4,17 @@ import statistics
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from sae.analysis.evidence import Evidence
 from sae.analysis.selection import select
 from sae.core.table import Table
-from sae.records.predictions import Predictions, SplitPredictions
 from sae.records.study import StudyRecord
 from sae.report.findings import Findings, find
 from sae.report.lead import caveats, study_lead, verdicts
 from sae.report.receipt import receipt_table
 from tests.studies import StudyBuilder, point, sae
-from tests.study_stages import SHIFT, STEP, confirmed_study, searched_study, ship, whole_study
+from tests.study_stages import SHIFT, STEP, confirmed_study, keep_predictions, searched_study, ship, whole_study
 
 NLL = Evidence("nll", "test", -0.1, -0.2, -0.01, 0.001, 0.01, True, (4, 4), 540)
 WORSE = replace(NLL, metric="cc_ece", value=0.1)
@@ -158,27 +156,9 @@ def test_a_pick_without_rivals_is_told_alone(tmp_path: Path) -> None:
     assert len(lead.receipt.columns) == 2
 
 
-def keep_predictions(found: Findings, samples: int = 300) -> None:
-    """Predictions of every confirmed run: an ensemble's members are all as sharp, and the pick is as sharp as two."""
-    targets = np.random.default_rng(0).integers(0, 4, samples)
-    for item in found.confirmed:
-        for run in item.runs:
-            assert run.config is not None
-            assert run.evaluation is not None
-            draw = np.random.default_rng([run.config.seed, len(item.method)])
-            members = 4 if item.method == "ensemble" else 2
-            logits = draw.normal(scale=1.5, size=(members, samples, 4)) + 2.0 * np.eye(4)[targets]
-            own = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-            joint = np.log(np.exp(own).mean(axis=0))
-            split = SplitPredictions(
-                "same", targets, dict.fromkeys(run.evaluation.eval_exits, joint), own if members == 4 else None
-            )
-            Predictions("classification", split, split).write(run.record)
-
-
 def test_kept_predictions_give_intervals_seeds_samples_temperatures_and_the_worth_in_members(tmp_path: Path) -> None:
     record = confirmed_study(tmp_path / "s", shift=False).record
-    keep_predictions(find(record))
+    keep_predictions(find(record).confirmed)
     found = find(record)
     lead = study_lead(found)
     assert "(4 seeds, 300 test samples)" in lead.sentence

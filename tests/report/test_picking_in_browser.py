@@ -10,15 +10,18 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page
 
+from sae.analysis.bootstrap import compare_samples
+from sae.analysis.evidence import read_predictions
 from sae.analysis.selection import preferred, select
 from sae.core.errors import NothingFoundError
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
+from sae.report.findings import find
 from sae.report.labels import network_key
 from sae.report.page import write_page
 from tests.report.browsing import DESK, Opened, boxes
 from tests.studies import StudyBuilder, point, sae
-from tests.study_stages import confirm, dress
+from tests.study_stages import confirm, confirmed_study, dress, keep_predictions
 
 
 def many_trials(path: Path) -> StudyBuilder:
@@ -248,6 +251,39 @@ def test_two_clicked_rows_are_compared_with_their_differences(page: Page, record
     assert "sae compare" in page.locator(".compared-pair code").inner_text()
     page.locator(f'#table-front tr[data-key="{keys[0]}"] button.name').click()
     assert page.locator(".compared-pair table").count() == 0
+
+
+def test_confirmed_networks_are_compared_with_the_intervals_of_a_paired_bootstrap(
+    browser: Browser, tmp_path: Path
+) -> None:
+    record = confirmed_study(tmp_path / "s", shift=False).record
+    results = find(record).confirmed
+    keep_predictions(results[:-1])
+    write_page(report_of([record]), tmp_path / "page.html")
+    one, other = find(record).shown["pick"], find(record).shown["ensemble"]
+    keys = [network_key(item.label, item.config, item.eval_exits) for item in (one, other)]
+    kept = [read_predictions(item) for item in (one, other)]
+    assert kept[0] is not None
+    assert kept[1] is not None
+    (expected,) = compare_samples(*kept, ["nll"])
+    page = Opened(browser, (tmp_path / "page.html").as_uri(), viewport=DESK).page
+
+    def compared(first: str, second: str) -> tuple[list[float], str, str]:
+        set_address(page, f"compare={quote(f'{first},{second}', safe=',/@')}")
+        line = page.locator(".compared-pair tr").filter(has_text="NLL").filter(has_text="test")
+        text = line.locator("td").last.inner_text().replace("−", "-")
+        caption = page.locator(".compared-pair figcaption").inner_text()
+        return [float(word) for word in re.findall(r"-?\d+\.\d+", text)], text, caption
+
+    numbers, text, caption = compared(*keys)
+    assert numbers == pytest.approx([expected.value, expected.low, expected.high], abs=5e-4)
+    verdict = {"better": "first better", "worse": "second better"}.get(expected.verdict, expected.verdict)
+    assert verdict in text
+    assert "paired bootstrap over test samples and new seeds, 1,000 resamples" in caption
+    assert compared(*reversed(keys))[0] == [-numbers[0], -numbers[2], -numbers[1]]
+    last = network_key(results[-1].label, results[-1].config, results[-1].eval_exits)
+    assert "No paired comparison" in compared(keys[0], last)[2]
+    page.close()
 
 
 def test_a_pinned_mark_is_copied_and_compared(page: Page) -> None:

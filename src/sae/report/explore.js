@@ -371,20 +371,22 @@ const explore = ({ pickers, views, openFolds }) => {
       state.pair = [...new Set(pair.filter(Boolean))];
       refresh();
     }));
-    const difference = (one, other, index) => {
+    const difference = (one, other, index, paired) => {
       const measure = measures[index];
       const isConfirmed = one.m[index] !== undefined && other.m[index] !== undefined;
       const [a, b] = isConfirmed ? [one.m[index], other.m[index]] : measure.cost ? [one.v[index], other.v[index]] : [one.t[index], other.t[index]];
       if (a === undefined || b === undefined) return "–";
-      const change = a - b;
-      const verdict = change === 0 ? "equal" : choosing.loss(measure, change) < 0 ? "first better" : "second better";
+      const change = paired?.value ?? a - b;
+      const verdict = paired?.verdict ?? (change === 0 ? "equal" : choosing.loss(measure, change) < 0 ? "first better" : "second better");
       return `${change < 0 ? "−" : "+"}${inUnit(measure, Math.abs(change))} (${verdict})`;
     };
     const intervalOf = (one, other) => {
       const found = picker.intervals.filter((item) => [item.one, item.other].sort().join() === [one.key, other.key].sort().join());
       return new Map(found.map((item) => {
         const sign = item.one === one.key ? 1 : -1;
-        return [item.metric, [sign * item.low, sign * item.high].sort((a, b) => a - b)];
+        const isFirst = (item.verdict === "better") === (sign > 0);
+        const verdict = ["better", "worse"].includes(item.verdict) ? `${isFirst ? "first" : "second"} better` : item.verdict;
+        return [item.metric, { value: sign * item.value, bounds: [sign * item.low, sign * item.high].sort((a, b) => a - b), verdict }];
       }));
     };
     const compareText = (one, other) => {
@@ -408,12 +410,12 @@ const explore = ({ pickers, views, openFolds }) => {
       const full = lines.map((line) => {
         const number = index.get(line[0]);
         if (number === undefined) return [...line, ""];
-        const bounds = intervals.get(measures[number].name);
-        const shown = bounds ? `, 95 % interval ${bounds.map((bound) => (bound < 0 ? "−" : "") + inUnit(measures[number], Math.abs(bound))).join(" to ")}` : "";
-        return [...line, difference(one, other, number) + shown];
+        const paired = intervals.get(measures[number].name);
+        const shown = paired ? `, 95 % interval ${paired.bounds.map((bound) => (bound < 0 ? "−" : "") + inUnit(measures[number], Math.abs(bound))).join(" to ")}` : "";
+        return [...line, difference(one, other, number, paired) + shown];
       });
       const told = intervals.size
-        ? "Intervals: paired bootstrap over test samples and seeds."
+        ? `Intervals: paired bootstrap over test samples and new seeds, ${picker.resamples.toLocaleString("en")} resamples; not corrected for how many networks you compare. The command below compares the runs of the search, of one seed.`
         : "No paired comparison of these two is on this page, so a difference may be luck; the command below makes one, if both have kept their predictions.";
       result.append(
         tableOf("Two networks side by side", ["Measure", named(one), named(other), "first − second"], full, `The first is better where its difference points to its side of the arrow. ${told}`),

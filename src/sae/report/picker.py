@@ -4,16 +4,27 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
+from sae.analysis.bootstrap import RESAMPLES, differences_of, draw_metrics
 from sae.analysis.candidates import Candidate
+from sae.analysis.contestants import Contestant, check_same_samples
+from sae.analysis.evidence import read_predictions
+from sae.analysis.headline import network_of
 from sae.analysis.results import Result
+from sae.analysis.sample_metrics import METRICS as SAMPLE_METRICS
 from sae.config.methods import all_kinds
+from sae.core.errors import SaeError
 from sae.core.objectives import ALL_COSTS, Objective, objective
 from sae.report.commands import train_command
 from sae.report.findings import Findings, role_label
 from sae.report.labels import SHOWN_COSTS, arrow_of, metric_column, network_key, shown_exits, unit_of
 
 Value = float | str | None
+MOST_COMPARED = 10
+"""Confirmed configurations that are compared sample by sample, each with each."""
+MOST_DRAWN, FEWEST_RESAMPLES = 1_000_000_000, 200
+"""Samples that are drawn for it, over all runs, metrics and resamples; and the resamples that there are at least."""
 ROW_FIELDS = ("key", "label", "kind", "method", "settings", "exits", "at", "shown", "run", "command", "seeds")
 
 
@@ -68,6 +79,7 @@ class Picker:
         methods: The methods that were searched.
         compared: What a choice is shown beside: the key of a candidate by its role.
         intervals: Paired differences on the test split, by the keys of both candidates.
+        resamples: Resamples of the bootstrap behind them.
     """
 
     name: str
@@ -77,6 +89,7 @@ class Picker:
     methods: tuple[str, ...]
     compared: Mapping[str, str]
     intervals: Sequence[Mapping[str, Value]] = field(default=())
+    resamples: int = RESAMPLES
 
     def to_json(self) -> dict[str, object]:
         """Return what the page's script reads, without the rows."""
@@ -86,6 +99,7 @@ class Picker:
             "methods": list(self.methods),
             "compared": dict(self.compared),
             "intervals": [dict(item) for item in self.intervals],
+            "resamples": self.resamples,
         }
 
 
@@ -112,6 +126,7 @@ def study_picker(found: Findings, name: str = "pick") -> Picker | None:
     roles = {role_label(role, item): _key(found.searched(role)) for role, item in found.shown.items()}
     configs = {item.label: item.config for item in candidates}
     commands = {label: train_command(config) for label, config in configs.items()}  # once per trial, not per K′
+    intervals, resamples = _intervals(found, known)
     return Picker(
         name,
         shlex.quote(str(found.record.path)),
@@ -119,7 +134,52 @@ def study_picker(found: Findings, name: str = "pick") -> Picker | None:
         tuple(_row(item, known, confirmed.get(_key(item)), commands[item.label]) for item in candidates),
         tuple(dict.fromkeys(item.method for item in candidates)),
         roles,
+        intervals,
+        resamples,
     )
+
+
+def _intervals(found: Findings, names: Sequence[str]) -> tuple[list[dict[str, Value]], int]:
+    """Compare confirmed configurations sample by sample, each with each; also return the number of resamples.
+
+    The pick and its rivals come first; configurations with failed seeds are left out, as they may look too good.
+    The resamples are those of the headline, so that both give the same intervals, unless there are too many samples
+    for that.
+    """
+    results = {network_of(item): item for item in [*found.shown.values(), *found.results] if found.is_confirmed(item)}
+    results = {network: item for network, item in results.items() if not item.failed}
+    metrics, kept = [name for name in names if name in SAMPLE_METRICS[found.task]], {}
+    for network, item in list(results.items())[:MOST_COMPARED]:
+        own = found.kept.get(network) or read_predictions(item)
+        if own is not None and _has_samples_of(own, next(iter(kept.values()), own)):
+            kept[network_key(item.label, item.config, item.eval_exits)] = own
+    if len(kept) < 2 or not metrics:
+        return [], RESAMPLES
+    predicted = sum(len(run.test.targets) for own in kept.values() for run in own.runs)
+    resamples = max(FEWEST_RESAMPLES, min(RESAMPLES, MOST_DRAWN // (predicted * len(metrics))))
+    drawn = {key: draw_metrics(own, metrics, resamples) for key, own in kept.items()}
+    return [
+        {
+            "one": one,
+            "other": other,
+            "metric": item.metric,
+            "value": _rounded(item.value),
+            "low": _rounded(item.low),
+            "high": _rounded(item.high),
+            "verdict": item.verdict,
+        }
+        for one, other in combinations(drawn, 2)
+        for item in differences_of(drawn[one], drawn[other])
+        if math.isfinite(item.low) and math.isfinite(item.high)
+    ], resamples
+
+
+def _has_samples_of(own: Contestant, other: Contestant) -> bool:
+    try:
+        check_same_samples([own, other])
+    except SaeError:
+        return False
+    return True
 
 
 def _is_shown(name: str, compared: Sequence[str]) -> bool:
