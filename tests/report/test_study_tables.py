@@ -4,7 +4,7 @@ from sae.analysis.selection import select
 from sae.analysis.trials import Influence
 from sae.report.tables import front_table, influence_table, trials_table
 from tests.report.test_result_tables import TASK, column, is_whole, shown
-from tests.studies import small_study
+from tests.studies import StudyBuilder, point, small_study
 
 
 def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:
@@ -43,3 +43,13 @@ def test_the_front_is_listed_by_its_first_objective_with_the_pick_and_the_best_m
     assert [cell.value for cell in column(table, "MFLOPs")] == [0.004, 0.002, 0.001, 0.0009]
     assert [cell.strong for cell in column(table, "NLL")] == [True, False, False, False]
     assert [cell.strong for cell in column(table, "MFLOPs")] == [False, False, False, True]
+
+
+def test_nearly_equal_candidates_are_one_row_of_the_front_that_is_linked_as_the_one_it_shows(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    for values in (point(0.3, 0.10, 2000), point(0.301, 0.099, 1999), point(0.6, 0.2, 900)):
+        study.finish({"name": "standard"}, [values])
+    table = front_table(select(study.record), TASK)
+    assert shown(table, "Alike") == ["1", "0"]
+    assert table.keys == tuple(name.removesuffix(", the pick") for name in shown(table, "Trial"))
+    assert len(front_table(select(study.record), TASK, tolerance=0).keys) == 3

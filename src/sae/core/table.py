@@ -73,6 +73,10 @@ class Table:
     rows: tuple[Row, ...]
     keys: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Check that every row has its key, if any has."""
+        assert len(self.keys) in (0, len(self.rows)), f"{self.name}: {len(self.rows)} rows, {len(self.keys)} keys"
+
     def is_numeric(self, index: int) -> bool:
         """Return whether a column holds numbers and no text, and so is aligned to the right."""
         values = [row[index].value for row in self.rows]

@@ -233,7 +233,8 @@ def front_table(
             "metric."
         )
     title = "The Pareto front under shift" if selection.is_shifted else "The Pareto front"
-    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(selection.front))
+    keys = _keys([row.candidate for row in tied])
+    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), keys)
 
 
 def class_fronts_table(selection: Selection, task: str, name: str = "class-fronts") -> Table:
