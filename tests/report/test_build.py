@@ -36,8 +36,8 @@ from tests.study_stages import (
 SHIFTED_TEST = RunRecord.SHIFT["test"]
 FILE_NAME = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 SECTION_NAMES = [
-    *("mistakes", "calibration", "search", "other-seeds", "under-shift", "network"),
-    *("structure", "depths", "influence-of-settings", "all-trials"),
+    *("mistakes", "calibration", "search", "other-seeds", "under-shift"),
+    *("network", "structure", "depths", "influence-of-settings", "all-trials"),
 ]
 
 
@@ -153,9 +153,9 @@ def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
         *("depth", "depth-by-inputs", "depth-by-exits", "depth-of-inputs"),
     }
     assert [item.name for item in report.tables()] == [
-        *("receipt", "front", "confirmed", "parts", "class-fronts", "best", "ranks"),
+        *("receipt", "front", "confirmed", "class-fronts", "best", "ranks"),
         *("shifted", "best-shifted", "ranks-shifted"),
-        *("influence", "trials"),
+        *("parts", "influence", "trials"),
     ]
 
 
@@ -400,7 +400,7 @@ def test_names_of_studies_are_usable_and_never_taken_twice(tmp_path: Path) -> No
 def test_studies_and_runs_stand_on_one_page(whole: Path, tmp_path: Path) -> None:
     study, run = StudyRecord.open(whole), dressed_run(tmp_path / "x")
     report = checked(report_of([study], [run]))
-    expected = [*SECTION_NAMES[:6], "more-results", *SECTION_NAMES[6:], "runs-the-runs"]
+    expected = [*SECTION_NAMES[:5], "more-results", *SECTION_NAMES[5:], "runs-the-runs"]
     assert [section.name for section in report.sections] == expected
     assert "1 run" in report.facts
     copied = StudyRecord.open(shutil.copytree(whole, tmp_path / "runs"))

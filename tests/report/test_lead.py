@@ -61,10 +61,10 @@ def test_the_sentence_names_the_pick_its_verdict_and_the_ratio_of_flops(whole: F
     better = "is better than the best standard network in F1, CC-ECE and NLL (4 seeds)"
     assert f"It {better}, and needs 3.33 times its FLOPs." in lead.reasons
     assert f"Under corruption it {better}." in lead.reasons
-    rules = next(reason for reason in lead.reasons if "Holm" in reason)
+    rules = next(rule for rule in lead.rules if "Holm" in rule)
     assert "for the 12 comparisons" in rules
     assert "(0.01 of F1, 0.01 of CC-ECE and 0.01 of NLL)" in rules
-    assert any("not kept" in reason and "Welch" in reason for reason in lead.reasons)
+    assert any("not kept" in rule and "Welch" in rule for rule in lead.rules)
     assert any(reason == f"Chosen on validation: {whole.why}." for reason in lead.reasons)
 
 
@@ -172,7 +172,7 @@ def test_kept_predictions_give_intervals_seeds_samples_temperatures_and_the_wort
     assert "fitted for each run on 300 validation samples" in lead.receipt.caption
     scaled = found.headline.scalings["pick"].metrics["nll"].mean
     assert float(cells(lead.receipt, "NLL, scaled ↓")[0].split()[0]) == pytest.approx(scaled, abs=1e-3)
-    assert "paired bootstrap" in " ".join(lead.reasons)
+    assert "paired bootstrap" in " ".join(lead.rules)
 
 
 def test_the_receipt_names_the_costs_of_the_paper_and_those_as_shipped(whole: Findings) -> None:

@@ -43,13 +43,12 @@ SECTIONS = (
     search_section,
     confirmed_section,
     shift_section,
-    network_section,
 )
 """Sections of a study in reading order. To add one, write a function and a line here."""
-FOR_RESEARCHERS = (structure_section, depth_section, influence_section, trials_section)
+FOR_RESEARCHERS = (network_section, structure_section, depth_section, influence_section, trials_section)
 """Sections that come last and are folded."""
 MORE = {
-    *("class-fronts", "confirmed-nll", "best", "ranks"),
+    *("parallel", "hypervolume", "class-fronts", "confirmed-nll", "best", "ranks"),
     *("class-fronts-shifted", "shifted-nll", "shifted", "best-shifted", "ranks-shifted", "search-shifted"),
 }
 """Names of figures and tables that are for researchers, too: they move from their sections to a folded one."""
@@ -121,7 +120,7 @@ def _lead(item: Findings) -> Lead:
 def _recommendation(item: Findings) -> Section:
     """Make a section of the lead of one study among several."""
     lead = _lead(item)
-    notes = (Note(text) for text in lead.reasons)
+    notes = (Note(text) for text in (*lead.reasons, *lead.rules))
     return section("recommendation", "Recommendation", lead.sentence, lead.receipt, lead.picker, *notes)
 
 

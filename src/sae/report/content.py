@@ -130,6 +130,7 @@ class Lead:
         receipt: Quality, calibration, cost and time of the pick and of what it is compared with.
         commands: What to type next.
         picker: Chooses within the reader's own limits.
+        rules: How its numbers were made and compared, a sentence each; folded on the page.
     """
 
     sentence: str
@@ -137,6 +138,7 @@ class Lead:
     receipt: Table | None = None
     commands: tuple[Command, ...] = ()
     picker: "Picker | None" = None
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ def glossary_of(report: Report) -> tuple[Term, ...]:
 
 def _texts(report: Report) -> Iterator[str]:
     """Yield all texts of a report, except commands and what is inside charts."""
-    yield from (report.title, *report.facts, report.lead.sentence, *report.lead.reasons)
+    yield from (report.title, *report.facts, report.lead.sentence, *report.lead.reasons, *report.lead.rules)
     for table in report.tables():
         yield from _table_texts(table)
     for section in report.sections:

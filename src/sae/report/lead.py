@@ -27,7 +27,7 @@ def study_lead(found: Findings) -> Lead:
     first, *others = [*claims(found), ""]
     sentence = " ".join(filter(None, [recommendation.sentence, worth_text(found), first, cheaper_rival(found)]))
     reasons = (*filter(None, others), *stronger_rivals(found), f"Chosen on validation: {found.why}.", *caveats(found))
-    return Lead(sentence, reasons, receipt_table(found), ship_commands(found))
+    return Lead(sentence, reasons, receipt_table(found), ship_commands(found), rules=tuple(_how_compared(found)))
 
 
 def _empty_lead(found: Findings) -> Lead:
@@ -152,7 +152,6 @@ def caveats(found: Findings) -> tuple[str, ...]:
         told.append("Nothing was confirmed on new seeds: all numbers are from the one seed that the search chose by.")
     else:
         told.append("Test numbers are means ± standard deviations over seeds that the search did not use.")
-        told += _how_compared(found)
         told += [f"Not confirmed on new seeds, so measured on the search's own seed: {listed(own)}."] if own else []
     told += [
         f"{role_label(role, item).capitalize()} failed on {item.failed} of {item.failed + len(item.runs)} seeds."
@@ -168,7 +167,7 @@ def caveats(found: Findings) -> tuple[str, ...]:
 def _how_compared(found: Findings) -> list[str]:
     """Say by which rules networks were called better, worse or alike."""
     evidence = [item for items in found.headline.evidence.values() for item in items]
-    if not evidence:
+    if not evidence or not found.confirmed:
         return []
     margins = listed([f"{margin_text(name, found.task)} of {metric_label(name)}" for name in found.metrics])
     told = [

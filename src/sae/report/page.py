@@ -80,10 +80,22 @@ def _render_lead(lead: Lead, has_glossary: bool) -> str:
         render_picker(lead.picker) if lead.picker else "",
         "</div>",
         f'<ul class="reasons">{reasons}</ul>' if reasons else "",
+        _render_rules(lead.rules),
         f'<p class="to-words"><a href="#{GLOSSARY}">Glossary</a></p>' if has_glossary else "",
         *(_render_command(command) for command in lead.commands),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _render_rules(rules: tuple[str, ...]) -> str:
+    """Render how the lead's numbers were made, folded."""
+    if not rules:
+        return ""
+    listed = "".join(f"<li>{prose(rule)}</li>" for rule in rules)
+    return f"""<details class="rules">
+<summary>How networks are compared</summary>
+<ul class="reasons">{listed}</ul>
+</details>"""
 
 
 def _render_glossary(terms: tuple[Term, ...]) -> str:
@@ -112,12 +124,17 @@ def _render_command(command: Command) -> str:
 
 
 def _render_contents(sections: tuple[Section, ...]) -> str:
-    shown = [(one.name, one.title) for one in sections if not one.is_folded]
+    shown = [(one.name, _question(one.title)) for one in sections if not one.is_folded]
     shown += [(RESEARCHERS, "For researchers")] if any(one.is_folded for one in sections) else []
     links = (f'<li><a href="#{escape(name)}">{escape(title)}</a></li>' for name, title in shown)
     return f"""<nav aria-label="Contents">
 <ul><li><a href="#lead">Recommendation</a></li>{"".join(links)}</ul>
 </nav>"""
+
+
+def _question(title: str) -> str:
+    """Return the first half of a double question, so that the contents fit one line."""
+    return f"{title.split(',')[0]}?" if title.endswith("?") and "," in title else title
 
 
 def _render_sections(sections: tuple[Section, ...]) -> str:
@@ -148,9 +165,10 @@ def _render_fold(section: Section) -> str:
 
 def _render_section(section: Section) -> str:
     parts = "\n".join(_render_part(part) for part in section.parts)
+    intro = f'<p class="intro">{prose(section.intro)}</p>' if section.intro else ""
     return f"""<section id="{escape(section.name)}">
 <h2>{escape(section.title)}</h2>
-<p class="intro">{prose(section.intro)}</p>
+{intro}
 {parts}
 </section>"""
 
@@ -290,8 +308,9 @@ def _alignment(numeric: bool) -> str:
 HALF_ROW = 6
 """Pictures for which half the width of a page is enough."""
 NARROW_FIGURES = ("reliability",)
-"""Figures without names beside their marks, two panels of which fit half a page."""
-PRINTED_COLUMNS = 3
+"""Figures without names beside their marks, pairs of panels of which fit half a page."""
+PRINTED_COLUMNS = {1: 1, 2: 2, 4: 4}
+"""Panels in a row on paper, by their number; else three."""
 SHAPES = {1: " single", 2: " even", 4: " even"}
 """Layout by number of panels, where there is room for three in a row."""
 WITHOUT_SCRIPT = "This figure needs JavaScript. `sae report --figures` writes it as a file."
@@ -301,11 +320,11 @@ def render_figure(figure: Figure) -> str:
     """Render the title of a figure, an empty place for each panel, and its caption."""
     places = "\n".join(f'<div class="panel" data-panel="{index}"></div>' for index in range(len(figure.panels)))
     name, count = escape(figure.name), len(figure.panels)
-    half = " half" if count == 1 or (count == 2 and figure.name.endswith(NARROW_FIGURES)) else ""
+    half = " half" if count == 1 or (count % 2 == 0 and figure.name.endswith(NARROW_FIGURES)) else ""
     return f"""<figure class="charts{half}" id="figure-{name}" data-figure="{name}">
 {_figure_heading(figure.title)}
 <noscript><p class="note">{prose(WITHOUT_SCRIPT)}</p></noscript>
-<div class="panels{SHAPES.get(count, "")}" style="--columns: {min(count, PRINTED_COLUMNS)}">
+<div class="panels{SHAPES.get(count, "")}" style="--columns: {PRINTED_COLUMNS.get(count, 3)}">
 {places}
 </div>
 <figcaption>{prose(figure.caption)}</figcaption>

@@ -19,6 +19,7 @@ INTRO = (
     "measure. The standard deviation over seeds says how reliable a mean is; the one over corrupted sets, which is "
     "larger, how much the kind of corruption matters."
 )
+NOT_MEASURED = "Not measured. For image data: `sae search … --shift`."
 ELSEWHERE = "These configurations were chosen on clean validation data: the study has confirmed no front under shift."
 """Said of studies that were searched or confirmed without it."""
 
@@ -26,11 +27,12 @@ ELSEWHERE = "These configurations were chosen on clean validation data: the stud
 def shift_section(found: Findings) -> Section:
     """Show the front under shift, and its configurations on corrupted test images."""
     parts: Parts = [corruption_figure(found.labelled(), found.metrics[0], found.task), *_front(found), *_results(found)]
-    missing = Note("Not measured. For image data: `sae search … --shift`.")
+    if not any(parts):
+        return section("under-shift", "Under shift", "", Note(NOT_MEASURED))
     without = [label for label, item in found.labelled() if not means_by_set(item)]
     note = Note(f"Without results for single corrupted sets: {'; '.join(without)}.") if without else None
     intro = f"{INTRO}{_pick_text(found.shifted)}"
-    return section("under-shift", "Under shift", intro, *([*parts, note] if any(parts) else [missing]))
+    return section("under-shift", "Under shift", intro, *parts, note)
 
 
 def _pick_text(selection: Selection | None) -> str:
