@@ -374,7 +374,7 @@ const explore = ({ pickers, views, openFolds }) => {
     const difference = (one, other, index, paired) => {
       const measure = measures[index];
       const isConfirmed = one.m[index] !== undefined && other.m[index] !== undefined;
-      const [a, b] = isConfirmed ? [one.m[index], other.m[index]] : measure.cost ? [one.v[index], other.v[index]] : [one.t[index], other.t[index]];
+      const [a, b] = measure.cost ? [one.v[index], other.v[index]] : isConfirmed ? [one.m[index], other.m[index]] : [one.t[index], other.t[index]];
       if (a === undefined || b === undefined) return "–";
       const change = paired?.value ?? a - b;
       const verdict = paired?.verdict ?? (change === 0 ? "equal" : choosing.loss(measure, change) < 0 ? "first better" : "second better");

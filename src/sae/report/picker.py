@@ -13,7 +13,6 @@ from sae.analysis.evidence import read_predictions
 from sae.analysis.headline import network_of
 from sae.analysis.results import Result
 from sae.analysis.sample_metrics import METRICS as SAMPLE_METRICS
-from sae.config.methods import all_kinds
 from sae.core.errors import SaeError
 from sae.core.objectives import ALL_COSTS, Objective, objective
 from sae.report.commands import train_command
@@ -202,7 +201,7 @@ def _row(item: Candidate, names: Sequence[str], confirmed: Result | None, comman
     row: dict[str, Value] = {
         "key": _key(item),
         "label": item.label,
-        "kind": all_kinds()[item.kind].label,
+        "kind": item.config.called.label,
         "method": item.method,
         "settings": item.config.summary,
         "exits": item.exits,
