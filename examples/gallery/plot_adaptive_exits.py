@@ -6,7 +6,7 @@ The exported network can be cut into segments. A sample leaves at the first exit
 rest of the batch goes on. The threshold is chosen on validation data so that accuracy is kept.
 """
 
-import json
+import csv
 import shlex
 import subprocess
 import sys
@@ -33,9 +33,11 @@ run("train --data digits --backbone fc --width 2 --inputs 1 --exits 5 --epochs 1
 # %%
 # The trade-off between the share of FLOPs and accuracy, for thresholds from strict to loose.
 
-found = json.loads(run("adaptive run --json"))
-points = found["test"]["points"] if "test" in found else found["points"]
-plt.plot([point["flops_share"] for point in points], [point["accuracy"] for point in points], marker="o", markersize=3)
+run("adaptive run --out curve")
+with (folder / "curve" / "adaptive.csv").open(encoding="utf-8") as file:
+    rows = [row for row in csv.DictReader(file) if row["threshold"]]
+rows.sort(key=lambda row: float(row["mean_flops"]))
+plt.plot([float(row["mean_flops"]) for row in rows], [float(row["accuracy"]) for row in rows], marker="o", markersize=3)
 plt.xlabel("mean FLOPs, as a share of the whole network's")
 plt.ylabel("accuracy on test images")
 plt.title("Digits: what leaving early saves")

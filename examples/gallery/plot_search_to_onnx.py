@@ -42,7 +42,7 @@ figure, panel = plt.subplots(figsize=(6, 4))
 for item in front["front"]:
     values = item["values"]
     panel.scatter(values["flops"], values["nll"], color="tab:red" if item["method"] == "sae" else "tab:blue")
-    panel.annotate(f" {item['label']}", (values["flops"], values["nll"]), fontsize=8)
+    panel.annotate(f" {item['trial']}", (values["flops"], values["nll"]), fontsize=8)
 panel.set(xscale="log", xlabel="FLOPs for one image", ylabel="validation NLL", title="The front of a small search")
 plt.show()
 
