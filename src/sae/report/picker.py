@@ -22,7 +22,7 @@ from sae.report.labels import SHOWN_COSTS, arrow_of, metric_column, network_key,
 Value = float | str | None
 MOST_COMPARED = 10
 """Confirmed configurations that are compared sample by sample, each with each."""
-MOST_DRAWN, FEWEST_RESAMPLES = 1_000_000_000, 200
+MOST_DRAWN, FEWEST_RESAMPLES = 400_000_000, 200
 """Samples that are drawn for it, over all runs, metrics and resamples; and the resamples that there are at least."""
 ROW_FIELDS = ("key", "label", "kind", "method", "settings", "exits", "at", "shown", "run", "command", "seeds")
 
