@@ -9,6 +9,7 @@ import os
 
 os.environ.setdefault("ATEN_CPU_CAPABILITY", "avx2")
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it; tables are as wide as in a pipe unless a test says otherwise
 
 import torch  # reads the choice when it is imported
 

@@ -267,7 +267,7 @@ def test_the_same_network_is_not_written_again_and_another_is_refused(
     assert model.export(path, x, class_names=["a", "b", "c"]) == load(path).manifest
     assert path.stat().st_mtime_ns == written
     for other, names in ((small(seed=1), ["a", "b", "c"]), (model, ["x", "y", "z"])):
-        with pytest.raises(OtherModelError, match="another run, number of exits or precision"):
+        with pytest.raises(OtherModelError, match="another run, number of exits, precision or calibration"):
             other.export(path, x, class_names=names)
 
 

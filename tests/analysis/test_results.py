@@ -195,13 +195,13 @@ def test_a_damaged_file_of_corrupted_sets_is_left_out_but_not_its_run(tmp_path: 
     assert found.shift == {"nll": Spread(1.0, None)}
 
 
-def test_numbers_that_are_not_finite_are_left_out_of_a_result(tmp_path: Path) -> None:
+def test_a_run_with_numbers_that_are_not_finite_is_left_out_of_a_result(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / str(seed), small_config(seed, name="standard"), metrics(seed)) for seed in SEEDS]
     text = (runs[0].path / runs[0].METRICS).read_text().replace(json.dumps(0.5), "NaN")
     (runs[0].path / runs[0].METRICS).write_text(text)
     (found,) = run_results(runs)
     assert found.test["nll"].mean == pytest.approx((0.7 + 1.2) / 2)
-    assert found.test["nll"].left_out == 1
+    assert found.label == "2, 3"
 
 
 def test_runs_that_differ_only_in_their_seed_are_one_result(tmp_path: Path) -> None:

@@ -187,13 +187,13 @@ def test_a_grid_is_on_any_split_and_under_shift(tmp_path: Path) -> None:
     assert [(row.trials, row.left_out) for row in values] == [(2, 0), (2, 0), (1, 1)]
 
 
-def test_numbers_of_a_cell_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
+def test_a_trial_with_numbers_that_are_not_finite_is_left_out_of_its_cell(tmp_path: Path) -> None:
     study = StudyBuilder(tmp_path / "s")
     trials = [study.finish(sae(1, 1), three(nll)) for nll in (0.3, 0.5)]
     file = trials[0].path / trials[0].METRICS
     file.write_text(file.read_text().replace('"nll": 0.3', '"nll": NaN'))
     row = grid_means(study.runs(), "nll")[0]
-    assert (row.trials, row.value, row.left_out) == (1, 0.5, 1)
+    assert (row.trials, row.value, row.left_out) == (1, 0.5, 0)
 
 
 def test_a_study_without_sae_trials_has_no_grid(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_the_same_export_again_returns_what_is_there(digits_run: Path, digits_mo
 
 
 def test_another_model_in_the_folder_is_refused(digits_run: Path, digits_model: Path) -> None:
-    with pytest.raises(OtherModelError, match="another run, number of exits or precision"):
+    with pytest.raises(OtherModelError, match="another run, number of exits, precision or calibration"):
         export(digits_run, digits_model, eval_exits=1)
     with pytest.raises(OtherModelError, match=r"a folder holds one model, and .* already holds model.onnx"):
         export(digits_run, digits_model.with_name("other.onnx"))

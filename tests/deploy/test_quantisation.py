@@ -71,7 +71,9 @@ def test_float_and_int8_are_not_taken_for_each_other(int8_model: Path, digits_ru
     before = int8_model.stat().st_mtime_ns
     assert export(digits_run, int8_model, int8=True).quantisation is not None
     assert int8_model.stat().st_mtime_ns == before
-    with pytest.raises(ModelError, match=r"another run, number of exits or precision \(sae, 2 exits, int8\)"):
+    with pytest.raises(
+        ModelError, match=r"another run, number of exits, precision or calibration \(sae, 2 exits, int8\)"
+    ):
         export(digits_run, int8_model)
 
 

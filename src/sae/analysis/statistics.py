@@ -82,7 +82,7 @@ def welch_interval(one: Sample, other: Sample, level: float = 0.95) -> Interval:
     Example:
         >>> found = welch_interval(Sample(0.84, 0.02, 4), Sample(0.80, 0.01, 4))
         >>> round(found.low, 3), round(found.high, 3), round(found.p, 2)
-        (0.009, 0.071, 0.02)
+        (0.01, 0.07, 0.02)
     """
     from scipy.stats import t
 

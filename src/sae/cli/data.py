@@ -178,12 +178,12 @@ def load_images(settings: "Layer") -> "Dataset":
 
 def save_picture(image: "Image", path: Path) -> None:
     """Write a picture to a file."""
-    from sae.core.errors import ConfigError
+    from sae.core.errors import ConfigError, RecordError
     from sae.records.targets import write_target
 
     try:
         write_target(path, lambda temporary: image.save(temporary, format=_format_of(path)), "--picture")
-    except ValueError as error:
+    except (ValueError, RecordError) as error:
         raise ConfigError(f"--picture must name an image file that can be written, got {path}: {error}") from None
 
 

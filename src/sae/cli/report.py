@@ -30,6 +30,9 @@ def report(
     json: options.Json = False,
 ) -> None:
     """Write one page about studies or runs: recommendation, receipt, figures and tables."""
+    from sae.core.errors import require
+
+    require("altair", "this command")
     from sae.cli.output import print_json, print_line, print_text
     from sae.report.build import report_of
     from sae.report.files import write_drawings, write_figures, write_tables

@@ -52,7 +52,7 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
     """
     values = _flat(config)
     named = _settings_to_name(values, _defaults(config))
-    flagged = [key for key in FLAGS if key in named and values[key] is not None]
+    flagged = [key for key in FLAGS if key in named and values[key] not in (None, "")]  # empty words are refused
     words = [word for key in flagged for word in _flag(FLAGS[key], values[key])]
     words += [word for key in named if key not in flagged for word in ("--set", _assignment(key, values[key]))]
     trust = ["--trust-code"] if is_source(config.backbone.name) else []
