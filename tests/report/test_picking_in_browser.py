@@ -265,7 +265,7 @@ def test_confirmed_networks_are_compared_with_the_intervals_of_a_paired_bootstra
     kept = [read_predictions(item) for item in (one, other)]
     assert kept[0] is not None
     assert kept[1] is not None
-    (expected,) = compare_samples(*kept, ["nll"])
+    (expected,) = compare_samples(kept[0], kept[1], ["nll"])
     page = Opened(browser, (tmp_path / "page.html").as_uri(), viewport=DESK).page
 
     def compared(first: str, second: str) -> tuple[list[float], str, str]:

@@ -92,7 +92,8 @@ def compare_samples(
         seed: Seed of their choice.
     """
     check_same_samples([one, other])
-    return differences_of(*(draw_metrics(rival, metrics, resamples, seed) for rival in (one, other)), seed)
+    first, second = (draw_metrics(rival, metrics, resamples, seed) for rival in (one, other))
+    return differences_of(first, second, seed)
 
 
 @dataclass(frozen=True)

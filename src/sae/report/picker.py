@@ -147,7 +147,8 @@ def _intervals(found: Findings, names: Sequence[str]) -> tuple[list[dict[str, Va
     """
     results = {network_of(item): item for item in [*found.shown.values(), *found.results] if found.is_confirmed(item)}
     results = {network: item for network, item in results.items() if not item.failed}
-    metrics, kept = [name for name in names if name in SAMPLE_METRICS[found.task]], {}
+    metrics = [name for name in names if name in SAMPLE_METRICS[found.task]]
+    kept: dict[str, Contestant] = {}
     for network, item in list(results.items())[:MOST_COMPARED]:
         own = found.kept.get(network) or read_predictions(item)
         if own is not None and _has_samples_of(own, next(iter(kept.values()), own)):
