@@ -1,4 +1,4 @@
-"""What a network gets wrong on a split, and whether its confidence says so: samples, classes, segments, residuals."""
+"""Mistakes of a network on a split, and whether its confidence says so: samples, classes, segments, residuals."""
 
 import itertools
 import math

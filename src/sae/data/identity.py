@@ -1,4 +1,4 @@
-"""What the content of files is, as a hash that decides which decoded set belongs to them.
+"""The identity of files by their content: a hash that decides which decoded set belongs to them.
 
 Content decides, not name, size or time: a file that was changed and given its old size and time back is another one.
 To hash gigabytes once instead of at every start, a hash is remembered together with what the system says about the

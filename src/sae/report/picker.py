@@ -1,4 +1,4 @@
-"""What a page needs to choose among the candidates of a study by itself, as `sae pick` does."""
+"""The data with which a page chooses among the candidates of a study by itself, as `sae pick` does."""
 
 import math
 import shlex
