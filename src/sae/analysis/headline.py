@@ -1,4 +1,4 @@
-"""What the top of a report compares: the pick with its rivals, and each with the members of a deep ensemble."""
+"""The comparisons at the top of a report: the pick with its rivals, and each with the members of a deep ensemble."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
