@@ -2,7 +2,7 @@
 
     python -m benchmarks.one_network fashion-fc --out runs/one_network            # train what is not stored yet
     python -m benchmarks.one_network blood-vgg --out runs/one_network             # in the folder of the npz file
-    python -m benchmarks.one_network fashion-fc --measure                         # under shift, OOD, milliseconds
+    python -m benchmarks.one_network fashion-fc --rows --measure --time          # under shift, OOD, milliseconds
     python -m benchmarks.one_network --regimes                                    # the map over sizes and widths
     python -m benchmarks.one_network --table                                      # the tables of docs/reproduction.md
 

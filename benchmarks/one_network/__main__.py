@@ -20,7 +20,8 @@ def main() -> None:
     )
     parser.add_argument("name", nargs="?", choices=MATCHES)
     parser.add_argument("--rows", nargs="*", choices=ROWS, default=list(ROWS), help="what to train; nothing: collect")
-    parser.add_argument("--measure", action="store_true", help="then measure under shift, on another set, and times")
+    parser.add_argument("--measure", action="store_true", help="then measure under shift and on another set")
+    parser.add_argument("--time", action="store_true", help="then measure times")
     parser.add_argument("--regimes", action="store_true", help="train the map over sizes and widths, and draw it")
     parser.add_argument("--table", action="store_true", help="only print the tables of what is stored")
     parser.add_argument("--write", action="store_true", help="put the tables and the picture into the docs")
@@ -31,7 +32,7 @@ def main() -> None:
     if given.name and not given.table:
         queue = Queue(given.name, given.out)
         queue.work(given.rows)
-        results[given.name] = collect(queue, results.get(given.name, {}), measure=given.measure)
+        results[given.name] = collect(queue, results.get(given.name, {}), measure=given.measure, time=given.time)
         store(results)
     if given.regimes and not given.table:
         work_on_map(given.out)

@@ -84,13 +84,14 @@ def best_single(found: dict[str, Found]) -> str:
     return min((row for row in found if found[row].shipped_flops <= most), key=lambda row: found[row].choice)
 
 
-def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool) -> dict[str, Found]:
+def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: bool) -> dict[str, Found]:
     """Return what is reported of every row whose seeds are all trained.
 
     Args:
         queue: The trainings.
         earlier: What was found before; measurements that are not repeated are kept.
-        measure: Whether to measure under shift, on another set, and times.
+        measure: Whether to measure under shift and on another set.
+        time: Whether to measure times.
     """
     rows = [row for row in ROWS if queue.is_done(row)]
     sides = {row: contestant(queue, row) for row in rows}
@@ -103,8 +104,15 @@ def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool) -> dict[s
         if before:
             item.shift, item.shift_differences = before.shift, before.shift_differences
             item.auroc, item.ms = before.auroc, before.ms
+    chosen = {ENSEMBLE, rival, best_single(found), "standard", "long-sae-1x5"}  # the rows of the first table
+    rows = [row for row in rows if row in chosen]
     if measure:
-        _measure(queue, found, rival)
+        _measure(queue, {row: found[row] for row in rows}, rival)
+    if time:
+        times = milliseconds(queue, rows)
+        print("time of the ensemble, measured again:", times["control"])
+        for row in rows:
+            found[row].ms = times[row]
     return found
 
 
@@ -141,23 +149,18 @@ def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
 
 
 def _measure(queue: Queue, found: dict[str, Found], rival: str) -> None:
-    """Measure the rows of the first table under shift, on another set if there is one, and their times."""
+    """Measure some rows under shift, and on another set if there is one."""
     other, under = SETS[queue.name].other, {}
-    chosen = {ENSEMBLE, rival, best_single(found), "standard", "long-sae-1x5"}
-    measured = {row: item for row, item in found.items() if row in chosen}
-    for row, item in measured.items():
+    for row, item in found.items():
         under[row] = [shifted(queue, row, seed) for seed in SEEDS]
         item.shift = {key: [each.mean(key) for each in under[row]] for key in UNDER_SHIFT}
         if other:
             item.auroc = [detected(queue, row, seed, other) for seed in SEEDS]
         print(f"{row}: scaled NLL under shift {mean(item.shift['nll_scaled']):.4f}", flush=True)
-    times = milliseconds(queue, list(measured))
-    for row, item in measured.items():
+    for row, item in found.items():
         item.shift_differences = {
             key: shifted_difference(under[row], under[rival], key) for key in ("nll_scaled", "nll")
         }
-        item.ms = times[row]
-    print("time of the ensemble, measured again:", times["control"])
 
 
 def answer(results: Results) -> str:
