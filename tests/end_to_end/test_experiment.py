@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 SETTINGS = """
 data: digits
 backbone: {name: fc, depth: 2, width: 1}
-train: {epochs: 4}
+train: {epochs: 4, lr: 0.001}  # one for all, so that the spaces stay small
 search: {methods: [sae, standard], sampler: random, trials: 3, shift: false}
 confirm: {seeds: 2, most: 1, each: 1}
 spaces: {standard: {backbone: {depth: 2, width: 1}}}
