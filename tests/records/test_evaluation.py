@@ -209,6 +209,27 @@ def test_numbers_that_are_not_finite_are_damage_and_are_never_written(record: Ru
         record.write_json(record.METRICS, {"val": float("nan")})
 
 
+@pytest.mark.parametrize(
+    ("number", "is_read"), [("1e150", True), ("-3.5E+299", True), ("1e309", False), ("-Infinity", False)]
+)
+def test_large_numbers_are_read_as_far_as_a_float_goes(record: RunRecord, number: str, is_read: bool) -> None:
+    path = record.path / record.METRICS
+    path.write_text(path.read_text().replace("0.5", number))
+    if is_read:
+        assert record.read_evaluation().val.at(1).metrics["nll"] == float(number)
+    else:
+        with pytest.raises(RecordError, match="damaged"):
+            record.read_evaluation()
+
+
+def test_a_text_may_name_numbers_that_are_not_finite(tmp_path: Path) -> None:
+    record = RunRecord.create(tmp_path / "x", small_config(name="standard"))
+    record.end("failed", error="the loss was: NaN, after 1e999, steps")
+    status = record.read_status()
+    assert status is not None
+    assert status.reason == "the loss was: NaN, after 1e999, steps"
+
+
 def test_what_was_read_cannot_be_changed() -> None:
     found = evaluation(1)
     with pytest.raises(ValidationError, match="frozen"):

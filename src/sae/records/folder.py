@@ -4,6 +4,7 @@ import csv
 import errno
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -25,8 +26,9 @@ from sae.records.writing import write_whole
 Arrays = dict[str, NDArray[np.generic]]
 FileModel = TypeVar("FileModel", bound=BaseModel)
 
-NOT_FINITE = re.compile(rb"[:\[,]\s*-?(NaN|Infinity|[0-9.]+[eE]\+?[0-9]{3,})\s*[,}\]]")
-"""Numbers that JSON does not have, and those too large for a float; nothing of ours writes them."""
+UNUSUAL = re.compile(rb"-?(?:NaN|Infinity|[0-9.]+[eE]\+?[0-9]{3,})")
+"""Numbers that JSON does not have, and those that may be too large for a float."""
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 LARGE_EXPONENT = re.compile(rb"[eE]\+?[0-9]{3}")
 """Part of every number that is too large, and quick to look for."""
 LOCK = ".lock"
@@ -123,7 +125,7 @@ class Folder:
             found = model.model_validate_json(content, strict=True)
         except ValidationError as error:
             raise RecordError(f"{self.path / name} is damaged ({first_problem(error)}): {self.advice}") from None
-        if _may_not_be_finite(content) and NOT_FINITE.search(content):
+        if _may_not_be_finite(content) and not _is_finite(content):
             raise RecordError(f"{self.path / name} is damaged (numbers must be finite): {self.advice}")
         return found
 
@@ -316,8 +318,13 @@ class Record(Folder, Generic[Model]):
 
 
 def _may_not_be_finite(content: bytes) -> bool:
-    """Return whether it is worth while to look for `NOT_FINITE`, which takes longer than to read the file."""
+    """Return whether it is worth while to look at every number, which takes longer than to read the file."""
     return b"NaN" in content or b"Infinity" in content or LARGE_EXPONENT.search(content) is not None
+
+
+def _is_finite(content: bytes) -> bool:
+    """Return whether every number of a JSON text is finite; texts in it may say what they like."""
+    return all(math.isfinite(float(number)) for number in UNUSUAL.findall(STRING.sub(b"", content)))
 
 
 def _unquoted_rows(text: str) -> list[dict[str, str]] | None:
