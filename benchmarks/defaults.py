@@ -1,7 +1,7 @@
 """Default settings on small real sets, beside standard networks and scikit-learn.
 
     python -m benchmarks.defaults [NAME …]        # the reported half, or some of its sets
-    python -m benchmarks.defaults --tables        # the tables of docs/data.md from the stored results
+    python -m benchmarks.defaults --tables        # the tables of docs/defaults.md from the stored results
 
 Trains each reported set of `benchmarks.small_sets` with three seeds: SAE with the paper's settings, which were the
 defaults for all data once, and for 500 updates, which were the defaults for small data after that; SAE and a standard
@@ -11,7 +11,6 @@ Results that are stored are not computed again. The defaults were chosen on the 
 `benchmarks.defaults_tuning`.
 """
 
-import argparse
 import json
 import math
 import tempfile
@@ -36,7 +35,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score
 
 from benchmarks.defaults_tuning import UPDATES_BEFORE, read, training
-from benchmarks.small_sets import SETS, SmallSet, half
+from benchmarks.small_sets import SETS, SmallSet, half, train_or_print
 from sae.config.run import DataConfig, RunConfig
 from sae.core.task import Classification
 from sae.data.batches import Preparation
@@ -176,7 +175,7 @@ def contestants_for(item: SmallSet) -> tuple[str, ...]:
 
 
 def tables(results: Results) -> str:
-    """Return the Markdown tables of docs/data.md: means over seeds, the best of a row in bold."""
+    """Return the Markdown tables of docs/defaults.md: means over seeds, the best of a row in bold."""
     classes = [item for item in SETS if item.name in results and item.task == "classification"]
     numbers = [item for item in SETS if item.name in results and item.task == "regression"]
     rare, networks = [item for item in classes if item.group == "rare class"], CONTESTANTS[: len(NETWORKS) - 1]
@@ -214,17 +213,5 @@ def _cell(values: list[float], *, is_best: bool) -> str:
     return text + (f" ± {stdev(values):.{digits}f}" if len(set(values)) > 1 else "")
 
 
-def main() -> None:
-    """Measure, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--tables", action="store_true")
-    given = parser.parse_args()
-    if not given.tables:
-        torch.set_num_threads(1)
-        run(given.names)
-    print(tables(read_results()))
-
-
 if __name__ == "__main__":
-    main()
+    train_or_print(__doc__, run, lambda: tables(read_results()))

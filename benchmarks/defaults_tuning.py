@@ -1,14 +1,13 @@
 """Why SAE was behind a standard network on small sets, and what closes the gap: round 3 of tuning.
 
     python -m benchmarks.defaults_tuning [NAME …]     # trains what is not stored yet, on all tuned sets or some
-    python -m benchmarks.defaults_tuning --tables     # the tables of docs/data.md from the stored results
+    python -m benchmarks.defaults_tuning --tables     # the tables of docs/defaults.md from the stored results
 
 Varies one setting at a time on two sets, and compares twice the updates with one input on all sets of the tuned half.
 Trains as `sae train` did before: 500 updates in batches of 32 at a rate of 0.003, with early stopping.
 `defaults_tuning.json` also holds rounds 1 and 2, which chose that training; their scripts were not kept.
 """
 
-import argparse
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -17,18 +16,17 @@ from pathlib import Path
 from statistics import geometric_mean, mean
 from typing import Literal, NotRequired, TypedDict
 
-import torch
 from rich.console import Console
 
-from benchmarks.small_sets import SETS, SmallSet, half
+from benchmarks.small_sets import SETS, SmallSet, half, train_or_print
 from sae.config.run import DataConfig
 from sae.config.settings import Layer
 from sae.data.batches import evaluation_batches
 from sae.data.catalogue import load, resolve
 from sae.data.dataset import Dataset, Split
 from sae.methods import build_method
-from sae.training.early_stopping import EarlyStopping, stream_losses
 from sae.training.evaluator import member_outputs
+from sae.training.kept_weights import EarlyStopping, stream_losses
 from sae.training.trainer import Trainer
 
 TUNING = Path(__file__).with_suffix(".json")
@@ -228,17 +226,5 @@ def _against(nll: Mapping[str, float], standard: Mapping[str, float], names: lis
     return f"× {geometric_mean(nll[name] / standard[name] for name in names):.3f}"
 
 
-def main() -> None:
-    """Train, or print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--tables", action="store_true")
-    given = parser.parse_args()
-    if not given.tables:
-        torch.set_num_threads(1)
-        run(given.names)
-    print(training_tables(read_rows()), *input_tables(read_rows()), sep="\n\n")
-
-
 if __name__ == "__main__":
-    main()
+    train_or_print(__doc__, run, lambda: "\n\n".join([training_tables(read_rows()), *input_tables(read_rows())]))

@@ -8,7 +8,6 @@ and varies how numbers become features, or which members there are. One-hot feat
 categories already: the columns of its weights are the embeddings.
 """
 
-import argparse
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,19 +17,18 @@ from statistics import geometric_mean, mean
 from typing import TypedDict
 
 import numpy as np
-import torch
 from rich.console import Console
 
 from benchmarks.defaults_tuning import TASKS, constant, read, training
-from benchmarks.small_sets import SmallSet, half
+from benchmarks.small_sets import SmallSet, half, train_or_print
 from sae.config.settings import Layer
 from sae.data.batches import evaluation_batches
 from sae.data.catalogue import resolve
 from sae.data.dataset import DATE_FEATURES, Dataset, Features, Split, standardisation
 from sae.data.defaults import UPDATES
 from sae.methods import build_method
-from sae.training.early_stopping import EarlyStopping, stream_losses
 from sae.training.evaluator import member_outputs
+from sae.training.kept_weights import EarlyStopping, stream_losses
 from sae.training.trainer import Trainer
 
 STORED = Path(__file__).with_suffix(".json")
@@ -207,17 +205,5 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Train, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--tables", action="store_true")
-    given = parser.parse_args()
-    if not given.tables:
-        torch.set_num_threads(1)
-        run(given.names)
-    print(table(read_rows()))
-
-
 if __name__ == "__main__":
-    main()
+    train_or_print(__doc__, run, lambda: table(read_rows()))

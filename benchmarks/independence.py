@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 
-from sae.analysis.independence import CorrelationPoint
+from sae.analysis.trials import CorrelationPoint
 from sae.config.methods import SaeConfig
 from sae.data.batches import evaluation_batches
 from sae.measure.uncertainty import error_correlations
 from sae.records.run import RunRecord
-from sae.report.figures.independence import independence_figure
 from sae.report.figures.search import side_by_side
+from sae.report.figures.trials import independence_figure
 from sae.training.evaluator import member_outputs
 from sae.training.run import evaluate, preparation, restore
 from sae.training.trainer import torch_threads

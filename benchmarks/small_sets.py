@@ -4,6 +4,7 @@ Packages are downloaded by pip into the cache folder, and nothing of them is ins
 user would have it, a CSV or an `.npz`, in that folder. `many_classes` and `more_classes` are the only synthetic sets.
 """
 
+import argparse
 import csv
 import gzip
 import io
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -241,3 +243,15 @@ def half(which: Literal["reported", "tuned"]) -> list[SmallSet]:
             groups.setdefault(item.group, []).append(item)
     reported = {item.name for group in groups.values() for item in group[::2]} - set(SEEN) | set(FRESH)
     return [item for item in SETS if (item.name in reported) == (which == "reported")]
+
+
+def train_or_print(description: str | None, run: Callable[[list[str]], None], show: Callable[[], str]) -> None:
+    """Train on one core what the command line names, all if nothing, and print the tables; only print with --tables."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--tables", action="store_true")
+    given = parser.parse_args()
+    if not given.tables:
+        torch.set_num_threads(1)
+        run(given.names)
+    print(show())

@@ -18,8 +18,7 @@ from sae.analysis.pareto import hypervolume, normalised
 from sae.cli.output import print_message
 from sae.records.study import StudyRecord
 from sae.search.executors.local import LocalExecutor
-from sae.search.plan import resolve_search
-from sae.search.run import Place, run_study
+from sae.search.run import Place, resolve_search, run_study
 
 REFERENCE = 1.1
 

@@ -21,8 +21,8 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from sae.records.evaluation import Part
+from sae.records.network import Trimming, TrimPoint
 from sae.records.run import RunRecord
-from sae.records.trimming import Trimming, TrimPoint
 from sae.training.trimming import trim
 
 STORED = Path(__file__).parents[1] / "docs" / "reproduction" / "trim.json"

@@ -7,7 +7,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "src"))
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
 from sae.core.version import __version__  # noqa: E402
 
@@ -15,13 +15,21 @@ project, author = "SAE", "The SAE developers"
 copyright = "The SAE developers, Apache-2.0"  # noqa: A001
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+    "glossary_links",
+]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.zip"]
 nitpicky = False
 
 html_theme = "furo"
 html_title = f"SAE {version}"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
@@ -38,12 +46,13 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,
+    "capture_repr": (),  # what a cell prints, not the value of its last line
     "min_reported_time": 10_000,  # times of somebody's machine say nothing on a page
     "write_computation_times": False,
 }
 
 ROOT = HERE.parent
-WHOLE = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md"}
+WHOLE = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md", "security": "SECURITY.md"}
 """Pages of the site that are files of the repository."""
 PAGES = {file: f"{page}.md" for page, file in WHOLE.items()} | {"README.md": "index.md"}
 LINK = re.compile(r"\[([^\]]*)\]\(([\w./-]+)(#[^)]*)?\)")

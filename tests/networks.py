@@ -1,11 +1,27 @@
-"""Recorded networks of small methods, as training leaves them."""
+"""Recorded networks of small methods, as training leaves them, and networks as they are counted for shipping."""
+
+import copy
+from typing import TypeVar
+
+from torch import nn
 
 from sae.analysis.network_plan import NetworkPlan, network_plan
+from sae.backbones.surgery import fuse_batch_norms
 from sae.config.run import RunConfig
+from sae.core.task import Shape
 from sae.methods import Method
 from sae.records.network import Network
-from sae.training.network import describe_network, measure_costs
+from sae.training.evaluator import describe_network, measure_costs
 from tests.builders import SMALL_BACKBONES, SMALL_METHODS, run_config, small_method, small_sae, spec_of
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def without_batch_norm(network: Module, shape: Shape) -> Module:
+    """A copy in which each BatchNorm behind a layer with weights is fused into it."""
+    copied = copy.deepcopy(network)
+    fuse_batch_norms(copied, shape)
+    return copied
 
 
 def network_config(backbone: str, method: dict[str, object]) -> RunConfig:

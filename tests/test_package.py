@@ -40,6 +40,21 @@ def test_the_version_has_one_home() -> None:
     assert "__version__" in dir(sae)
 
 
+def test_the_latest_release_in_the_changelog_is_this_version() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    [latest, *_] = re.findall(r"^## (\d\S*) - \d{4}-\d\d-\d\d$", changes, re.MULTILINE)
+    assert latest == sae.__version__
+
+
+def test_every_dependency_is_held_at_its_lower_bound_for_the_test_of_the_oldest_versions() -> None:
+    script = ROOT / ".ci" / "oldest.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    held = dict(line.split("==") for line in done.stdout.splitlines())
+    wanted = {re.split(r"[<>=\[]", text)[0] for text in PROJECT["dependencies"]} | packages_of("train")
+    assert set(held) >= wanted - {"torch", "saensemble[report]"}
+    assert held["numpy"] == "2"
+
+
 def packages_of(extra: str) -> set[str]:
     """The distributions that an extra installs, with those of the extras that it includes."""
     listed = {re.split(r"[<>=]", text)[0] for text in PROJECT["optional-dependencies"][extra]}

@@ -30,10 +30,11 @@ def main() -> None:
     torch.set_num_threads(1)
     results = read_results()
     if given.name and not given.table:
-        queue = Queue(given.name, given.out)
+        earlier = results.get(given.name, {})
+        queue = Queue(given.name, given.out, {row: item.rates for row, item in earlier.items()})
         queue.work(given.rows)
-        results[given.name] = collect(queue, results.get(given.name, {}), measure=given.measure, time=given.time)
-        store(results)
+        found = collect(queue, earlier, measure=given.measure, time=given.time)
+        store({**read_results(), given.name: found})  # another process may have stored another set meanwhile
     if given.regimes and not given.table:
         work_on_map(given.out)
         draw_map()

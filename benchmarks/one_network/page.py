@@ -6,7 +6,16 @@ from statistics import mean
 import altair as alt
 
 from benchmarks.one_network.regimes import regime_table
-from benchmarks.one_network.results import STORED, ablation, against_standard, answer, best_single, read_results, table
+from benchmarks.one_network.results import (
+    STORED,
+    ablation,
+    against_standard,
+    answer,
+    best_single,
+    claims,
+    read_results,
+    table,
+)
 
 FIGURE = STORED.with_suffix(".png")
 NAMED = {
@@ -27,6 +36,7 @@ def tables() -> dict[str, str]:
     results = read_results()
     rows = {name: table(name, results) for name in results}
     return {
+        "claims": claims(results),
         "answer": answer(results),
         **rows,
         "ablation": ablation(results),

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.one_network.rows import ENSEMBLE, ROWS, SETS
+from benchmarks.one_network.rows import ROWS, SETS
 from sae.config.run import RunConfig
 from sae.config.settings import Layer
 from sae.core.errors import SaeError
@@ -38,10 +38,12 @@ class Queue:
     Attributes:
         name: The set.
         out: The folder that holds the runs of all sets.
+        tuned: What tuning found earlier, by row and learning rate; it is not repeated.
     """
 
     name: str
     out: Path
+    tuned: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def folder(self, row: str, rate: float, seed: int) -> Path:
         """Return the folder of one training."""
@@ -53,8 +55,8 @@ class Queue:
         layers: list[Layer] = [SETS[self.name].settings, own.settings, {"train": {"lr": rate}, "seed": seed}]
         layers.append({"train": {"epochs": own.epochs * base.train.epochs}})
         layers.append({"backbone": {"width": own.width * base.backbone.width}})
-        if own.is_taught:
-            layers.append({"teacher": {"run": str(self.folder(ENSEMBLE, self.best_rate(ENSEMBLE), seed))}})
+        if own.teacher:
+            layers.append({"teacher": {"run": str(self.folder(own.teacher, self.best_rate(own.teacher), seed))}})
         return resolve(*layers)
 
     def run(self, row: str, rate: float, seed: int) -> RunRecord:
@@ -108,8 +110,9 @@ class Queue:
         return all(RunRecord(folder).has(RunRecord.PREDICTIONS) for folder in folders)
 
     def val_nll(self, row: str, rate: float) -> float:
-        """Return the scaled NLL on validation data of the seed for tuning."""
-        return self.read(row, rate, TUNING_SEED).val.metrics["nll_scaled"]
+        """Return the scaled NLL on validation data of the seed for tuning, trained here or stored earlier."""
+        stored = self.tuned.get(row, {}).get(f"{rate:g}")
+        return self.read(row, rate, TUNING_SEED).val.metrics["nll_scaled"] if stored is None else stored
 
     def read(self, row: str, rate: float, seed: int) -> "Splits":
         """Return what was measured of one training."""
@@ -125,7 +128,8 @@ class Queue:
         """Train every row with every learning rate that it chooses from."""
         for row in rows:
             for rate in self.rates(row) if ROWS[row].rate_of is None else ():
-                self.run(row, rate, TUNING_SEED)
+                if f"{rate:g}" not in self.tuned.get(row, {}):
+                    self.run(row, rate, TUNING_SEED)
 
     def work(self, rows: Sequence[str]) -> None:
         """Tune every row, then train its seeds."""

@@ -17,10 +17,15 @@ STORED = Path(__file__).parents[2] / "docs" / "reproduction" / "one-network.json
 KEPT = ("nll", "nll_scaled", "accuracy", "f1", "ece", "ece_scaled", "cc_ece", "cc_ece_scaled", "brier")
 COMPARED = ("nll_scaled", "nll", "cc_ece", "cc_ece_scaled", "accuracy")
 UNDER_SHIFT = ("nll_scaled", "nll", "accuracy", "cc_ece", "cc_ece_scaled")
+FIRST = STORED.with_name("one-network-first.json")
+"""A first training of most rows, on another processor: the same settings and seeds, other roundings."""
 MARGIN = 0.01
 """By how much the scaled NLL may be worse at most, in nats, to match; fixed before any test data were read."""
 LARGEST_SHARE = 1 / 3
 """Of the ensemble's FLOPs, which a single network may take to be our best."""
+
+SHOWN = ("long-standard", "long-sae-1x5", "well-taught-standard", "well-taught-wide", "well-taught-sae-1x5")
+"""Rows that the claims name besides the best network on validation data."""
 
 Difference = tuple[float, float, float]
 """A difference and the ends of its 95 % interval."""
@@ -37,6 +42,7 @@ class Found(BaseModel):
         flops: Per sample of the pruned network, as the paper counts.
         shipped_flops: Per sample of the exported network.
         differences: From the best ensemble on the same test samples, by metric.
+        rival_nll_scaled: Of that ensemble on test data, by seed: it tells which training of it was compared.
         from_plain: From the same network without the addition that the row tries, in scaled NLL.
         from_twin: Of an SAE, from the standard network that was trained alike, in scaled NLL.
         equivalent: The number of the ensemble's members with the same scaled NLL, and the ends of its interval.
@@ -54,6 +60,7 @@ class Found(BaseModel):
     flops: int
     shipped_flops: int
     differences: dict[str, Difference]
+    rival_nll_scaled: list[float] = []
     from_plain: Difference | None = None
     from_twin: Difference | None = None
     equivalent: tuple[float | str, float | str, float | str]
@@ -85,7 +92,7 @@ def best_single(found: dict[str, Found]) -> str:
 
 
 def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: bool) -> dict[str, Found]:
-    """Return what is reported of every row whose seeds are all trained.
+    """Return what is reported of every row: measured anew if all its seeds are trained here, else as found earlier.
 
     Args:
         queue: The trainings.
@@ -96,15 +103,20 @@ def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: boo
     rows = [row for row in ROWS if queue.is_done(row)]
     sides = {row: contestant(queue, row) for row in rows}
     found = {row: _read(queue, row, sides) for row in rows}
-    rival = best_ensemble(found)
+    known = {**earlier, **found}
+    rival = best_ensemble(known)
+    assert rival in sides, f"train {rival} again: every row is compared with it"
     for row, item in found.items():
         compared = compare_samples(sides[row], sides[rival], COMPARED)
         item.differences = {each.metric: (each.value, each.low, each.high) for each in compared}
+        item.rival_nll_scaled = found[rival].test["nll_scaled"]
         before = earlier.get(row)
         if before:
             item.shift, item.shift_differences = before.shift, before.shift_differences
             item.auroc, item.ms = before.auroc, before.ms
-    chosen = {ENSEMBLE, rival, best_single(found), "standard", "long-sae-1x5"}  # the rows of the first table
+            item.from_plain = item.from_plain or before.from_plain
+            item.from_twin = item.from_twin or before.from_twin
+    chosen = {ENSEMBLE, rival, best_single(known), "standard", "long-sae-1x5"}  # the rows of the first table
     rows = [row for row in rows if row in chosen]
     if measure:
         _measure(queue, {row: found[row] for row in rows}, rival)
@@ -113,7 +125,7 @@ def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: boo
         print("time of the ensemble, measured again:", times["control"])
         for row in rows:
             found[row].ms = times[row]
-    return found
+    return {row: found.get(row) or earlier[row] for row in ROWS if row in found or row in earlier}
 
 
 def contestant(queue: Queue, row: str) -> Contestant:
@@ -197,6 +209,30 @@ def answer(results: Results) -> str:
     return "\n".join(lines)
 
 
+def claims(results: Results) -> str:
+    """Return what the tables come down to, a point for each set; every number is that of a stored result."""
+    first, lines = read_results(FIRST), []
+    for name in MATCHES:
+        found, rival = results[name], best_ensemble(results[name])
+        whole = found[ENSEMBLE].shipped_flops
+        lines.append(f"- **{SETS[name].title}**, against the {ROWS[rival].title}:")
+        for row in dict.fromkeys([best_single(found), *(row for row in SHOWN if row in found)]):
+            own, before = found[row], first.get(name, {}).get(row)
+            parts = [f"{_verdict(own)}, {plain(own.differences['nll_scaled'])} in NLL after temperature scaling"]
+            parts.append(f"{plain(own.differences['cc_ece'])} in CC-ECE as trained")
+            if own.shift_differences:
+                parts.append(f"{plain(own.shift_differences['nll_scaled'])} in scaled NLL under shift")
+            if before and before.test != own.test:
+                parts.append(f"a first training had given {plain(before.differences['nll_scaled'])}")
+            share = own.shipped_flops / whole
+            lines.append(f"  - {ROWS[row].title}, at {share:.2f} of its FLOPs: {'; '.join(parts)}.")
+    return "\n".join(lines)
+
+
+def _verdict(found: Found) -> str:
+    return "matches" if found.differences["nll_scaled"][2] < MARGIN else "does not match"
+
+
 def table(name: str, results: Results) -> str:
     """Return the table of one set, with all rows."""
     found = results[name]
@@ -208,7 +244,7 @@ def table(name: str, results: Results) -> str:
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row, item in found.items():
         upper = item.differences["nll_scaled"][2]
-        title = ROWS[row].title
+        title = ROWS[row].title + ("" if item.rival_nll_scaled == found[rival].test["nll_scaled"] else " †")
         cells = [
             f"**{title}**" if row == single else f"*{title}*" if row == rival else title,
             spread(item.test["nll_scaled"], 4),
@@ -256,11 +292,16 @@ def against_standard(results: Results) -> str:
     return "\n".join(lines)
 
 
+def plain(found: Difference) -> str:
+    """Return a difference with its interval."""
+    value, low, high = found
+    return f"{value:+.4f} ({low:+.4f} to {high:+.4f})"
+
+
 def difference(found: Difference) -> str:
     """Return a difference with its interval, in bold if that does not hold 0."""
-    value, low, high = found
-    text = f"{value:+.4f} ({low:+.4f} to {high:+.4f})"
-    return f"**{text}**" if low > 0 or high < 0 else text
+    _, low, high = found
+    return f"**{plain(found)}**" if low > 0 or high < 0 else plain(found)
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -273,9 +314,9 @@ def shown(members: float | str) -> str:
     return members if isinstance(members, str) else f"{members:.1f}"
 
 
-def read_results() -> Results:
+def read_results(path: Path = STORED) -> Results:
     """Return the stored results."""
-    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {name: {row: Found.model_validate(item) for row, item in rows.items()} for name, rows in stored.items()}
 
 

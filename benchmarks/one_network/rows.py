@@ -13,7 +13,7 @@ class Row:
     Attributes:
         title: In tables.
         settings: What it changes of its set.
-        is_taught: Whether it learns from the deep ensemble of its seed.
+        teacher: The row of deep ensembles that it learns from, of its own seed.
         rate_of: The row whose learning rate it takes over, instead of being tuned; for ablations.
         epochs: How many times the epochs of the set it trains.
         width: How many times the width of the set its networks have.
@@ -23,7 +23,7 @@ class Row:
 
     title: str
     settings: Layer
-    is_taught: bool = False
+    teacher: str | None = None
     rate_of: str | None = None
     epochs: int = 1
     width: float = 1
@@ -46,9 +46,11 @@ AVERAGED: Layer = {"train": {"ema": 0.999}}
 BEST_EPOCH: Layer = {"train": {"keep": "best", "keep_by": "nll_scaled"}}
 
 
-def taught(title: str, *layers: Layer, like: str | None = None, epochs: int = 1) -> Row:
+def taught(
+    title: str, *layers: Layer, like: str | None = None, epochs: int = 1, width: float = 1, teacher: str = ENSEMBLE
+) -> Row:
     """Return a row that learns from the deep ensemble of its seed, with the learning rate of another row if given."""
-    return Row(title, reduce(merge, layers), is_taught=True, rate_of=like, epochs=epochs)
+    return Row(title, reduce(merge, layers), teacher=teacher, rate_of=like, epochs=epochs, width=width)
 
 
 ROWS: dict[str, Row] = {
@@ -83,6 +85,31 @@ ROWS: dict[str, Row] = {
     ),
     "long-sae-1x5": taught(
         "SAE, N=1 K=5, distilled, 4 × the epochs", ONE_BY_FIVE, TAUGHT, like="taught-sae-1x5", epochs=4
+    ),
+    "well-taught-standard": taught(
+        "standard network, distilled from 4 × the epochs, 4 × the epochs",
+        STANDARD,
+        TAUGHT,
+        like="taught-standard",
+        epochs=4,
+        teacher="long-ensemble",
+    ),
+    "well-taught-sae-1x5": taught(
+        "SAE, N=1 K=5, distilled from 4 × the epochs, 4 × the epochs",
+        ONE_BY_FIVE,
+        TAUGHT,
+        like="taught-sae-1x5",
+        epochs=4,
+        teacher="long-ensemble",
+    ),
+    "well-taught-wide": taught(
+        "standard network of 1.125 × the width, distilled from 4 × the epochs, 4 × the epochs",
+        STANDARD,
+        TAUGHT,
+        like="taught-standard",
+        epochs=4,
+        width=1.125,
+        teacher="long-ensemble",
     ),
     "long-ensemble": Row(
         "deep ensemble of 4, 4 × the epochs, best epoch kept", merge(FOUR, BEST_EPOCH), rate_of=ENSEMBLE, epochs=4

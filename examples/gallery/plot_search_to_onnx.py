@@ -44,6 +44,7 @@ for item in front["front"]:
     panel.scatter(values["flops"], values["nll"], color="tab:red" if item["method"] == "sae" else "tab:blue")
     panel.annotate(f" {item['trial']}", (values["flops"], values["nll"]), fontsize=8)
 panel.set(xscale="log", xlabel="FLOPs for one image", ylabel="validation NLL", title="The front of a small search")
+panel.margins(0.25)
 plt.show()
 
 # %%

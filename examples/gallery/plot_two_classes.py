@@ -38,7 +38,7 @@ def fit(inputs: int, exits: int, steps: int = 800) -> sae.SingleArchitectureEnse
 
 axis = torch.linspace(-4, 4, 81)
 grid = torch.cartesian_prod(axis, axis)
-figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), sharey=True)
+figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), sharey=True, layout="constrained")
 for panel, (inputs, exits) in zip(panels, [(1, 1), (1, 5), (2, 5)], strict=True):
     model = fit(inputs, exits)
     found = model.predict(grid)

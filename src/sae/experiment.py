@@ -15,8 +15,7 @@ from sae.records.receipt import Receipt
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
 from sae.report.page import write_page
-from sae.search.plan import SearchPlan
-from sae.search.run import Place, Say, run_study
+from sae.search.run import Place, Say, SearchPlan, run_study
 
 BUDGETS = ("small", "paper")
 RECIPES: Mapping[str, Layer] = {

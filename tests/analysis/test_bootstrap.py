@@ -8,8 +8,8 @@ import torch
 from sae.analysis.bootstrap import Difference, chosen_seeds, compare_samples, interval, resampled_means
 from sae.analysis.contestants import Contestant
 from sae.analysis.ensemble_equivalent import ensemble_equivalent, interpolate_members, subset_mean, subsets
-from sae.analysis.sample_metrics import METRICS, sample_metric
-from sae.analysis.verdicts import ALIKE, BETTER, UNKNOWN, WORSE
+from sae.analysis.sample_metrics import SAMPLE_METRICS, sample_metric
+from sae.analysis.statistics import ALIKE, BETTER, UNKNOWN, WORSE
 from sae.core.errors import ConfigError
 from sae.core.objectives import TaskName
 from sae.core.predictive import Categorical, Gaussian, mix_categoricals, mix_gaussians
@@ -50,14 +50,14 @@ def real_numbers(count: int = 200) -> tuple[Numbers, np.ndarray]:
     return np.stack([rng.normal(size=count), rng.uniform(0.1, 2, count)], axis=1), rng.normal(size=count)
 
 
-@pytest.mark.parametrize("name", METRICS["classification"])
+@pytest.mark.parametrize("name", SAMPLE_METRICS["classification"])
 def test_a_metric_of_classes_is_the_one_that_runs_record(name: str) -> None:
     found = split(500, 0, 2.0)
     expected = measure_all(Categorical(torch.from_numpy(found.readings[1])), torch.from_numpy(found.targets))[name]
     assert sample_metric(name, "classification").value(found.readings[1], found.targets) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", METRICS["regression"])
+@pytest.mark.parametrize("name", SAMPLE_METRICS["regression"])
 def test_a_metric_of_real_values_is_the_one_that_runs_record(name: str) -> None:
     numbers, targets = real_numbers()
     tensor = torch.from_numpy(numbers)
@@ -72,7 +72,7 @@ def test_f1_leaves_out_a_class_that_is_neither_true_nor_predicted() -> None:
     assert f1.value(wider, labels) == pytest.approx(f1.value(numbers, labels))
 
 
-@pytest.mark.parametrize("name", METRICS["classification"])
+@pytest.mark.parametrize("name", SAMPLE_METRICS["classification"])
 def test_resampled_metrics_are_those_of_a_naive_loop(name: str) -> None:
     found, metric, resamples = split(60, 0, 1.0), sample_metric(name, "classification"), 5
     (means,) = resampled_means([metric.features(found.readings[1], found.targets)], resamples, seed=7)
@@ -166,7 +166,7 @@ def test_a_match_is_worse_by_less_than_the_margin(
 
 
 def test_other_samples_are_refused() -> None:
-    with pytest.raises(ConfigError, match="must have the same test samples, but b and a have others"):
+    with pytest.raises(ConfigError, match="must have the same test samples, but b and a have different ones"):
         compare_samples(contestant("a", 2.0), contestant("b", 2.0, count=300), ["nll"])
 
 

@@ -8,8 +8,7 @@ import pytest
 from sae.analysis.contestants import Contestant
 from sae.analysis.evidence import Evidence, corrected, gather_evidence
 from sae.analysis.results import Result
-from sae.analysis.statistics import Spread
-from sae.analysis.verdicts import ALIKE, BETTER, UNKNOWN, WORSE, Verdict
+from sae.analysis.statistics import ALIKE, BETTER, UNKNOWN, WORSE, Spread, Verdict
 from sae.core.objectives import TaskName
 from sae.records.predictions import Predictions, SplitPredictions
 from tests.results import result, run_of, small_config

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sae.analysis.progress import grid_counts
-from sae.analysis.trials import FEWEST, CellMean, anova, grid_means, influence, setting_at, spearman
+from sae.analysis.trials import (
+    FEWEST,
+    CellMean,
+    CorrelationPoint,
+    anova,
+    correlation_points,
+    grid_means,
+    influence,
+    setting_at,
+    spearman,
+)
 from sae.config.methods import METHODS
 from sae.records.evaluation import Where
 from sae.records.run import Run, State
@@ -230,3 +240,21 @@ def test_damaged_trials_have_no_values_and_hide_no_others(tmp_path: Path) -> Non
     cell = grid_means(study.runs(), "nll")[0]
     assert (cell.trials, cell.value, cell.left_out) == (1, 0.7, 0)
     assert {row.trials for row in influence(study.runs(), ["nll"])} == {1}
+
+
+def correlated_trial(correlation: float | None, state: State = "finished", name: str = "sae", **method: Any) -> Run:
+    config = run_config(method={"name": name, **method}, backbone={"name": "fc", "depth": 3})
+    metrics = {"nll": 0.5, **({} if correlation is None else {"error_correlation": correlation})}
+    return run_of(config, metrics, state, label="run")
+
+
+def test_a_network_is_a_point_for_every_setting() -> None:
+    fraction = {"start": 0.0, "end": 0.25}
+    points = correlation_points([correlated_trial(0.7, inputs=3, exits=2, repeat_fraction=fraction)])
+    assert points == [CorrelationPoint(key, value, 0.7, "run") for key, value in (("i end", 0.25), ("N", 3), ("K", 2))]
+
+
+def test_networks_without_a_number_are_left_out() -> None:
+    assert not correlation_points(
+        [correlated_trial(None), correlated_trial(None, "failed"), correlated_trial(0.5, name="ensemble")]
+    )

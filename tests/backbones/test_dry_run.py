@@ -1,7 +1,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,41 +89,36 @@ def test_the_network_does_not_change() -> None:
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_counting_imports_no_compiler_and_no_algebra() -> None:
-    """Their import takes longer than many a short run."""
-    assert (
-        python(
-            """
-import contextlib, pytest
+COUNT_AND_TRAIN = """
+import contextlib, json, pytest, sys
+from pathlib import Path
 from sae.measure.cost import measure_shipped_cost
-from tests.builders import SHAPES, SMALL_METHODS, small_method
+from sae.training.run import train
+from tests.builders import SHAPES, SMALL_METHODS, run_config, small_method
+
+def imported():
+    return sorted({'torch._dynamo', 'sympy'} & set(sys.modules))
+
 for backbone, shape in SHAPES.items():
     for name in SMALL_METHODS:
         with contextlib.suppress(pytest.skip.Exception):  # of a method on a backbone that it refuses
             measure_shipped_cost(small_method(name, backbone).pruned(), shape)
+by_counting = imported()
+train(run_config(train={"epochs": 1}), Path(sys.argv[1]))
+print(json.dumps({"counting": by_counting, "training": imported()}))
 """
-        )
-        == []
-    )
 
 
-def test_training_imports_no_compiler_and_no_algebra(tmp_path: Path) -> None:
-    assert (
-        python(
-            f"""
-from pathlib import Path
-from sae.training.run import train
-from tests.builders import run_config
-train(run_config(train={{"epochs": 1}}), Path({str(tmp_path / "run")!r}))
-"""
-        )
-        == []
-    )
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The large packages that a process has imported after it has counted costs, and after it has trained, too."""
+    command = [sys.executable, "-c", COUNT_AND_TRAIN, str(tmp_path_factory.mktemp("imports") / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
 
 
-def python(program: str) -> list[str]:
-    """Run a program; return which large packages it has imported."""
-    check = "\nimport json, sys\nprint(json.dumps(sorted({'torch._dynamo', 'sympy'} & set(sys.modules))))"
-    done = subprocess.run([sys.executable, "-c", program + check], capture_output=True, text=True, check=True)
-    imported: list[str] = json.loads(done.stdout)
-    return imported
+@pytest.mark.parametrize("work", ["counting", "training"])
+def test_neither_counting_nor_training_imports_a_compiler_or_algebra(imported: dict[str, list[str]], work: str) -> None:
+    """Their import takes longer than many a short run."""
+    assert imported[work] == []

@@ -15,6 +15,7 @@ from sae.backbones.recording import exit_features
 from sae.backbones.survey import suggest_exits
 from sae.backbones.wrapped import WrappedBackbone, widened, wrap
 from sae.config.backbones import FcConfig
+from sae.config.method_registry import UnitSchedule
 from sae.config.methods import (
     BatchEnsembleConfig,
     EnsembleConfig,
@@ -24,7 +25,6 @@ from sae.config.methods import (
     SaeConfig,
     StandardConfig,
 )
-from sae.config.schedules import UnitSchedule
 from sae.core.errors import ConfigError, CostError, FeaturesWarning, ShapeError, UncutWarning
 from sae.core.task import Classification, DataSpec
 from sae.measure.cost import measure_cost, measure_shipped_cost

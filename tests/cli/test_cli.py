@@ -17,6 +17,7 @@ from sae.cli import app
 from sae.cli.output import print_evaluation
 from sae.cli.receipt import print_receipt
 from sae.records.evaluation import Evaluation, Reading, SplitEvaluation
+from tests.fuzz.running import run_command
 from tests.studies import StudyBuilder
 from tests.study_stages import measured, ship
 
@@ -149,7 +150,7 @@ def test_cost_of_an_ensemble_takes_members() -> None:
 
 def test_an_ensemble_is_trained_and_evaluated_from_its_weights(tmp_path: Path) -> None:
     arguments = ["train", "--data", "digits", "--method", "ensemble", "--members", "3", *FAST, "--json"]
-    code, out, error = sae(*arguments, "--out", tmp_path / "x")
+    code, out, error = sae(*arguments, "--processes", "1", "--out", tmp_path / "x")  # others take long to start
     assert code == 0, error
     report = json.loads(out)
     assert report["metrics"]["diversity_disagreement"] > 0
@@ -333,12 +334,11 @@ def test_a_killed_process_continues_to_the_same_numbers(sent: signal.Signals, co
 
 
 def test_nothing_is_drawn_where_standard_error_is_no_terminal(tmp_path: Path) -> None:
-    command = [*SAE, "train", "--data", "digits", *FAST, "--out", str(tmp_path / "x"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "steps," not in done.stderr  # the words of the progress bar
-    assert "\x1b" not in done.stderr
-    assert done.stderr.endswith(f"the run is in {tmp_path / 'x'}\n")
-    json.loads(done.stdout)
+    done = run_command(["train", "--data", "digits", *FAST, "--out", str(tmp_path / "x"), "--json"], tmp_path)
+    assert "steps," not in done.error  # the words of the progress bar
+    assert "\x1b" not in done.error
+    assert done.error.endswith(f"the run is in {tmp_path / 'x'}\n")
+    json.loads(done.output)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 import sae.cli.search
-from sae.search.plan import SearchPlan
-from sae.search.run import Place
+from sae.search.run import Place, SearchPlan
 from tests.cli.test_cli import sae as run_sae
 
 

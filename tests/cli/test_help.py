@@ -1,5 +1,10 @@
 import inspect
+import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -42,6 +47,11 @@ def test_options_are_in_groups_with_their_defaults() -> None:
     assert "{" not in re.sub(r"\{choice: .*?\}", "", " ".join(shown("search", "-h").split()))
 
 
+@pytest.mark.parametrize("name", ["train", "search", "experiment", "pick", "report"])
+def test_no_option_of_the_main_commands_is_left_out_of_the_groups(name: str) -> None:
+    assert "\nOptions:\n" not in shown(name, "-h")
+
+
 def test_the_help_of_trials_says_that_small_spaces_are_tried_in_full() -> None:
     assert "a method with few configurations tries all of them instead" in " ".join(shown("search", "-h").split())
 
@@ -59,3 +69,18 @@ def test_every_name_of_a_group_is_an_option_of_some_command() -> None:
 
 def test_the_version_is_printed() -> None:
     assert shown("--version") == f"sae {__version__}\n"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    folder = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path)}
+    script = """
+        source <(sae --show-completion bash)
+        complete_last() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sae_completion sae; echo "${COMPREPLY[*]}"; }
+        complete_last sae exp
+        complete_last sae export --eval
+        complete_last sae data l
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split("\n") == ["export experiment", "--eval-exits", "list", ""]

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner, Result
@@ -155,6 +156,17 @@ def test_pretrained_weights_have_their_own_default_in_the_record(place: Path) ->
     assert result.exit_code == 0, result.output
     config = yaml.safe_load((place / "kept/config.yaml").read_text())
     assert config["method"]["repeat_fraction"] == {"start": 1.0, "end": 0.5}
+
+
+def test_what_pretrained_weights_need_goes_before_what_a_small_set_suggests(place: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 16, 16), dtype=np.uint8)
+    np.savez(place / "small.npz", images=pixels, labels=np.arange(60) % 3)
+    for out, pretrained, expected in (("one", "false", (0.0, 0.0)), ("two", "true", (1.0, 0.5))):
+        words = ["--data", "small.npz", "--task", "classification", "--set", f"backbone.pretrained={pretrained}"]
+        result = sae("train", *words, "--backbone", "my_nets.py:make", "--epochs", "1", "--out", out, "--trust-code")
+        assert result.exit_code == 0, result.output
+        fraction = yaml.safe_load((place / out / "config.yaml").read_text())["method"]["repeat_fraction"]
+        assert (fraction["start"], fraction["end"]) == expected
 
 
 def test_a_network_in_one_piece_is_said_to_be(place: Path) -> None:

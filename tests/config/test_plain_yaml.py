@@ -5,7 +5,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sae.config.plain_yaml import read_plain
+from sae.config.plain_yaml import read_plain, split_plain
 from sae.config.run import parse_run
 from sae.config.settings import _Loader, to_yaml
 
@@ -88,3 +88,16 @@ def test_what_is_not_plain_is_left_to_the_loader(text: str) -> None:
 def test_long_and_deep_texts_are_left_to_the_loader() -> None:
     assert read_plain("a: 1\n" + "# x\n" * 5_000) is None
     assert read_plain("\n".join("  " * level + "a:" for level in range(20)) + " 1") is None
+
+
+@given(st.lists(PIECES, max_size=6))
+@example(["# note", "a: 1", "k:", "  l: 3", "- a"])
+@example(["a: 1", "a: 2"])
+@example(["k:", "a: 1"])
+@example(["# note"])
+def test_a_text_whose_pieces_are_plain_holds_what_they_hold(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    pieces = [read_plain(piece) for piece in split_plain(text)]
+    found = {key: value for piece in pieces if piece is not None for key, value in piece.items()}
+    if None not in pieces and sum(len(piece) for piece in pieces if piece is not None) == len(found):
+        assert repr(read_plain(text)) == repr(found)

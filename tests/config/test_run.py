@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from sae.config.backbones import VggConfig
 from sae.config.methods import EnsembleConfig, SaeConfig, StandardConfig
 from sae.config.run import RunConfig, parse_run
-from sae.config.settings import Settings, differences, from_assignments, merge, parse, read_yaml, to_yaml
+from sae.config.settings import Settings, differences, from_assignments, merge, parse, read_settings, read_yaml, to_yaml
 from sae.core.errors import ConfigError
 
 BASE: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
@@ -145,3 +146,44 @@ def test_an_ensemble_has_from_1_to_64_members(members: int) -> None:
 def test_sections_may_be_given_by_their_names_alone() -> None:
     config = parse_run({"data": "digits", "backbone": "fc"}, {"method": "standard"})
     assert (config.data.name, config.backbone.name, config.method.name) == ("digits", "fc", "standard")
+
+
+CHANGES = [
+    ("", ""),
+    ("epochs: 50", "epochs: 7"),
+    ("epochs: 50", "epochs: many"),
+    ("epochs: 50", "epochs: true"),
+    ("epochs: 50", "epochz: 50"),
+    ("epochs: 50", "epochs: 50  # a note"),
+    ("exits: 1", "exits: 99"),
+    ("exits: 1", "exit: 1"),
+    ("name: sae", "name: nonesuch"),
+    ("name: fc", "name: vgg"),
+    ("seed: 0", "seed: 0\nseed: 1"),
+    ("seed: 0", "seed: -1"),
+    ("seed: 0", "speed: 1"),
+    ("flip: false", "flip: [1"),
+    ("backbone:", "backbones:"),
+    ("train:", "train: 3\nother:"),
+    ("  crop: 0", "  crop: 0\n  resize:\n  - 8\n  - 9"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), CHANGES)
+def test_shared_sections_change_no_setting_and_no_error(old: str, new: str, tmp_path: Path) -> None:
+    text = to_yaml(parse_run(BASE, {"method": {"name": "sae", "exits": 1}}))
+    assert old in text
+
+    def outcome(read: Callable[[], RunConfig]) -> object:
+        try:
+            config = read()
+        except ConfigError as error:
+            return type(error), str(error)
+        return config, config.model_dump_json(), config.model_fields_set, config.train.model_fields_set
+
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert read_settings(RunConfig, path).train.epochs == 50  # whose sections are remembered now
+    path.write_text("# A comment.\n" + text.replace(old, new, 1))
+    expected = outcome(lambda: parse(RunConfig, read_yaml(path)))
+    assert outcome(lambda: read_settings(RunConfig, path)) == expected

@@ -14,8 +14,7 @@ from sae.measure.cost import measure_cost
 from sae.methods import Batch, Method
 from sae.records.network import total_of
 from sae.report.figures.network import draw_file
-from sae.training.evaluator import member_outputs, validation_metrics
-from sae.training.network import describe_network, measure_costs
+from sae.training.evaluator import describe_network, measure_costs, member_outputs, validation_metrics
 from sae.training.trainer import Trainer
 from tests.builders import (
     REGRESSION_SPEC,
@@ -171,10 +170,14 @@ def test_a_small_problem_is_learnt(name: str, backbone: str) -> None:
     dataset = blobs(Classification(3), shape=SHAPES[backbone])
     config = config_of(name, backbone, epochs=12)
     trainer = Trainer(small_method(name, backbone), dataset, config)
+    accuracies: list[float] = []
     for epoch in range(config.train.epochs):
         trainer.train_epoch(epoch)
-    outputs = member_outputs(trainer.method, [trainer.prepare(dataset.val.inputs[:])])
-    assert validation_metrics(trainer.method, dataset, outputs)["accuracy"] > 0.95
+        outputs = member_outputs(trainer.method, [trainer.prepare(dataset.val.inputs[:])])
+        accuracies.append(validation_metrics(trainer.method, dataset, outputs)["accuracy"])
+        if min(accuracies[-2:]) > 0.95 and epoch > 0:  # learnt, and not by luck: the other epochs only cost time
+            return
+    pytest.fail(f"the accuracy must reach 0.95 and stay there for two epochs, got {accuracies}")
 
 
 @every_method

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sae.core.errors import ConfigError, DataError
-from sae.data.binding import SPLITS, Binding, hash_samples, load_bound
+from sae.data.binding import Binding, hash_samples, load_bound
 from sae.data.catalogue import load, resolve
-from sae.data.dataset import Dataset
+from sae.data.dataset import SPLITS, Dataset
 from tests.data.samples import data_config, table_rows, write_csv
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sae.cli import app
 from sae.core.errors import DataError
-from sae.data import identity, images
+from sae.data import cache, images
 from sae.data.cache import cached, read_array, write_rows
 from sae.data.catalogue import load
 from tests.data.samples import class_files, data_config, image_bytes, write_folder, write_npz, write_zip
@@ -127,19 +127,19 @@ def test_a_change_that_keeps_size_and_time_is_decoded_again(tmp_path: Path) -> N
 
 def test_a_settled_file_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_npz(tmp_path / "a.npz")
-    monkeypatch.setattr(identity, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(cache, "SETTLED_SECONDS", 0.0)
     time.sleep(0.01)
-    found = identity.file_identity(path)
-    monkeypatch.setattr(identity, "_hash", lambda _: pytest.fail("hashed again"))
-    assert identity.file_identity(path) == found
+    found = cache.file_identity(path)
+    monkeypatch.setattr(cache, "_hash", lambda _: pytest.fail("hashed again"))
+    assert cache.file_identity(path) == found
 
 
 def test_content_decides_and_not_the_place(tmp_path: Path) -> None:
     one, other = (write_npz(tmp_path / name) for name in ("a.npz", "b.npz"))
     (tmp_path / "moved").mkdir()
     moved = one.rename(tmp_path / "moved" / "a.npz")
-    assert identity.file_identity(moved) != identity.file_identity(other)  # another name is another set
-    assert identity.file_identity(write_npz(tmp_path / "a.npz")) == identity.file_identity(moved)
+    assert cache.file_identity(moved) != cache.file_identity(other)  # another name is another set
+    assert cache.file_identity(write_npz(tmp_path / "a.npz")) == cache.file_identity(moved)
 
 
 @pytest.mark.parametrize("damage", ["cut", "begun", "gone", "unsealed"])

@@ -17,7 +17,7 @@ from sae.data.defaults import (
     count_table,
     suggest_training,
 )
-from sae.search.plan import resolve_search
+from sae.search.run import resolve_search
 from tests.data.samples import class_files, data_config, npz_arrays, write_csv, write_folder, write_npz, write_zip
 
 
@@ -38,7 +38,7 @@ def test_a_training_has_enough_updates(num_samples: int) -> None:
 
 @pytest.mark.parametrize(("num_samples", "epochs"), [(90, 334), (206, 143), (900, 35), (4999, 20)])
 def test_two_inputs_have_the_updates_of_two_networks(num_samples: int, epochs: int) -> None:
-    for_one = math.ceil(500 / math.ceil(num_samples / 32))  # enough for a standard network, see docs/data.md
+    for_one = math.ceil(500 / math.ceil(num_samples / 32))  # enough for a standard network, see docs/defaults.md
     assert suggest_training(num_samples)["train"]["epochs"] == epochs >= SaeConfig().inputs * for_one - 1
 
 

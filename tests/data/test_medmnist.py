@@ -7,11 +7,11 @@ import pytest
 from sae.config.settings import to_yaml
 from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, Regression
-from sae.data import medmnist
+from sae.data import published
 from sae.data.binding import Binding, load_bound
 from sae.data.catalogue import load, resolve
 from sae.data.dataset import Split
-from sae.data.medmnist import MEDMNIST
+from sae.data.published import MEDMNIST
 from tests.data.samples import data_config, md5_of, npz_arrays, write_npz
 
 
@@ -22,7 +22,7 @@ def publish(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, side: int = 
     arrays = npz_arrays(side, facts.channels, len(facts.class_names))
     path = write_npz(root / (f"{name}.npz" if side == 28 else f"{name}_{side}.npz"), arrays)
     changed = replace(facts, md5=(md5_of(path),) * 4)
-    monkeypatch.setitem(medmnist.MEDMNIST, name, changed)
+    monkeypatch.setitem(published.MEDMNIST, name, changed)
 
 
 @pytest.fixture

@@ -306,5 +306,5 @@ def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
 def test_pixels_whose_spread_is_lost_are_said(tmp_path: Path) -> None:
     images = 1e9 + np.random.default_rng(0).normal(0, 1, (30, 8, 8))
     path = write_npz(tmp_path / "a.npz", {"images": images, "labels": np.arange(30) % 3})
-    with pytest.warns(DataWarning, match=r"have lost their spread: float32 does not tell apart numbers around 1e\+09"):
+    with pytest.warns(DataWarning, match=r"have lost their spread: float32 cannot distinguish numbers around 1e\+09"):
         load(data_config(path, task="classification"))

@@ -17,14 +17,19 @@ from sae.cli import app
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted((ROOT / "docs").glob("*.md"))
 
-SMALL = {"train": ["--epochs", "1"], "bench": ["--batch", "1", "--repeats", "2", "--sessions", "1"]}
+SMALL = {
+    "train": ["--epochs", "1"],
+    "search": ["--trials", "2", "--set", "train.epochs=1"],
+    "bench": ["--batch", "1", "--repeats", "2", "--sessions", "1"],
+}
 """Options put behind those of commands that would take long. A block that is followed by its output runs as it is."""
 
 WITHIN_REACH = {"f1=0.8": "f1=0.4"}
 """Values in place of those that the stored study, trained for seconds, does not reach."""
 
 FENCE = re.compile(
-    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^(?:<!-- (?P<when>not run|slow): (?P<reason>[^\n]+?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 REDIRECTIONS = (">", ">>", "|")
 
@@ -38,7 +43,8 @@ class Block:
         line: The line of its opening fence.
         language: bash, python, yaml, or empty for output and drawings.
         text: What it holds.
-        reason: Why it is not run; None if it is.
+        reason: Why it is not run, or only by the slow tests; None if every test of the page runs it.
+        is_slow: Whether the slow tests run it.
         output: The text of the next block, if that has no language: what this one prints.
     """
 
@@ -47,6 +53,7 @@ class Block:
     language: str
     text: str
     reason: str | None
+    is_slow: bool
     output: str | None
 
     def __str__(self) -> str:
@@ -73,7 +80,8 @@ def read_blocks(page: Path) -> list[Block]:
         prints = match["language"] == "bash" and following is not None and not following["language"]
         line = text.count("\n", 0, match.start("text"))
         output = following["text"] if prints and following else None
-        blocks.append(Block(page, line, match["language"], match["text"], match["reason"], output))
+        is_slow = match["when"] == "slow"
+        blocks.append(Block(page, line, match["language"], match["text"], match["reason"], is_slow, output))
     return blocks
 
 

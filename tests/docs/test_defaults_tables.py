@@ -1,4 +1,4 @@
-"""The tables of docs/data.md and docs/estimators.md are those of the stored results."""
+"""The tables of docs/defaults.md and docs/estimators.md are those of the stored results."""
 
 from benchmarks import embeddings, estimators
 from benchmarks.defaults import SEEDS, contestants_for, read_results, tables
@@ -9,7 +9,7 @@ from tests.docs.pages import ROOT
 
 
 def test_the_tables_are_made_from_the_stored_results() -> None:
-    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "defaults.md").read_text(encoding="utf-8")
     assert tables(read_results()) in page
     assert training_tables(read_rows()) in page
     for table in input_tables(read_rows()):

@@ -1,17 +1,15 @@
-"""The wheel in real environments: the base install, and the one for reports. Skipped where packages cannot be had."""
+"""The wheel and the source distribution in real environments. Skipped where packages cannot be had."""
 
 import os
-import re
 import subprocess
-import sys
 import venv
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sae.core.version import __version__
 from sae.deploy.export import export
 from sae.training.run import train
 from tests.builders import run_config
@@ -29,10 +27,10 @@ class Environment:
 
     folder: Path
 
-    def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment."""
+    def run(self, program: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment, in its own folder or in another."""
         words = [str(self.folder / "bin" / program), *map(str, arguments)]
-        return subprocess.run(words, capture_output=True, text=True, check=False, env=CLEAN, cwd=self.folder)
+        return subprocess.run(words, capture_output=True, text=True, check=False, env=CLEAN, cwd=cwd or self.folder)
 
     def packages(self) -> set[str]:
         listed = self.run("python", "-m", "pip", "list", "--format", "freeze").stdout
@@ -46,34 +44,52 @@ def pip(python: object, *arguments: object) -> None:
         pytest.skip(f"the packages cannot be had here: {done.stderr[-300:]}")
 
 
+@dataclass(frozen=True)
+class Distributions:
+    """What is published, built as for a release."""
+
+    wheel: Path
+    source: Path
+
+
 @pytest.fixture(scope="module")
-def install(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Environment]:
-    """A function that makes an environment of the wheel with extras, e.g. `[report]`."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", folder, ROOT)
-    [wheel] = folder.glob("saensemble-*.whl")
-
-    def make(extras: str) -> Environment:
-        place = tmp_path_factory.mktemp("environment")
-        venv.create(place, with_pip=True)
-        pip(place / "bin" / "python", "install", f"{wheel}{extras}")
-        return Environment(place)
-
-    return make
+def built(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
+    """The wheel and the source distribution of this tree."""
+    folder = tmp_path_factory.mktemp("distributions")
+    tools = new_environment(tmp_path_factory, "hatchling")
+    for kind in ("wheel", "sdist"):
+        done = tools.run("hatchling", "build", "-t", kind, "-d", folder, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+    [wheel], [source] = folder.glob("saensemble-*.whl"), folder.glob("saensemble-*.tar.gz")
+    return Distributions(wheel, source)
 
 
-def test_the_base_install_predicts(install: Callable[[str], Environment], tmp_path: Path) -> None:
+def new_environment(factory: pytest.TempPathFactory, *requirements: object) -> Environment:
+    """Make a virtual environment with nothing but these packages and what they need."""
+    place = factory.mktemp("environment")
+    venv.create(place, with_pip=True)
+    pip(place / "bin" / "python", "install", "--no-compile", *requirements)
+    return Environment(place)
+
+
+@pytest.fixture(scope="module")
+def base(built: Distributions, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The wheel without extras."""
+    return new_environment(tmp_path_factory, built.wheel)
+
+
+def test_the_base_install_predicts(base: Environment, tmp_path: Path) -> None:
     model = tmp_path / "shipped" / "model.onnx"
     train(run_config(method={"name": "sae", "inputs": 2, "exits": 2}), tmp_path / "run")
     export(tmp_path / "run", model)
     np.savez(tmp_path / "x.npz", images=np.zeros((2, 16, 16), np.uint8))
-    base = install("")
     assert base.packages().isdisjoint({"torch", "altair", "scipy", "pooch", "scikit-learn"})
     for arguments in (["--help"], ["data", "list"], ["pareto", GOLDEN / "study"], ["runs", GOLDEN / "study"]):
         done = base.run("sae", *arguments)
         assert done.returncode == 0, done.stderr
         assert done.stdout
-    assert re.fullmatch(r"sae \d+\.\d+\.\d+\S*", base.run("sae", "--version").stdout.strip())
+    assert base.run("sae", "--version").stdout == f"sae {__version__}\n"
+    assert base.run("python", "-m", "sae", "--version").stdout == f"sae {__version__}\n"
     done = base.run("sae", "predict", model, tmp_path / "x.npz", "--out", tmp_path / "p.csv", "--coverage", 0.9)
     assert done.returncode == 0, done.stderr
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 3
@@ -93,10 +109,10 @@ def test_the_base_install_predicts(install: Callable[[str], Environment], tmp_pa
     )
 
 
-def test_the_install_for_reports_writes_pages_and_figures_without_torch(
-    install: Callable[[str], Environment], tmp_path: Path
+def test_the_source_distribution_writes_pages_and_figures_without_torch(
+    built: Distributions, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    reports = install("[report]")
+    reports = new_environment(tmp_path_factory, f"{built.source}[report]")
     assert "torch" not in reports.packages()
     page, figure = tmp_path / "report.html", tmp_path / "front.png"
     written = reports.run(
@@ -108,3 +124,24 @@ def test_the_install_for_reports_writes_pages_and_figures_without_torch(
     drawn = reports.run("sae", "pareto", GOLDEN / "study", "--figure", figure)
     assert drawn.returncode == 0, drawn.stderr
     assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_extra_of_training_is_added_as_messages_advise(base: Environment, built: Distributions) -> None:
+    pip(base.folder / "bin" / "python", "install", "--no-compile", f"{built.wheel}[train]")
+    for arguments in (
+        ["train", "--data", "digits", "--backbone", "fc", "--inputs", 2, "--exits", 3, "--epochs", 1, "--out", "run"],
+        ["export", "run", "--eval-exits", 2, "--out", "shipped/model.onnx"],
+    ):
+        done = base.run("sae", *arguments)
+        assert done.returncode == 0, done.stderr
+    card = (base.folder / "shipped" / "README.md").read_text(encoding="utf-8")
+    assert f"sae {__version__}" in card
+    example = """
+import numpy as np, sae
+from sklearn.datasets import load_digits
+X, y = load_digits(return_X_y=True)
+probs = sae.load("shipped/model.onnx").predict(np.zeros((2, 1, 16, 16), np.uint8)).probs
+print(probs.shape, sae.SAEClassifier(epochs=1).fit(X[:200], y[:200]).predict_proba(X[:5]).shape)
+"""
+    done = base.run("python", "-c", example)
+    assert done.stdout == "(2, 10) (5, 10)\n", done.stderr

@@ -124,7 +124,8 @@ def test_other_data_are_recorded_and_no_training_sample_is_tested(trained: Path,
 
 
 def test_known_samples_keep_their_split_in_other_data(trained: Path, place: Path) -> None:
-    from sae.data.binding import SPLITS, Binding, Whereabouts, hash_samples, load_bound
+    from sae.data.binding import Binding, Whereabouts, hash_samples, load_bound
+    from sae.data.dataset import SPLITS
 
     record = RunRecord.open(trained / "run")
     config, binding = record.read_config(), Binding.read(record)

@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from sae.backbones import PlainNetwork, build_backbone
-from sae.backbones.surgery import without_batch_norm
 from sae.config.methods import SaeConfig
 from sae.core.errors import ConfigError
 from sae.core.predictive import Categorical, Gaussian, aggregate
@@ -23,6 +22,7 @@ from tests.builders import (
     small_sae,
     spec_of,
 )
+from tests.networks import without_batch_norm
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 

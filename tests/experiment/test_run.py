@@ -7,14 +7,13 @@ import pytest
 
 import sae.deploy.receipt
 import sae.experiment
-import sae.search.plan
+import sae.search.run
 from sae.core.errors import ModelError, OtherModelError, ParityError, RecordError
 from sae.experiment import experiment_layers, run_experiment, ship
 from sae.records.receipt import Receipt, ReceiptIdentity, ReceiptPrediction
 from sae.records.study import StudyRecord
 from sae.search.executors.local import LocalExecutor
-from sae.search.plan import resolve_search
-from sae.search.run import Place
+from sae.search.run import Place, resolve_search
 from tests.studies import small_study
 
 RECEIPT = Receipt(

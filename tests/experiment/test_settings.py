@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import sae.search.plan
+import sae.search.run
 from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, DataSpec, Regression
 from sae.data import catalogue
 from sae.experiment import BUDGETS, experiment_layers, presets, read_preset
 from sae.methods.costing import cost_bounds
-from sae.search.plan import SearchPlan, resolve_search
+from sae.search.run import SearchPlan, resolve_search
 from sae.search.space import read_space
 
 METHODS = ("sae", "ensemble", "standard", "mc_dropout", "batch_ensemble")
@@ -37,7 +37,7 @@ def without_files(monkeypatch: pytest.MonkeyPatch) -> None:
         catalogue.find_entry(config.name).check_settings(config)
         return SimpleNamespace(name=config.name, spec=SPECS[config.name], depth=8)
 
-    monkeypatch.setattr(sae.search.plan, "load", load_shape)
+    monkeypatch.setattr(sae.search.run, "load", load_shape)
 
 
 def resolve(what: str | Path, budget: str = "small", *over: dict[str, Any]) -> SearchPlan:

@@ -6,17 +6,20 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+import sae.cli.search
 from sae.cli import app
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
+from tests.search.studies import InlineExecutor
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected"
@@ -75,6 +78,14 @@ OF_PREDICTIONS = {"abstaining", "classes", "segments", "confusion"}
 REFITTED = {f"evaluate.by_exits[{index}].calibrated.cc_ece": 5e-3 for index in (0, 2)}
 """Wider tolerances. Temperatures are fitted with a prior since the folders were written. It moves those of this
 hardly trained network by 0.4 %, which takes a sample into another bin of these two errors."""
+COUNTED = {
+    **dict.fromkeys(("accuracy", "error", "f1", "ece", "cc_ece", "cc_ece_uniform", "aurc"), 0.02),
+    "diversity_disagreement": 0.02,
+    "risk": 0.15,
+    "count": 7,
+}
+"""Tolerances, on another processor, of what jumps when a sample crosses a border: 7 of 360 samples, or 1 of the first 7
+of a risk-coverage curve. Smooth numbers, such as NLL and Brier score, keep their tolerance there."""
 PROSE = ("why", "error")
 """Texts for people, whose words may change."""
 
@@ -92,11 +103,13 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *COMPUTED])
-def test_commands_tell_the_same_of_it(golden: Path, name: str) -> None:
+def test_commands_tell_the_same_of_it(golden: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sae.cli.search, "make_executor", lambda *_: InlineExecutor())  # saves starting workers
     result = CliRunner().invoke(app, [*(COMMANDS | COMPUTED)[name].split(), "--json"])
     assert result.exit_code == 0, result.output
     printed = json.loads(result.stdout)
-    check(printed, EXPECTED / f"{name}.json", 2e-3 if name in COMPUTED else 1e-12)
+    counted = {} if name != "train-again" or rounds_as_before(golden / "again") else COUNTED
+    check(printed, EXPECTED / f"{name}.json", 2e-3 if name in COMPUTED else 1e-12, counted)
 
 
 def test_a_run_is_written_in_the_same_files(golden: Path) -> None:
@@ -105,8 +118,10 @@ def test_a_run_is_written_in_the_same_files(golden: Path) -> None:
     before = {path.name for path in (HERE / "run").iterdir()}
     assert {path.name for path in again.iterdir()} - {".lock"} == before | ADDED
     assert (again / "config.yaml").read_bytes() == (HERE / "run" / "config.yaml").read_bytes()
+    counted = {} if rounds_as_before(again) else COUNTED
     for name in ("metrics.json", "curves.json"):
-        check_equal(json.loads((again / name).read_text()), json.loads((HERE / "run" / name).read_text()), 2e-3, name)
+        found, expected = (json.loads((folder / name).read_text()) for folder in (again, HERE / "run"))
+        check_equal(found, expected, 2e-3, name, counted)
     ended, before = (json.loads((folder / "status.json").read_text()) for folder in (again, HERE / "run"))
     assert ended.keys() == before.keys() | ADDED_STATUS
     assert ended["state"] == before["state"]
@@ -141,6 +156,20 @@ def test_figures_of_the_report_show_the_same_numbers(
     expected = EXPECTED / f"figures-{folder}.json"
     order = json.loads(expected.read_text(encoding="utf-8"))  # figures may stand in another order on the page
     check({name: figures[name] for name in sorted(figures, key=list(order).index)}, expected, 1e-9)
+
+
+def rounds_as_before(again: Path) -> bool:
+    """Whether this processor rounds as the one that trained the stored run: the first epoch has the very same loss.
+
+    Matrix products differ in their last bits between processors, whatever instructions they are told to use, and
+    training amplifies that: this hardly trained network then classifies some samples differently.
+    """
+    losses = []
+    for folder in (again, HERE / "run"):
+        with (folder / "history.csv").open(encoding="utf-8", newline="") as file:
+            losses.append(float(next(csv.DictReader(file))["loss"]))
+    assert math.isclose(*losses, rel_tol=1e-5), losses
+    return math.isclose(*losses, rel_tol=1e-12)
 
 
 def numbers_in_table(path: Path) -> list[list[float | str | None]]:
@@ -190,27 +219,36 @@ def rows_in(chart: Any) -> Iterator[dict[str, Any]]:
             yield from rows_in(part)
 
 
-def check(found: Any, path: Path, tolerance: float) -> None:
+def check(found: Any, path: Path, tolerance: float, counted: Mapping[str, float] = MappingProxyType({})) -> None:
     if WRITE:
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    check_equal(found, json.loads(path.read_text(encoding="utf-8")), tolerance, path.stem)
+    check_equal(found, json.loads(path.read_text(encoding="utf-8")), tolerance, path.stem, counted)
 
 
-def check_equal(found: Any, expected: Any, tolerance: float, where: str) -> None:
-    """Same keys, same texts, same numbers, down to the last leaf."""
+def check_equal(
+    found: Any, expected: Any, tolerance: float, where: str, counted: Mapping[str, float] = MappingProxyType({})
+) -> None:
+    """Same keys, same texts, same numbers, down to the last leaf; what is counted has tolerances of its own."""
     if isinstance(expected, dict):
         assert isinstance(found, dict), where
         assert [key for key in found if key not in ADDED_KEYS] == list(expected), where
         for key in expected:
             if key not in PROSE:
-                check_equal(found[key], expected[key], tolerance, f"{where}.{key}")
+                check_equal(found[key], expected[key], tolerance, f"{where}.{key}", counted)
     elif isinstance(expected, list):
         assert len(found) == len(expected), where
         for index, item in enumerate(expected):
-            check_equal(found[index], item, tolerance, f"{where}[{index}]")
+            check_equal(found[index], item, tolerance, f"{where}[{index}]", counted)
+    elif name_in(where) in counted and expected is not None:
+        assert abs(found - expected) <= counted[name_in(where)], f"{where}: {found} != {expected}"
     elif isinstance(expected, float):
         allowed = REFITTED.get(where, tolerance)
         assert math.isclose(found, expected, rel_tol=allowed, abs_tol=allowed), f"{where}: {found} != {expected}"
     else:
         assert found == expected, where
+
+
+def name_in(where: str) -> str:
+    """The last key of a place, `count` of `curves.json.val.reliability.count[1]`."""
+    return where.rpartition(".")[2].partition("[")[0]

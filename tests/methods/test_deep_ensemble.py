@@ -15,10 +15,10 @@ from sae.data.dataset import Dataset
 from sae.methods import Batch, build_method
 from sae.methods.costing import cost_of
 from sae.methods.deep_ensemble import DeepEnsemble
-from sae.records.run import RunRecord
 from sae.training.run import train
 from sae.training.trainer import Trainer
 from tests.builders import SHAPE, SHAPES, SMALL_BACKBONES, blobs, run_config, spec_of
+from tests.training.interruptions import interrupt, results
 
 every_backbone = pytest.mark.parametrize("backbone", SMALL_BACKBONES)
 EPOCHS = 2
@@ -152,27 +152,11 @@ def test_weights_are_decayed_in_every_member() -> None:
     assert [group["weight_decay"] for group in trainer.optimizer.param_groups] == [0.5] * 3
 
 
-class StopError(Exception):
-    """Stands for whatever ends a process."""
-
-
 def test_an_interrupted_ensemble_continues_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = run_config(method={"name": "ensemble", "members": 3}, backbone={"name": "vgg", "depth": 2})
     whole = train(config, tmp_path / "whole")
-    train_epoch = Trainer.train_epoch
-
-    def interrupted(self: Trainer, epoch: int, on_step: object = None) -> dict[str, float]:
-        if epoch == 1:
-            raise StopError
-        return train_epoch(self, epoch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "train_epoch", interrupted)
-        with pytest.raises(StopError):
-            train(config, tmp_path / "run")
-    resumed = train(config, tmp_path / "run")
-    for name in (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL):
-        assert (resumed.path / name).read_bytes() == (whole.path / name).read_bytes()
+    interrupt(config, tmp_path / "run", monkeypatch)
+    assert results(train(config, tmp_path / "run")) == results(whole)
 
 
 @every_backbone

@@ -5,7 +5,6 @@ from torch import nn
 
 from sae.backbones import build_backbone
 from sae.backbones.streams import BlockLinear, in_streams
-from sae.backbones.surgery import without_batch_norm
 from sae.config.backbones import BACKBONES, FcConfig, VggConfig
 from sae.config.methods import PackedConfig, SaeConfig, StandardConfig
 from sae.core.errors import ConfigError
@@ -19,6 +18,7 @@ from sae.methods.packed import Packed
 from sae.methods.sae import Sae
 from sae.training.trainer import Trainer
 from tests.builders import SHAPES, SMALL_BACKBONES, SPEC, blobs, run_config, spec_of
+from tests.networks import without_batch_norm
 
 STREAMED = [entry.name for entry in BACKBONES if entry.settings.can_stream]
 every_streamed = pytest.mark.parametrize("backbone", STREAMED)

@@ -3,8 +3,8 @@ import torch
 from torch import Tensor
 
 from sae.config.backbones import FcConfig
+from sae.config.method_registry import Schedule, TemperatureSchedule, UnitSchedule
 from sae.config.methods import SaeConfig
-from sae.config.schedules import Schedule, TemperatureSchedule, UnitSchedule
 from sae.core.errors import ConfigError
 from sae.core.predictive import make_guidance
 from sae.ensemble.exit_distribution import ExitDistribution

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,21 @@ def test_the_run_that_confirms_a_trial_is_in_the_study_wherever_the_trial_was(st
     record = study.confirmed_run(Path("/elsewhere/trials/sae/00003-abc"), 7)
     assert record.path == study.path / "confirm" / "sae" / "00003-abc" / "seed-7"
     assert read_run(record).state == "damaged"  # it has not begun
+
+
+def test_a_study_is_read_as_it_is_now_however_often_it_was_read(study: StudyRecord) -> None:
+    before = {run.label: run for run in study.read_runs()}
+    changed, added, removed = (before[label].record for label in ("sae/0", "sae/4", "sae/2"))
+    settings = (changed.path / changed.CONFIG).read_text()
+    (changed.path / changed.CONFIG).write_text(settings.replace("epochs: ", "epochs: 9"))
+    (changed.path / changed.METRICS).write_bytes((before["standard/0"].record.path / changed.METRICS).read_bytes())
+    added.end("failed", error="too bad")
+    shutil.rmtree(removed.path)
+    after = {run.label: run for run in study.read_runs()}
+    assert list(after) == ["sae/0", "sae/1", "sae/3", "sae/4", "standard/0"]
+    one, other = before["sae/0"].config, after["sae/0"].config
+    assert one is not None
+    assert other is not None
+    assert other.train.epochs == int(f"9{one.train.epochs}")
+    assert after["sae/0"].evaluation == before["standard/0"].evaluation
+    assert after["sae/4"].state == "failed"

@@ -2,12 +2,15 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from altair.utils.schemapi import disable_debug_mode
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.report.browsing import NAMES, find_chromium
 
+disable_debug_mode()  # `to_dict` checks a chart with all its parts; to check each part when it is made takes longest
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     path = find_chromium()
     if path is None:

@@ -1,6 +1,8 @@
 """Figures drawn as a page draws them, and what can be seen in them."""
 
+import json
 import re
+from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree
 
@@ -22,8 +24,17 @@ DARK: dict[str, Any] = {
 
 def draw(panel: Chart, *, width: int = 340, config: dict[str, Any] = LIGHT) -> str:
     """One panel as SVG, stretched to a width as a page does."""
-    spec = {**panel.to_dict(), "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
-    return str(vl_convert.vegalite_to_svg(spec, config=config))
+    return draw_spec(panel.to_dict(), width, config)
+
+
+def draw_spec(spec: dict[str, Any], width: int, config: dict[str, Any]) -> str:
+    stretched = {**spec, "width": width, "autosize": {"type": "fit-x", "contains": "padding"}}
+    return to_svg(json.dumps(stretched), json.dumps(config))
+
+
+@lru_cache(maxsize=256)  # many tests look at the same figure, and drawing it takes longest
+def to_svg(spec: str, config: str = "null") -> str:
+    return str(vl_convert.vegalite_to_svg(spec, config=json.loads(config)))
 
 
 def draw_all(figure: Figure | None) -> list[str]:
@@ -31,8 +42,9 @@ def draw_all(figure: Figure | None) -> list[str]:
     assert figure is not None
     assert all(isinstance(panel, alt.Chart | alt.LayerChart) for panel in figure.panels)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", figure.name)
-    vl_convert.vegalite_to_svg(alt.hconcat(*figure.panels).to_dict())
-    drawn = [draw(panel, config=config) for config in (LIGHT, DARK) for panel in figure.panels]
+    specs = [panel.to_dict() for panel in figure.panels]  # which validates them
+    to_svg(json.dumps(alt.hconcat(*figure.panels).to_dict(validate=False)))
+    drawn = [draw_spec(spec, 340, config) for config in (LIGHT, DARK) for spec in specs]
     assert not any(word in svg for svg in drawn for word in ("NaN", "Infinity", "undefined"))
     return drawn
 

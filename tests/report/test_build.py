@@ -153,8 +153,8 @@ def test_a_whole_study_has_every_part_and_nothing_missing(whole: Path) -> None:
         *("depth", "depth-by-inputs", "depth-by-exits", "depth-of-inputs"),
     }
     assert [item.name for item in report.tables()] == [
-        *("receipt", "front", "confirmed", "class-fronts", "best", "ranks"),
-        *("shifted", "best-shifted", "ranks-shifted"),
+        *("receipt", "front", "confirmed", "class-fronts", "ranks", "best"),
+        *("ranks-shifted", "shifted", "best-shifted"),
         *("parts", "influence", "trials"),
     ]
 
@@ -369,8 +369,17 @@ def test_studies_of_two_data_sets_are_ranked_across_them(tmp_path: Path) -> None
     assert report.lead.sentence == "3 studies, each with its own recommendation."
     assert [reason.split(":")[0] for reason in report.lead.reasons] == ["study", "study-2", "study-3"]
     assert [section.name for section in report.sections[:2]] == ["across-data-sets", "study-recommendation"]
+    open_sections = [section.name for section in report.sections if not section.folded_under]
+    assert open_sections == [
+        "across-data-sets",
+        *(f"{name}-recommendation" for name in ("study", "study-2", "study-3")),
+    ]
+    receipts = [item.name for item in report.tables() if item.name.endswith("receipt")]
+    assert receipts == ["study-receipt", "study-2-receipt", "study-3-receipt"]
     across = [part.name for part in report.sections[0].parts if isinstance(part, Table)]
     assert across == ["ranks-classification-test", "ranks-classification-shift", "ranks-regression-test"]
+    assert table(report, across[0]).title == "Ranks on the test set, classification: digits and pneumoniamnist"
+    assert table(report, across[2]).title == "Ranks on the test set, regression: diabetes"
     assert [row[-1].value for row in table(report, across[0]).rows] == [2] * len(table(report, across[0]).rows)
     assert report.title == "Which network to ship: digits, pneumoniamnist, diabetes"
 
@@ -424,6 +433,7 @@ def test_runs_alone_are_set_side_by_side_without_a_choice(tmp_path: Path) -> Non
     assert report.lead.reasons[0].startswith("No recommendation")
     assert report.lead.reasons[1] == "Left out, because unfinished, failed or damaged: 1 run."
     assert figure_names(report) == {"training", "reliability", "risk-coverage", "depth"}
+    assert all(figure.caption.endswith("Data: digits.") for figure in report.figures())
     assert report.title == "Runs on digits"
     assert notes(report, "the-runs") == ""
     first = table(report, "runs").rows[0]

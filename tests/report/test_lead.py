@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import statistics
 from dataclasses import replace
@@ -6,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from sae.analysis.ensemble_equivalent import EnsembleEquivalent
 from sae.analysis.evidence import Evidence
 from sae.analysis.selection import select
 from sae.core.table import Table
+from sae.records.receipt import PICK
 from sae.records.study import StudyRecord
 from sae.report.findings import Findings, find
-from sae.report.lead import caveats, study_lead, verdicts
+from sae.report.lead import caveats, study_lead, verdicts, worth_text
 from sae.report.receipt import receipt_table
 from tests.studies import StudyBuilder, point, sae
 from tests.study_stages import SHIFT, STEP, confirmed_study, keep_predictions, searched_study, ship, whole_study
@@ -154,6 +157,7 @@ def test_a_pick_without_rivals_is_told_alone(tmp_path: Path) -> None:
     )
     assert lead.receipt is not None
     assert len(lead.receipt.columns) == 2
+    assert "Rivals" not in lead.receipt.caption
 
 
 def test_kept_predictions_give_intervals_seeds_samples_temperatures_and_the_worth_in_members(tmp_path: Path) -> None:
@@ -173,6 +177,9 @@ def test_kept_predictions_give_intervals_seeds_samples_temperatures_and_the_wort
     scaled = found.headline.scalings["pick"].metrics["nll"].mean
     assert float(cells(lead.receipt, "NLL, scaled ↓")[0].split()[0]) == pytest.approx(scaled, abs=1e-3)
     assert "paired bootstrap" in " ".join(lead.rules)
+    open_to_both_sides = EnsembleEquivalent(math.inf, -math.inf, math.inf, (0.4, 0.3, 0.25, 0.2))
+    vars(found)["headline"] = replace(found.headline, worth={PICK: open_to_both_sides})
+    assert worth_text(found).startswith("There is not enough evidence to tell how many members of the deep ensemble")
 
 
 def test_the_receipt_names_the_costs_of_the_paper_and_those_as_shipped(whole: Findings) -> None:

@@ -11,7 +11,7 @@ from PIL import Image
 from sae.data.catalogue import load
 from sae.records.predictions import Predictions, SplitPredictions
 from sae.report.build import report_of
-from sae.report.content import Gallery, Note, Section
+from sae.report.content import Gallery, Lead, Note, Section
 from sae.report.findings import find
 from sae.report.mistake_sections import mistakes_section
 from sae.report.page import render_page
@@ -63,7 +63,7 @@ def test_pictures_are_the_samples_of_the_test_split(made: Section, study: StudyB
 
 
 def test_a_section_has_pictures_classes_confusions_and_segments(made: Section) -> None:
-    names = [part.name for part in made.parts if not isinstance(part, Note)]
+    names = [part.name for part in made.parts if not isinstance(part, Note | Lead)]
     galleries = ["confident-errors", "least-confident", "abstained"]
     assert names == [*galleries, "abstaining", "confusion", "classes", "segments"]
     assert "samples are wrong" in made.intro
@@ -83,7 +83,7 @@ def test_other_data_give_one_sentence_and_the_parts_that_need_no_data(tmp_path: 
     assert isinstance(made.parts[0], Note)
     assert "the data have changed" in made.parts[0].text
     assert not any(isinstance(part, Gallery) for part in made.parts)
-    assert {"confusion", "classes"} <= {part.name for part in made.parts if not isinstance(part, Note)}
+    assert {"confusion", "classes"} <= {part.name for part in made.parts if not isinstance(part, Note | Lead)}
 
 
 def test_a_page_holds_the_pictures_and_stays_small(study: StudyBuilder) -> None:

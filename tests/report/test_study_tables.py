@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 from sae.analysis.selection import select
@@ -33,6 +34,18 @@ def test_all_trials_are_listed_whatever_became_of_them(tmp_path: Path) -> None:
     assert shown(table, "NLL") == ["0.300", "–", "0.200", "–", "–", "0.600"]
     assert [cell.strong for cell in column(table, "NLL")] == [False, False, True, False, False, False]
     assert shown(table, "Seconds") == ["60", "60", "60", "60", "–", "60"]
+
+
+def test_trials_show_their_learning_rate_where_they_do_not_share_it(tmp_path: Path) -> None:
+    runs = [run for run in small_study(tmp_path / "s").runs() if run.config is not None]
+    assert not any("lr=" in text for text in shown(trials_table(runs, ["nll"], TASK), "Settings"))
+    first = runs[0]
+    assert first.config is not None
+    train = first.config.train.model_copy(update={"lr": 0.007})
+    other = replace(first, config=first.config.model_copy(update={"train": train}))
+    settings = shown(trials_table([other, *runs[1:]], ["nll"], TASK), "Settings")
+    assert settings[0].endswith(" lr=0.007")
+    assert all(text.endswith(f" lr={first.config.train.lr:g}") for text in settings[1:])
 
 
 def test_the_front_is_listed_by_its_first_objective_with_the_pick_and_the_best_marked(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_shifted_validation_data_can_be_an_objective(tmp_path: Path, inline: Inl
 
 def test_a_search_with_shift_has_two_fronts_and_trains_both_again(tmp_path: Path, inline: InlineExecutor) -> None:
     out, confirm = tmp_path / "x", ("--confirm", "1", "--confirm-most", "2", "--confirm-shifted", "2")
-    code, told, error = search(out, *RANDOM, "--trials", "3", "--shift", *confirm)
+    code, told, error = search(out, *RANDOM, "--trials", "2", "--shift", *confirm)
     assert code == 0, error
     record = StudyRecord.open(out)
     fronts = [{(item.label, item.eval_exits) for item in select(record, shift=shift).front} for shift in (False, True)]
@@ -181,7 +181,7 @@ def test_a_search_with_shift_has_two_fronts_and_trains_both_again(tmp_path: Path
     folders = [job.folder for job in inline.done if "confirm" in job.folder.parts]
     assert len(folders) == len({item.trial for item in (*confirmed.front, *confirmed.shifted)}) == len(set(folders))
     inline.done.clear()
-    assert search(out, *RANDOM, "--trials", "3", "--shift", *confirm)[0] == 0
+    assert search(out, *RANDOM, "--trials", "2", "--shift", *confirm)[0] == 0
     assert all(job.run.has_finished() for job in inline.done)
 
 

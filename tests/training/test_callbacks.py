@@ -13,7 +13,7 @@ from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
 from sae.records.run import RunRecord
 from sae.training.run import train
-from sae.training.tracking import METHODS, Row, State
+from sae.training.tracking import CALLBACK_METHODS, Row, State
 from tests.builders import run_config
 
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 3})
@@ -85,7 +85,7 @@ def test_callbacks_change_no_byte_of_the_run(tmp_path: Path) -> None:
     assert files(plain) == files(followed)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", CALLBACK_METHODS)
 def test_an_error_in_a_callback_is_raised_and_says_where(method: str, tmp_path: Path) -> None:
     others = Notes(), Notes()
     with pytest.raises(OSError, match="no connection") as caught:

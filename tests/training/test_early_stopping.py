@@ -10,12 +10,11 @@ from sae.core.errors import ConfigError
 from sae.data.catalogue import load
 from sae.methods import build_method
 from sae.records.run import RunRecord, read_run
-from sae.training.early_stopping import EarlyStopping, stream_losses
+from sae.training.kept_weights import EarlyStopping, stream_losses
 from sae.training.run import derive, train
-from sae.training.trainer import Trainer
 from tests.builders import run_config
+from tests.training.interruptions import StopError, interrupt, results
 
-RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL)
 EPOCHS = 14
 
 
@@ -24,10 +23,6 @@ def config_of(method: str = "standard", patience: int = 2, **settings: Any) -> R
     kept: dict[str, Any] = {key: settings.pop(key) for key in ("keep", "keep_by") if key in settings}
     training = {"epochs": EPOCHS, "lr": 1e-2, "patience": patience, **kept}
     return run_config(data={"name": "diabetes"}, method={"name": method, **settings}, train=training)
-
-
-def results(record: RunRecord) -> dict[str, bytes]:
-    return {name: (record.path / name).read_bytes() for name in RESULTS}
 
 
 def validation_nll(record: RunRecord) -> list[float]:
@@ -93,10 +88,6 @@ def test_a_scaled_loss_without_a_best_epoch_is_refused() -> None:
         config_of(patience=0, keep_by="nll_scaled")
 
 
-class StopError(Exception):
-    """Stands for whatever ends a process."""
-
-
 @pytest.mark.parametrize(
     ("method", "how"),
     [("standard", {}), ("sae", {}), ("ensemble", {}), ("sae", {"patience": 3, "keep_by": "nll_scaled"})],
@@ -105,19 +96,9 @@ def test_a_run_killed_after_any_epoch_continues_to_the_same_bytes(
     method: str, how: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_of(method, **how)
-    whole, train_epoch = train(config, tmp_path / "whole"), Trainer.train_epoch
-    seen: set[int] = set()
-
-    def killed(self: Trainer, epoch: int, on_step: object = None) -> dict[str, float]:
-        if epoch not in seen and epoch:
-            seen.add(epoch)
-            raise StopError
-        return train_epoch(self, epoch)
-
-    monkeypatch.setattr(Trainer, "train_epoch", killed)
-    for _ in range(len(validation_nll(whole)) - 1):
-        with pytest.raises(StopError):
-            train(config, tmp_path / "cut")
+    whole = train(config, tmp_path / "whole")
+    for epoch in range(1, len(validation_nll(whole))):
+        interrupt(config, tmp_path / "cut", monkeypatch, at=epoch)
     assert results(train(config, tmp_path / "cut")) == results(whole)
 
 

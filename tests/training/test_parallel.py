@@ -13,16 +13,11 @@ from sae.training.parallel import ParallelTrainer, training
 from sae.training.run import train
 from sae.training.trainer import Trainer
 from tests.builders import run_config
-
-RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL)
+from tests.training.interruptions import results
 
 
 def config_of(members: int = 3, **settings: object) -> RunConfig:
     return run_config(method={"name": "ensemble", "members": members}, train={"epochs": 3, **settings})
-
-
-def results(record: RunRecord) -> dict[str, bytes]:
-    return {name: (record.path / name).read_bytes() for name in RESULTS}
 
 
 @pytest.mark.slow

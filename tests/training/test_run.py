@@ -18,23 +18,18 @@ from sae.records.evaluation import SPLITS, Reading
 from sae.records.folder import LOCK
 from sae.records.run import RunRecord
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
-from sae.training.evaluator import member_outputs
-from sae.training.network import describe_exits, measure_costs
+from sae.training.evaluator import describe_exits, measure_costs, member_outputs
 from sae.training.run import check_run, evaluate, restore, train
 from sae.training.trainer import Progress, Trainer
 from tests.builders import SMALL_METHODS, SPEC, blobs, run_config, small_method, small_sae
+from tests.training.interruptions import RESULTS, StopError, interrupt, results
 
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 3})
-RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL, RunRecord.DATA, RunRecord.NETWORK)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
     return train(CONFIG, tmp_path_factory.mktemp("runs") / "whole")
-
-
-def results(record: RunRecord) -> dict[str, bytes]:
-    return {name: (record.path / name).read_bytes() for name in RESULTS}
 
 
 def content(record: RunRecord, name: str) -> dict[str, Any]:
@@ -90,25 +85,11 @@ def test_a_finished_run_is_returned_and_not_repeated(finished: RunRecord) -> Non
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-class StopError(Exception):
-    """Stands for whatever ends a process."""
-
-
 @pytest.mark.parametrize("last_epoch", [1, 2])
 def test_an_interrupted_run_continues_to_the_same_bytes(
     finished: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last_epoch: int
 ) -> None:
-    whole = Trainer.train_epoch
-
-    def interrupted(self: Trainer, epoch: int, on_step: object = None) -> dict[str, float]:
-        if epoch == last_epoch:
-            raise StopError
-        return whole(self, epoch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "train_epoch", interrupted)
-        with pytest.raises(StopError):
-            train(CONFIG, tmp_path / "run")
+    interrupt(CONFIG, tmp_path / "run", monkeypatch, at=last_epoch)
     assert RunRecord(tmp_path / "run").read_status() is None
     assert results(train(CONFIG, tmp_path / "run")) == results(finished)
 
@@ -344,7 +325,7 @@ def test_the_cost_that_the_check_counts_is_not_counted_again(tmp_path: Path, mon
     recounted = evaluate(train(config, tmp_path / "counted").path).evaluation.readings
 
     def count_once(*args: object) -> Reading:
-        monkeypatch.setattr("sae.training.network.describe_exits", None)
+        monkeypatch.setattr("sae.training.evaluator.describe_exits", None)
         return describe_exits(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr("sae.training.run.describe_exits", count_once)

@@ -35,7 +35,7 @@ def test_without_it_files_are_as_before(tmp_path: Path) -> None:
 
 
 def test_samples_that_are_no_images_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"data\.standardise must be set for diabetes, which is a table"):
+    with pytest.raises(ConfigError, match=r"data\.standardise=image needs images, but diabetes is a table"):
         load_data(run_config(data={"name": "diabetes", "standardise": "image"}).data)
 
 

@@ -19,9 +19,9 @@ from sae.training.run import evaluate, restore, train
 from sae.training.teacher import Teacher, load_teacher
 from sae.training.trainer import Trainer
 from tests.builders import SMALL_METHODS, run_config
+from tests.training.interruptions import interrupt, results
 
 FC: dict[str, Any] = {"backbone": {"name": "fc", "depth": 2}, "train": {"epochs": 2, "batch_size": 128}}
-RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL, RunRecord.NETWORK)
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,6 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def student(teacher: Path, method: str = "sae", train: dict[str, Any] | None = None, **settings: Any) -> RunConfig:
     given = {"method": SMALL_METHODS[method], **FC, "teacher": {"run": str(teacher), **settings}}
     return run_config(**given | {"train": {**FC["train"], **(train or {})}})
-
-
-def results(record: RunRecord) -> dict[str, bytes]:
-    return {name: (record.path / name).read_bytes() for name in RESULTS}
 
 
 class Halves(MemberNetwork):
@@ -168,24 +164,6 @@ def test_guided_batches_carry_no_gradient_and_the_same_targets() -> None:
     torch.testing.assert_close(guided.guidance.outputs, teacher.predict(guided.inputs).outputs)
 
 
-class StopError(Exception):
-    pass
-
-
-def interrupt(config: RunConfig, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Trainer.train_epoch
-
-    def interrupted(self: Trainer, epoch: int, on_step: object = None) -> dict[str, float]:
-        if epoch == 1:
-            raise StopError
-        return whole(self, epoch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "train_epoch", interrupted)
-        with pytest.raises(StopError):
-            train(config, out)
-
-
 def test_an_interrupted_student_continues_to_the_same_bytes(
     ensemble: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,7 +204,7 @@ def test_a_student_goes_on_only_with_the_teacher_it_began_with(
 
 def test_a_teacher_of_other_samples_or_splits_is_refused(ensemble: Path, tmp_path: Path) -> None:
     config = student(ensemble)
-    with pytest.raises(DataError, match=r"same samples in the same splits, but its own are others \(1"):
+    with pytest.raises(DataError, match=r"same samples in the same splits, but was not \(1"):
         train(config.model_copy(update={"data": config.data.model_copy(update={"split_seed": 5})}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

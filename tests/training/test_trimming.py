@@ -16,8 +16,8 @@ from sae.core.errors import ConfigError, RecordError
 from sae.core.predictive import Categorical, aggregate
 from sae.deploy.export import export
 from sae.measure.cost import measure_cost, measure_shipped_cost
+from sae.records.network import Trimming
 from sae.records.run import RunRecord
-from sae.records.trimming import Trimming
 from sae.report.build import report_of
 from sae.report.content import Note
 from sae.training.evaluator import member_outputs, predictive_at

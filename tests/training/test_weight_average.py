@@ -9,14 +9,13 @@ from sae.config.run import RunConfig
 from sae.core.errors import ConfigError
 from sae.data.catalogue import load
 from sae.methods import build_method
-from sae.records.run import RunRecord
+from sae.training.kept_weights import WeightAverage
 from sae.training.parallel import load_stream, stream_state
 from sae.training.run import derive, restore, train
 from sae.training.trainer import Trainer
-from sae.training.weight_average import WeightAverage
 from tests.builders import run_config
+from tests.training.interruptions import interrupt, results
 
-RESULTS = (RunRecord.METRICS, RunRecord.CURVES, RunRecord.HISTORY, RunRecord.MODEL)
 EPOCHS = 3
 
 
@@ -32,10 +31,6 @@ def trainer_of(config: RunConfig) -> Trainer:
 
 def state_of(trainer: Trainer) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in trainer.method.state_dict().items()}
-
-
-def results(record: RunRecord) -> dict[str, bytes]:
-    return {name: (record.path / name).read_bytes() for name in RESULTS}
 
 
 @pytest.mark.parametrize("method", ["standard", "sae", "ensemble", "mc_dropout", "batch_ensemble"])
@@ -109,29 +104,15 @@ def test_a_paused_run_is_judged_by_its_average(tmp_path: Path) -> None:
     assert results(train(config, tmp_path / "run")) == results(train(config, tmp_path / "whole"))
 
 
-class StopError(Exception):
-    """Stands for whatever ends a process."""
-
-
 @pytest.mark.parametrize("method", ["sae", "ensemble"])
 @pytest.mark.parametrize("patience", [0, 2])
 def test_a_run_killed_after_any_epoch_continues_to_the_same_bytes(
     method: str, patience: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_of(method, train={"patience": patience})
-    whole, train_epoch = train(config, tmp_path / "whole"), Trainer.train_epoch
-    seen: set[int] = set()
-
-    def killed(self: Trainer, epoch: int, on_step: object = None) -> dict[str, float]:
-        if epoch not in seen and epoch:
-            seen.add(epoch)
-            raise StopError
-        return train_epoch(self, epoch)
-
-    monkeypatch.setattr(Trainer, "train_epoch", killed)
-    for _ in range(EPOCHS - 1):
-        with pytest.raises(StopError):
-            train(config, tmp_path / "cut")
+    whole = train(config, tmp_path / "whole")
+    for epoch in range(1, EPOCHS):
+        interrupt(config, tmp_path / "cut", monkeypatch, at=epoch)
     assert results(train(config, tmp_path / "cut")) == results(whole)
 
 

@@ -17,11 +17,11 @@ from scipy.sparse import csr_array
 
 from sae.analysis.contestants import Contestant, check_same_samples
 from sae.analysis.sample_metrics import joined, sample_metric
-from sae.analysis.verdicts import SCALED, Verdict, margin_of, verdict_of
+from sae.analysis.statistics import SCALED, Verdict, margin_of, verdict_of
 from sae.core.objectives import TaskName, objective
 
 RESAMPLES = 1000
-LEVEL = 0.95
+CONFIDENCE = 0.95
 """Share of the resamples within an interval."""
 AT_ONCE = 128
 """Resamples that are drawn together, to bound memory."""
@@ -30,7 +30,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Difference:
-    """How far one configuration is from another in a metric.
+    """The difference of two configurations in a metric.
 
     Attributes:
         metric: Its name.
@@ -184,7 +184,7 @@ def chosen_seeds(count: int, resamples: int, seed: int) -> NDArray[np.int64]:
 
 def interval(values: Values) -> tuple[float, float]:
     """Return the bounds between which 95 % of the resamples lie; they may be infinite."""
-    tail = (1 - LEVEL) / 2
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
     return float(low), float(high)
 

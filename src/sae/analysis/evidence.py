@@ -5,7 +5,7 @@ seeds. Other runs, and results on corrupted images, are compared by their means 
 which says nothing of the choice of the test samples.
 
 A difference is called better or worse if it is significant after Holm's correction for all that are compared with it.
-Otherwise `sae.analysis.verdicts` decides whether its interval is narrow enough to say that there is none.
+Otherwise `sae.analysis.statistics` decides whether its interval is narrow enough to say that there is none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,8 @@ from typing import TypeVar
 from sae.analysis.bootstrap import Difference, compare_samples
 from sae.analysis.contestants import Contestant
 from sae.analysis.results import Result, Tested
-from sae.analysis.sample_metrics import METRICS as SAMPLE_METRICS
-from sae.analysis.statistics import Sample, Spread, welch_interval
-from sae.analysis.verdicts import LEVEL, UNKNOWN, Verdict, margin_of, verdict_of
+from sae.analysis.sample_metrics import SAMPLE_METRICS
+from sae.analysis.statistics import LEVEL, UNKNOWN, Sample, Spread, Verdict, margin_of, verdict_of, welch_interval
 from sae.core.errors import SaeError
 from sae.core.objectives import TaskName, objective
 from sae.records.predictions import Predictions
@@ -27,7 +26,7 @@ Rival = TypeVar("Rival")
 
 @dataclass(frozen=True)
 class Evidence:
-    """How far one network is from another in a metric.
+    """The difference of two networks in a metric.
 
     Attributes:
         metric: Its name.

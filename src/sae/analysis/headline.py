@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sae.analysis.contestants import Contestant
+from sae.analysis.contestants import Contestant, Scaling, scale
 from sae.analysis.ensemble_equivalent import EnsembleEquivalent, ensemble_equivalent, member_losses
 from sae.analysis.evidence import Evidence, corrected, gather_evidence
 from sae.analysis.results import Result
-from sae.analysis.scaling import Scaling, scale
 from sae.core.errors import SaeError
 from sae.core.objectives import TaskName
 

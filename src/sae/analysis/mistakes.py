@@ -19,7 +19,7 @@ FEWEST = 10
 
 @dataclass(frozen=True)
 class ClassNumbers:
-    """How a class is recognised.
+    """Numbers about the recognition of one class.
 
     Attributes:
         label: Number of the class.
@@ -64,7 +64,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Abstention:
-    """What a network passes on if it answers only the most certain samples.
+    """Samples that a network passes on if it answers only the most certain ones.
 
     Attributes:
         coverage: Share of the samples that it answers.

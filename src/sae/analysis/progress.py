@@ -132,7 +132,7 @@ def trial_counts(runs: Iterable[Run]) -> dict[str, dict[str, int]]:
 
 @dataclass(frozen=True)
 class CellCount:
-    """How often N inputs and K exits were tried."""
+    """The number of trials with N inputs and K exits."""
 
     inputs: int
     exits: int

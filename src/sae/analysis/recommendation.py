@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sae.analysis.candidates import Candidate
-from sae.analysis.exit_use import describe_network
+from sae.analysis.network_plan import describe_network
 from sae.analysis.results import Result
 from sae.core.wording import count, listed
 from sae.records.run import ENDINGS, Run
@@ -29,7 +29,7 @@ FEWEST_SEEDS = 2
 
 @dataclass(frozen=True)
 class Recommendation:
-    """How far a study may be trusted to name a network.
+    """A network that a study names, and how firmly it may do so.
 
     Attributes:
         state: One of three.

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from sae.analysis.statistics import SCALED
 from sae.analysis.temperature import losses
-from sae.analysis.verdicts import SCALED
 from sae.core.errors import ConfigError, did_you_mean
 from sae.core.objectives import NUM_BINS, TaskName
 from sae.records.predictions import Numbers
@@ -49,7 +49,7 @@ class SampleMetric:
 
 def sample_metric(name: str, task: TaskName) -> SampleMetric:
     """Return a metric by its name; `_scaled` behind the name changes the predictions, not the metric."""
-    known = METRICS[task]
+    known = SAMPLE_METRICS[task]
     base = name.removesuffix(SCALED)
     if base not in known:
         raise ConfigError(
@@ -131,7 +131,7 @@ def _squares(numbers: Numbers, targets: Labels) -> csr_array:
     return _column(np.square(numbers[:, 0] - targets))
 
 
-METRICS: dict[TaskName, dict[str, SampleMetric]] = {
+SAMPLE_METRICS: dict[TaskName, dict[str, SampleMetric]] = {
     "classification": {
         "nll": SampleMetric(lambda numbers, labels: _column(losses("classification", numbers, labels))),
         "accuracy": SampleMetric(lambda numbers, labels: _column(_is_right(numbers, labels))),

@@ -32,7 +32,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a study offers for a question; the front is never empty.
+    """The answer of a study to a question: its front, never empty, and its pick.
 
     Attributes:
         objectives: What candidates are compared by.

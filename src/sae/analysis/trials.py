@@ -1,4 +1,4 @@
-"""Effects of settings over the trials of a study: means by N and K, and the influence of each setting."""
+"""Effects of settings over the trials of a study: means by N and K, influences, and correlations of errors."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sae.config.methods import METHODS
 from sae.config.run import RunConfig
+from sae.core.objectives import ERROR_CORRELATION
 from sae.records.evaluation import Where
 from sae.records.run import Run
 
@@ -19,6 +20,8 @@ FEWEST = 10
 
 Values = NDArray[np.float64]
 Statistic = Literal["rho", "F"]
+SETTINGS = ("i end", "N", "K")
+"""Settings that should make members more or less alike, by the labels of a method's entry."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def _cell_mean(inputs: int, exits: int, values: Sequence[float | None]) -> CellM
 
 @dataclass(frozen=True)
 class Influence:
-    """How much a setting moves a metric or cost.
+    """The influence of a setting on a metric or cost.
 
     Attributes:
         method: Whose setting it is.
@@ -157,3 +160,36 @@ def anova(setting: Values, values: Values) -> tuple[float | None, float | None]:
         return None, None
     found = stats.f_oneway(*groups)
     return (float(found.statistic), float(found.pvalue)) if math.isfinite(found.statistic) else (None, None)
+
+
+@dataclass(frozen=True)
+class CorrelationPoint:
+    """The mean correlation of the errors of two members of a network, at one of its settings.
+
+    Attributes:
+        setting: Label of the setting.
+        value: Its value.
+        correlation: From independent members, 0, to equal ones, 1.
+        run: The run.
+    """
+
+    setting: str
+    value: float
+    correlation: float
+    run: str
+
+
+def correlation_points(runs: Iterable[Run], where: Where = "test") -> list[CorrelationPoint]:
+    """Return a point for every setting of every finished run with several members, at its trained K."""
+    points: list[CorrelationPoint] = []
+    for run in runs:
+        found = run.value(ERROR_CORRELATION, where)
+        if run.config is None or found is None:
+            continue
+        paths = METHODS.get(run.config.method.name).influences
+        points += [
+            CorrelationPoint(setting, setting_at(run.config, paths[setting]), found, run.label)
+            for setting in SETTINGS
+            if setting in paths
+        ]
+    return points

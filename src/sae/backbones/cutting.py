@@ -54,7 +54,7 @@ def align(items: Sequence[Any], fit: Callable[[Sequence[int]], Size]) -> Any:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where a module is cut.
+    """The places where a module is cut.
 
     Attributes:
         steps: What it computes.

@@ -1,4 +1,4 @@
-"""Networks from a file of the user: `my_nets.py:make_resnet`, a function that returns a module."""
+"""Networks from a user's file: `my_nets.py:make_resnet`, a function that returns a module."""
 
 import importlib.util
 import inspect

@@ -29,7 +29,7 @@ class CannotCutError(Exception):
 
 
 class StepKind(StrEnum):
-    """What a step of a record is."""
+    """The kind of a recorded step."""
 
     SAMPLES = "samples"  # the input
     MODULE = "module"
@@ -40,7 +40,7 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True)
 class Value:
-    """What the step with this number returned."""
+    """The value that the step with this number returned."""
 
     number: int
 
@@ -57,7 +57,7 @@ class Step:
 
 @dataclass
 class Record:
-    """What a module computed up to its last exit.
+    """The steps of a module up to its last exit.
 
     Attributes:
         steps: In the order in which they ran; step 0 are the samples.

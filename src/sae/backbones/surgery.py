@@ -1,4 +1,4 @@
-"""Surgery on networks: copies with some layers replaced."""
+"""Surgery on networks: copies with replaced layers, and BatchNorm fused into the layers before it."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -52,8 +52,8 @@ def replaced(network: Network, replacements: Mapping[str, Callable[[nn.Module], 
     return copied
 
 
-def without_batch_norm(network: Network, shape: Shape) -> Network:
-    """Return a copy in which each BatchNorm right behind a Linear or convolution is fused into that layer.
+def fuse_batch_norms(network: nn.Module, shape: Shape) -> None:
+    """Fuse each BatchNorm right behind a Linear or convolution into that layer, in place.
 
     The export to ONNX does the same; this is for counting the cost of the exported network. A
     BatchNorm behind anything else, such as the rank-1 factors of BatchEnsemble, stays in both.
@@ -62,13 +62,6 @@ def without_batch_norm(network: Network, shape: Shape) -> Network:
         network: A network in evaluation mode.
         shape: The shape of one sample; a dry run finds the layer in front of each BatchNorm.
     """
-    copied = copy.deepcopy(network)
-    fuse_batch_norms(copied, shape)
-    return copied
-
-
-def fuse_batch_norms(network: nn.Module, shape: Shape) -> None:
-    """Do what `without_batch_norm` does to the network itself."""
     for norm_name, layer_name in _layers_before_batch_norms(network, shape).items():
         layer, norm = network.get_submodule(layer_name), network.get_submodule(norm_name)
         assert isinstance(layer, WeightLayer)

@@ -1,4 +1,4 @@
-"""Surveys of modules: what runs when, what it returns, and which of it could be an exit."""
+"""Surveys of modules: what runs when, what it returns, and which submodules could be exits."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

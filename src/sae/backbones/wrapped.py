@@ -34,7 +34,7 @@ SPREAD = 0.5
 
 @dataclass(frozen=True)
 class WrapPlan:
-    """How a module becomes a backbone for samples of one shape and one number of inputs.
+    """The plan by which a module becomes a backbone, for one shape of samples and one number of inputs.
 
     Attributes:
         infos: The features of each exit.
@@ -55,7 +55,7 @@ class WrapPlan:
 
 @dataclass
 class Blueprint:
-    """What a wrapped backbone is built from, as often as a method needs it.
+    """The source of a wrapped backbone, from which it is built as often as a method needs it.
 
     Attributes:
         template: The module as it was given, or as the function that makes it returned it.

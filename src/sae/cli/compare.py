@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sae.analysis.ensemble_equivalent import EnsembleEquivalent
     from sae.core.table import Table
 
-METRICS = {
+COMPARED_METRICS = {
     "classification": (
         *("nll", "nll_scaled", "accuracy", "brier"),
         *("ece", "ece_scaled", "cc_ece", "cc_ece_scaled"),
@@ -61,7 +61,7 @@ def compare(
     from sae.cli.output import print_json, print_line, print_message, print_table
 
     one, other = read_contestant(runs, eval_exits), read_contestant(others, with_exits)
-    names = options.names("--metrics", metrics) or list(METRICS[one.task])
+    names = options.names("--metrics", metrics) or list(COMPARED_METRICS[one.task])
     found = compare_samples(one, other, names, resamples, seed)
     rival = read_contestant(ensemble) if ensemble else other if other.has_members else None
     worth = ensemble_equivalent(one, rival, resamples, seed) if rival else None

@@ -93,7 +93,7 @@ def fetch(
     url: Annotated[
         str | None,
         typer.Option(
-            help="download from this address, or copy this file, instead; of their folder, for a set of several files"
+            help="download from this address, or copy this file; for several files, the address of their folder"
         ),
     ] = None,
     data_root: options.DataRoot = None,

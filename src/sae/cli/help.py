@@ -9,7 +9,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 
 class Formatter(Protocol):
-    """What writes the help: click's formatter, or that of a typer which brings its own."""
+    """The writer of the help: click's formatter, or that of a typer which brings its own."""
 
     def section(self, name: str) -> AbstractContextManager[None]:
         """Begin a part of the help with this heading."""
@@ -43,12 +43,14 @@ GROUPS = {
         "tensorboard",
     ),
     "Search": (
-        *("objectives", "prefer", "max_", "min_", "budget", "trials", "hours", "sampler", "startup", "grid", "k_free"),
+        *("objectives", "prefer", "weight", "max_", "min_", "budget", "trials", "hours", "sampler", "startup", "grid"),
+        "k_free",
         *("stop_early", "shift", "shift_sets", "confirm", "confirm_most", "confirm_each", "confirm_shifted"),
-        *("workers", "executor", "address", "cpus_per_trial", "gpus_per_trial", "storage"),
+        *("workers", "executor", "address", "partition", "array_max", "cpus_per_trial", "gpus_per_trial", "storage"),
     ),
     "Output": (
-        *("out", "force", "json", "csv", "figure", "figures", "tables", "title", "tolerance", "keep_predictions"),
+        *("out", "force", "json", "csv", "figure", "figures", "tables", "style", "title", "tolerance"),
+        "keep_predictions",
         *("calibrate", "int8", "adaptive", "keep_accuracy", "mean_flops", "help", "version"),
     ),
 }

@@ -119,8 +119,8 @@ Tolerance = Annotated[
     float | None,
     typer.Option(
         min=0,
-        help="candidates of a front are one row if they differ by at most this share in every cost, and hardly in "
-        "quality; 0: never; default: 0.01",
+        help="show candidates of a front as one row if they differ by at most this share in every cost, and by no more "
+        "than matters in every metric; 0: never; default: 0.01",
     ),
 ]
 EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]
@@ -279,7 +279,7 @@ def layers_over(flags: "Values", assignments: list[str]) -> "list[Values]":
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Where the data are, and how to read data of one's own."""
+    """Options about the place of data, and about reading a user's own."""
 
     task: Task = None
     target: Target = None
@@ -309,7 +309,7 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class RunDataOptions:
-    """Where the data of a finished run are today, and whether the code of its network may run."""
+    """Options about the data of a finished run today, and about trust in the code of its network."""
 
     data: DataNow = None
     allow_other_data: AllowOtherData = False

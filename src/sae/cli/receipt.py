@@ -56,7 +56,7 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
 
 
 def _settings(row: "ReceiptRow") -> str:
-    from sae.analysis.exit_use import read_at
+    from sae.analysis.network_plan import read_at
     from sae.config.methods import METHODS
 
     if not METHODS.get(row.trial.split("/")[0]).settings.has_exits:

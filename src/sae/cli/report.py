@@ -22,7 +22,9 @@ def report(
     figures: Annotated[Path | None, typer.Option(help="folder for each figure as .svg and .png")] = None,
     style: Annotated[
         Literal["screen", "paper"],
-        typer.Option(help="shapes of --figures: those of the page, which differ in small marks, too, or the paper's"),
+        typer.Option(
+            help="marks in --figures: screen, as on the page (distinct even when small), or those of the paper"
+        ),
     ] = "screen",
     tables: Annotated[Path | None, typer.Option(help="folder for each table as .md, .csv and .tex")] = None,
     title: Annotated[str | None, typer.Option(help="title of the page; by default it names the data")] = None,

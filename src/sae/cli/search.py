@@ -12,13 +12,12 @@ from sae.core.errors import require
 
 if TYPE_CHECKING:
     from sae.search.executors import Executor
-    from sae.search.plan import SearchPlan
-    from sae.search.run import Place
+    from sae.search.run import Place, SearchPlan
 
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Where trials run, where they are stored, and how results are printed."""
+    """Options about where trials run, where they are stored, and how results are printed."""
 
     workers: options.Workers = None
     executor: options.Executor = "local"
@@ -156,8 +155,7 @@ def search(
     """Search for the best configurations within a budget; writes a study folder."""
     from sae.cli.output import print_message
     from sae.config.settings import read_yaml
-    from sae.search.plan import resolve_search
-    from sae.search.run import run_study
+    from sae.search.run import resolve_search, run_study
 
     flags = options.section(
         data=source.layer(data),
@@ -222,7 +220,7 @@ def experiment(
     """Search, confirm on other seeds, test clean and shifted, ship and report; the same command again continues."""
     require("torch", "this command")
     from sae.experiment import experiment_layers
-    from sae.search.plan import resolve_search
+    from sae.search.run import resolve_search
 
     flags = options.section(
         data=source.layer(),
@@ -251,8 +249,7 @@ def demo(
     require("torch", "this command")
     from sae.experiment import read_preset
     from sae.search.executors.local import LocalExecutor
-    from sae.search.plan import resolve_search
-    from sae.search.run import Place
+    from sae.search.run import Place, resolve_search
 
     flags = options.section(train=options.section(epochs=epochs), search=options.section(trials=trials))
     plan = resolve_search([read_preset("demo"), flags])

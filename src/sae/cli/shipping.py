@@ -213,7 +213,7 @@ def adaptive(
     from sae.deploy.tradeoff import adaptive_curve
     from sae.records.folder import write_csv
     from sae.records.targets import check_target, write_target
-    from sae.report.figures.depth import adaptive_figure
+    from sae.report.figures.exits import adaptive_figure
     from sae.report.files import save_chart
 
     try:

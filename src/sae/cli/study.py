@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sae.analysis.selection import Pick, Selection
     from sae.core.table import Table
     from sae.records.evaluation import Json
+    from sae.records.run import Run
     from sae.records.study import StudyRecord
 
 
@@ -82,6 +83,7 @@ def pick(
     from sae.records.study import StudyRecord
 
     record = StudyRecord.open(study)
+    runs = record.read_runs()
     selection = select(
         record,
         names=options.names("--objectives", objectives),
@@ -90,9 +92,10 @@ def pick(
         maximum=options.bounds("--max", max_),
         minimum=options.bounds("--min", min_),
         methods=options.names("--method", method),
+        runs=runs,
     )
     picked = selection.pick(preferred(record, prefer, shift=shift), options.bounds("--weight", weight))
-    found = recommendation(record, picked.candidate)
+    found = recommendation(record, picked.candidate, runs)
     print_json(describe(picked, found)) if json else print_pick(picked, found)
     if not json:
         given = [("--prefer", prefer), *(("--max", one) for one in max_ or ()), *(("--min", one) for one in min_ or ())]
@@ -243,14 +246,14 @@ def save_figure(selection: "Selection", path: Path, title: str) -> None:
         raise ConfigError(f"--figure must name a file that can be written, but {error}") from None
 
 
-def recommendation(record: "StudyRecord", chosen: "Candidate") -> "Recommendation":
+def recommendation(record: "StudyRecord", chosen: "Candidate", runs: "Sequence[Run]") -> "Recommendation":
     """Return whether a pick may be shipped, by the same rules as the report."""
     from sae.analysis.recommendation import recommend
     from sae.analysis.results import study_results
 
     confirmed, _ = study_results(record)
     shifted = study_results(record, shift=True)[0]
-    return recommend(chosen, record.read_runs(), [*confirmed, *shifted], record.read_plan(), record.num_again())
+    return recommend(chosen, runs, [*confirmed, *shifted], record.read_plan(), record.num_again())
 
 
 def describe(picked: "Pick", found: "Recommendation") -> "Json":
@@ -347,13 +350,14 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
     from sae.records.study import StudyRecord
 
     record = StudyRecord.open(out)
-    selection = select(record)
+    runs = record.read_runs()
+    selection = select(record, runs=runs)
     picked = selection.pick()
     if json:
         confirmed = record.read_confirmed()
         found = confirmed.model_dump(mode="json") if confirmed else None
         answer = {
-            "pick": describe(picked, recommendation(record, picked.candidate)),
+            "pick": describe(picked, recommendation(record, picked.candidate, runs)),
             "confirmed": found,
             **(more or {}),
         }
@@ -361,7 +365,7 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
         return
     print_front(out, selection, record.config.task)
     print_confirmed(record, selection)
-    print_pick(picked, recommendation(record, picked.candidate))
+    print_pick(picked, recommendation(record, picked.candidate, runs))
     print_shifted(record, out, selection)
 
 

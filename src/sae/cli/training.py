@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from sae.data.dataset import Dataset
     from sae.measure.cost import Cost
     from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
+    from sae.records.network import Trimming
     from sae.records.run import RunRecord
-    from sae.records.trimming import Trimming
 
 
 @options.spread_groups
@@ -66,6 +66,8 @@ def train(
         seed=seed,
     )
     run = resolve_run(config, flags, set_ or [])
+    for package in ("torch", "sklearn", *(["tensorboard"] if tensorboard else [])):
+        require(package, "this command")
     from sae.cli.output import print_evaluation, print_json, print_message
     from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
@@ -209,7 +211,9 @@ def trim(
     ] = None,
     weights: Annotated[
         Literal["greedy", "em"],
-        typer.Option(help="greedy: how often a member was chosen; em: fitted, without --max for the learnt members"),
+        typer.Option(
+            help="greedy: by how often a member was chosen; em: fitted (without --max, for the learnt members)"
+        ),
     ] = "greedy",
     force: Annotated[bool, typer.Option(help="delete an earlier run in the folder and start over")] = False,
     source: options.RunDataOptions,
@@ -220,7 +224,7 @@ def trim(
     from sae.cli.output import print_json, print_message
     from sae.core.wording import count
     from sae.records.run import RunRecord
-    from sae.report.figures.trim import trim_figure
+    from sae.report.figures.exits import trim_figure
     from sae.report.files import write_figure
     from sae.training.trimming import trim as trim_run
 

@@ -1,4 +1,4 @@
-"""Settings of the backbones, and their registry. One entry holds all that the system needs to know of a backbone.
+"""Settings of the backbones, and their registry. One entry holds all that the system needs to know about a backbone.
 
 To add a backbone: a class of settings with `@register_backbone`, here or in another package, and a builder.
 """
@@ -36,7 +36,7 @@ SMALL_SIGNAL: Shape = (2, 32)
 
 
 class BackboneSource(Protocol):
-    """What methods know of a backbone before it is built: settings, or a wrapped module."""
+    """The facts that methods know about a backbone before it is built: settings, or a wrapped module."""
 
     @property
     def name(self) -> str:
@@ -65,6 +65,7 @@ class BackboneSettings(Settings):
             can work in groups (see `sae.backbones.streams`).
     """
 
+    has_kinds = True
     can_stream: ClassVar[bool] = False
 
     name: str
@@ -267,7 +268,7 @@ class OwnConfig(BackboneSettings):
     name: str
     width: int = Field(1, ge=1, le=1, description="fixed at 1")
     depth: int = Field(1, ge=1, description="exits that are used, from the first on; by default all")
-    sha256: str = Field(description="hash of the file; `sae train` finds it")
+    sha256: str = Field(description="SHA-256 of the file; `sae train` sets it")
     exits: tuple[str, ...] = Field(min_length=1, description="names of submodules; by default they are suggested")
     widen: str | None = Field(None, description="name of the layer that takes several inputs; by default the first")
     kinds: tuple[Literal["vector", "tokens", "signal", "map", "volume"], ...] = Field(
@@ -312,4 +313,4 @@ class OwnConfig(BackboneSettings):
 
 
 OWN = BackboneEntry(OwnConfig, "sae.backbones.own:build_own", space={}, small={}, sample=SMALL_IMAGE)
-"""What the system needs to know of a network of the user's own, which no registry lists."""
+"""The entry of a user's own network, which no registry lists."""

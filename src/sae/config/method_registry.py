@@ -1,20 +1,88 @@
-"""Answers that every method gives to the system, and the registry of methods.
+"""Answers that every method gives to the system, its kinds and schedules, and the registry of methods.
 
-One entry holds all that the system needs to know of a method; the rest of the system asks the settings or the
+One entry holds all that the system needs to know about a method; the rest of the system asks the settings or the
 entry, and compares no names.
 """
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self, TypeVar
 
+from pydantic import Field
+
 from sae.config.backbones import BackboneSource
-from sae.config.kinds import Kind, default_kind
 from sae.config.settings import Layer, Settings
 from sae.core.registry import Reference, Registry
 
 TeacherMatch = Literal["mean", "members"]
 """What a member of a network learns from: the mean of its teacher's members, or one of them."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A class of methods as people meet it.
+
+    Attributes:
+        key: In files and on the command line, such as `EE`.
+        label: In tables and figures, such as `SAE: EE`.
+        phrase: In a sentence, such as `one network with early exits`.
+        colour: Of its marks on white paper.
+        marker: A shape of Vega, a name in `report.labels.MARKERS`, or an SVG path in [-1, 1]².
+    """
+
+    key: str
+    label: str
+    phrase: str
+    colour: str
+    marker: str
+
+
+DEFAULT_COLOURS = ("#3A7D34", "#B3261E", "#6A4FB3", "#8A6A00", "#00695C")
+DEFAULT_MARKERS = ("diamond", "triangle-down", "triangle-right", "star")
+"""For methods that bring no kinds of their own."""
+
+
+def default_kind(name: str) -> Kind:
+    """Return the kind of a method that brings none: its colour and marker depend on its name."""
+    label, number = name.replace("_", " "), zlib.crc32(name.encode())
+    return Kind(
+        name,
+        label,
+        label,
+        DEFAULT_COLOURS[number % len(DEFAULT_COLOURS)],
+        DEFAULT_MARKERS[number % len(DEFAULT_MARKERS)],
+    )
+
+
+class Schedule(Settings):
+    """A value that moves linearly over the training steps."""
+
+    start: float
+    end: float
+
+    def at(self, progress: float) -> float:
+        """Return the value at a progress in [0, 1].
+
+        Example:
+            >>> Schedule(start=1.0, end=0.0).at(0.25)
+            0.75
+        """
+        return self.start * (1 - progress) + self.end * progress  # exact at both ends
+
+
+class UnitSchedule(Schedule):
+    """A schedule of fractions, in [0, 1]."""
+
+    start: float = Field(ge=0, le=1)
+    end: float = Field(ge=0, le=1)
+
+
+class TemperatureSchedule(Schedule):
+    """A schedule of temperatures, in [1e-3, 1]."""
+
+    start: float = Field(ge=1e-3, le=1)
+    end: float = Field(ge=1e-3, le=1)
 
 
 class MethodSettings(Settings):
@@ -26,11 +94,14 @@ class MethodSettings(Settings):
         has_exits: Whether a network has early exits, of which each of its inputs uses some.
         member_word: What people call one of the predictions that are averaged, where they are not of several inputs.
         members_from: The method whose larger ensembles hold this method's networks as their first members.
+        can_compile: Whether `Method.trained_networks` names what `train.compile` is to compile.
     """
 
+    has_kinds = True
     has_exits: ClassVar[bool] = False
     member_word: ClassVar[str] = "member"
     members_from: ClassVar[str | None] = None
+    can_compile: ClassVar[bool] = False
 
     name: str
 

@@ -10,19 +10,20 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from sae.config.backbones import BACKBONES, BackboneSource
-from sae.config.kinds import Kind
 from sae.config.method_registry import (
     METHODS,
+    Kind,
     MethodEntry,
     MethodSettings,
     TeacherMatch,
+    TemperatureSchedule,
+    UnitSchedule,
     all_kinds,
     kinds_with_exits,
     register_method,
     rival_label,
     rivals,
 )
-from sae.config.schedules import TemperatureSchedule, UnitSchedule
 from sae.config.settings import LARGEST, later
 from sae.core.errors import ConfigError
 from sae.core.wording import count
@@ -103,6 +104,7 @@ class SaeConfig(MethodSettings):
     """Single architecture ensemble: N inputs, up to K exits for each."""
 
     has_exits: ClassVar[bool] = True
+    can_compile: ClassVar[bool] = True
 
     name: Literal["sae"] = "sae"
     inputs: int = Field(2, ge=1, le=LARGEST, description="N, inputs per pass")
@@ -121,7 +123,10 @@ class SaeConfig(MethodSettings):
         2, ge=1, le=LARGEST, description="R, how often a batch is repeated; counts as 1 if inputs is 1"
     )
     streams: int = later(
-        1, ge=1, le=LARGEST, description="G, groups of features that do not mix; backbone.width 2 pays for 4"
+        1,
+        ge=1,
+        le=LARGEST,
+        description="G, groups of features that do not mix; 4 at width 2 cost about as much as 1 at width 1",
     )
     shared_head: bool = later(False, description="one common head for all exits instead of a head for each")
     learn_exits: bool = later(
@@ -131,7 +136,7 @@ class SaeConfig(MethodSettings):
         False, description="the data term is that of the whole training split, |D|/B times the sum over a batch"
     )
     cost_weight: float = later(
-        0.0, ge=0, description="λ, price of the FLOPs that the exits are expected to cost, as a share of all exits'"
+        0.0, ge=0, description="λ, weight in the loss of the expected FLOPs, as a share of those with all exits"
     )
     exit_gradient: float = later(
         1.0,
@@ -247,6 +252,7 @@ class StandardConfig(MethodSettings):
     """One plain network: a deep ensemble of one."""
 
     members_from: ClassVar[str | None] = "ensemble"
+    can_compile: ClassVar[bool] = True
 
     name: Literal["standard"] = "standard"
 
@@ -268,6 +274,7 @@ class EnsembleConfig(MethodSettings):
 
     member_word: ClassVar[str] = "network"
     members_from: ClassVar[str | None] = "ensemble"
+    can_compile: ClassVar[bool] = True
 
     name: Literal["ensemble"] = "ensemble"
     members: int = Field(4, ge=1, le=LARGEST, description="M, networks of the ensemble")
@@ -326,6 +333,8 @@ class McDropoutConfig(MethodSettings):
 class BatchEnsembleConfig(MethodSettings):
     """Members that share their weights except for rank-1 factors and biases."""
 
+    can_compile: ClassVar[bool] = True
+
     name: Literal["batch_ensemble"] = "batch_ensemble"
     members: int = Field(4, ge=1, le=LARGEST, description="M, sets of factors and biases")
 
@@ -349,9 +358,12 @@ class PackedConfig(MethodSettings):
     """Packed ensemble: one network in streams that share only the first layer."""
 
     member_word: ClassVar[str] = "stream"
+    can_compile: ClassVar[bool] = True
 
     name: Literal["packed"] = "packed"
-    members: int = Field(4, ge=1, le=LARGEST, description="M, streams of features; backbone.width 2 pays for 4")
+    members: int = Field(
+        4, ge=1, le=LARGEST, description="M, streams of features; 4 at width 2 cost about as much as 1 at width 1"
+    )
 
     def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
         """Return both ways, where there are several streams."""

@@ -9,15 +9,15 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from sae.config.backbones import BackboneSettings
-from sae.config.kinds import Kind
+from sae.config.backbones import BACKBONES, BackboneSettings
+from sae.config.method_registry import Kind
 from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig, TeacherMatch, all_kinds
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse, section_name
 from sae.core.errors import ConfigError
 from sae.core.task import SampleKind
 
 Fit = Literal["stretch", "pad", "crop"]
-"""How an image of other proportions becomes one of a given height and width; see `sae.data.resizing`."""
+"""How an image of other proportions becomes one of a given height and width; see `sae.data.images`."""
 LARGEST_SIDE = 4096
 """Largest width and height of an image for a network, in pixels."""
 Side = Annotated[int, Field(ge=1, le=LARGEST_SIDE)]
@@ -94,14 +94,14 @@ class DataConfig(Settings):
 
 
 class TrainConfig(Settings):
-    """How a run is trained; the defaults are the paper's settings."""
+    """Settings of training; the defaults are the paper's."""
 
     epochs: int = Field(50, ge=1)
     batch_size: int = Field(64, ge=1)
     lr: float = Field(3e-4, gt=0, description="Adam's step size at the start; falls to 0 by a cosine")
-    weight_decay: float = Field(1e-5, ge=0, description="decoupled, on all but the exit logits")
+    weight_decay: float = Field(1e-5, ge=0, description="decoupled, of everything except the exit logits")
     clip_norm: float = Field(
-        5.0, gt=0, description="largest gradient norm, of each network's weights and of exit logits apart"
+        5.0, gt=0, description="largest gradient norm; exit logits, and each network's weights, are clipped separately"
     )
     patience: int = later(
         0,
@@ -112,20 +112,23 @@ class TrainConfig(Settings):
         "last", description="the epoch whose weights are kept: the last or, as always with patience, the best"
     )
     keep_by: Literal["nll", "nll_scaled"] = later(
-        "nll", description="what the best epoch has least of on validation: nll, or nll after temperature scaling"
+        "nll", description="validation loss that the best epoch minimises: nll, or nll after temperature scaling"
     )
     ema: float = later(
         0.0,
         ge=0,
         lt=1,
-        description="decay of the moving average of the weights, which then predict in place of the last; 0 is off",
+        description="decay of a moving average of the weights, which predicts instead of the last weights; 0 is off",
     )
     class_weights: Literal["none", "balanced"] = later(
         "none", description="balanced: every class counts the same in the loss, however rare it is"
     )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
-    precision: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the forward pass")
+    precision: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32", description="number format of the forward pass"
+    )
     threads: int = Field(1, ge=1, le=LARGEST, description="CPU threads of torch; part of what fixes a run's numbers")
+    compile: bool = later(False, description="run training steps through torch.compile, which needs a C++ compiler")
 
     @property
     def keeps_best(self) -> bool:
@@ -146,7 +149,7 @@ class TeacherConfig(Settings):
     """A trained run whose predictions a network learns from, beside the targets."""
 
     run: str = Field(description="folder of a finished run on the same data, usually a deep ensemble")
-    weight: float = Field(0.7, ge=0, le=1, description="λ, share of the teacher in the loss; the rest is the targets'")
+    weight: float = Field(0.7, ge=0, le=1, description="λ, share of the teacher in the loss; the targets have the rest")
     temperature: float = Field(2.0, gt=0, description="τ, softens the classes of teacher and student")
     match: TeacherMatch = Field(
         "mean", description="what a member learns from: the mean of the teacher's members, or one of its members"
@@ -154,7 +157,7 @@ class TeacherConfig(Settings):
     perturb: float = Field(
         1.0,
         ge=0,
-        description="size of a change of the inputs on which teachers differ, in units of 1/255 of a pixel's range",
+        description="size of the input change that makes teachers disagree, in 1/255 of a pixel's range",
     )
 
     @classmethod
@@ -165,7 +168,7 @@ class TeacherConfig(Settings):
 
 
 class NetworkConfig(Settings):
-    """What is built, whatever it is trained on; names decide which registered settings apply."""
+    """Settings of the network, without its data; names decide which registered settings apply."""
 
     backbone: Annotated[SerializeAsAny[BackboneSettings], BeforeValidator(BackboneSettings.choose_class)]
     method: Annotated[SerializeAsAny[MethodSettings], BeforeValidator(MethodSettings.choose_class)] = SaeConfig()
@@ -228,6 +231,14 @@ class RunConfig(NetworkConfig):
             )
         return self
 
+    @model_validator(mode="after")
+    def _method_can_be_compiled(self) -> Self:
+        if self.train.compile and not self.method.can_compile:
+            raise ConfigError(
+                f"train.compile must be false for {self.method.name}, got true: its training step cannot be compiled"
+            )
+        return self
+
     @property
     def summary(self) -> str:
         """The settings that distinguish it from other configurations, `N=2 K=3 W=4`, and whether it was distilled."""
@@ -240,11 +251,24 @@ class RunConfig(NetworkConfig):
         return self.model_copy(update={"seed": 0, "teacher": teacher})
 
 
+def distinct_summaries(configs: Sequence[RunConfig]) -> list[str]:
+    """Return the summary of each configuration, with the learning rate where they do not share it.
+
+    Example:
+        >>> rates = (0.001, 0.003)
+        >>> same = {"data": {"name": "digits"}, "backbone": {"name": "fc"}, "method": {"name": "standard"}}
+        >>> distinct_summaries([RunConfig.model_validate({**same, "train": {"lr": rate}}) for rate in rates])
+        ['W=1 D=5 lr=0.001', 'W=1 D=5 lr=0.003']
+    """
+    is_shared = len({config.train.lr for config in configs}) < 2
+    return [config.summary if is_shared else f"{config.summary} lr={config.train.lr:g}" for config in configs]
+
+
 def suit_method(suggested: Layer, given: Layer) -> Values:
     """Return the suggestions of a data set with the batch size that suits the given method.
 
     BatchEnsemble deals each batch to its members and so takes 72 samples where other methods
-    take 64, and 144 where they take 128.
+    take 64, and 144 where they take 128. Suggestions for a method give way to what pretrained weights need.
 
     Example:
         >>> suit_method({"data": {"name": "digits"}}, {"method": "batch_ensemble"})["train"]
@@ -254,6 +278,11 @@ def suit_method(suggested: Layer, given: Layer) -> Values:
     name = method.get("name") if isinstance(method, Mapping) else None
     sizes = METHODS.get(name).batch_sizes if name in METHODS else {}
     usual = suggested.get("train", {}).get("batch_size", TrainConfig().batch_size)
+    backbone = merge({"backbone": {}}, given)["backbone"]
+    if isinstance(backbone, Mapping) and backbone.get("name") in BACKBONES and "method" in suggested:
+        needs = BackboneSettings.class_of(backbone.get("name")).method_defaults_of(backbone)
+        kept = {key: value for key, value in suggested["method"].items() if key not in needs}
+        suggested = {**suggested, "method": kept}
     return merge(suggested, {"train": {"batch_size": sizes[usual]}} if usual in sizes else {})
 
 

@@ -6,14 +6,14 @@ An error is one sentence that names the setting by its path.
 
 import re
 from collections.abc import Hashable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sae.config.plain_yaml import read_plain
+from sae.config.plain_yaml import read_plain, split_plain
 from sae.core.errors import ConfigError, did_you_mean
 
 try:
@@ -44,6 +44,9 @@ class Settings(BaseModel):
     """A frozen group of settings that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    has_kinds: ClassVar[bool] = False
+    """Whether a section's name decides which subclass it is checked against."""
 
     @classmethod
     def class_of(cls, name: object, setting: str = "name") -> "type[Settings]":
@@ -134,25 +137,74 @@ def parse(model: type[Model], values: Layer) -> Model:
 
 def read_yaml(path: Path) -> Values:
     """Read a mapping from a YAML file (safe loader: nothing in it is executed, and nothing explodes)."""
+    return _values_of(_read_text(path), path)
+
+
+def read_settings(model: type[Model], path: Path) -> Model:
+    """Read a YAML file and check it against a model, as `parse` and `read_yaml` do.
+
+    The thousands of configs of a study share most of their sections, so a section is read and checked once for each
+    text that it has.
+    """
+    text = _read_text(path)
+    shared = _read_pieces(model, text)
+    return parse(model, _values_of(text, path) if shared is None else shared)
+
+
+def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:
             content = file.read(USUAL_FILE)  # a larger buffer takes longer to get than the file to read
             if len(content) == USUAL_FILE:
                 content += file.read(LARGEST_FILE + 1 - USUAL_FILE)
         if len(content) > LARGEST_FILE:
             raise ConfigError(f"config file must have at most {LARGEST_FILE:,} bytes, got {path}")
-        text = content.decode("utf-8")
-        values = read_plain(text) or _load_yaml(text)
+        return content.decode("utf-8")
     except OSError as error:
         raise ConfigError(f"config file must be readable, got {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise _not_yaml(path, error) from None
+
+
+def _values_of(text: str, path: Path) -> Values:
+    try:
+        values = read_plain(text) or _load_yaml(text)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = str(error).replace("\n", " ")
-        raise ConfigError(f"config file must be YAML, got {path}: {where}") from None
+        raise _not_yaml(path, error) from None
     if values is None:
         return {}
     if not isinstance(values, dict):
         raise ConfigError(f"config file must hold a mapping, got a {type(values).__name__} in {path}")
     return values
+
+
+def _not_yaml(path: Path, error: Exception) -> ConfigError:
+    where = str(error).replace("\n", " ")
+    return ConfigError(f"config file must be YAML, got {path}: {where}")
+
+
+def _read_pieces(model: type[Settings], text: str) -> Layer | None:
+    """Return the sections of a plain text, checked where that is possible; None if one has a fault or is not plain."""
+    pieces = split_plain(text)
+    found = [_read_piece(model, piece) for piece in pieces]
+    values = dict(item for item in found if item is not None)
+    return values if len(values) == len(pieces) else None
+
+
+@lru_cache(maxsize=1024)
+def _read_piece(model: type[Settings], piece: str) -> tuple[str, object] | None:
+    """Return the key and the value of a piece; a section of settings is checked, unless that takes another section."""
+    values = read_plain(piece)
+    if values is None or len(values) != 1:
+        return None
+    ((key, value),) = values.items()
+    section = _section_model(model, key) if key in model.model_fields else None
+    if section is None or section.has_kinds or not isinstance(value, dict):
+        return key, value
+    try:
+        return key, parse(section, value)
+    except ConfigError:  # it is found again in the whole, and named by its path
+        return None
 
 
 def to_yaml(config: Settings) -> str:

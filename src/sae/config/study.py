@@ -24,16 +24,16 @@ DEFAULT_TRIALS = 100
 
 
 class SearchConfig(Settings):
-    """What a search optimises and how; every setting has a default."""
+    """Settings of a search: objectives, limits and budget. Every setting has a default."""
 
     methods: tuple[str, ...] = Field((DEFAULT_METHOD,), min_length=1, description="methods to search")
     objectives: tuple[str, ...] | None = Field(
         None, description="validation metrics and costs; by default nll, cc_ece, flops (regression: nll, mse, flops)"
     )
-    max: dict[str, float] = Field({}, description="what a configuration may have at most")
-    min: dict[str, float] = Field({}, description="what it must have at least")
+    max: dict[str, float] = Field({}, description="upper limits on metrics and costs")
+    min: dict[str, float] = Field({}, description="lower limits on them")
     trials: int | None = Field(None, ge=1, description=f"sampled trials per method; {DEFAULT_TRIALS} if nothing limits")
-    hours: float | None = Field(None, gt=0, description="time after which no trial is started")
+    hours: float | None = Field(None, gt=0, description="no trial is started after this time")
     sampler: Sampler | None = Field(None, description="by default gp, or scalarized above 3 objectives")
     startup: int | None = Field(None, ge=1, description="random trials first; by default a quarter, at most 50")
     grid: int = Field(200, ge=1, description="finite spaces of at most this many configurations are tried in full")
@@ -81,7 +81,7 @@ class SearchConfig(Settings):
 
 
 class ChoiceConfig(Settings):
-    """How many configurations of a front are trained again."""
+    """Settings that choose how many configurations of a front are trained again."""
 
     most: int | None = Field(None, ge=1, description="at most this many of the front; by default all of it")
     each: int = Field(0, ge=0, description="also this many of each class's own front")
@@ -97,7 +97,7 @@ class ShiftedChoice(ChoiceConfig):
 
 
 class ConfirmConfig(ChoiceConfig):
-    """What is trained again after a search; confirmed runs are kept when this changes."""
+    """Settings of the confirmation after a search; confirmed runs are kept when these change."""
 
     seeds: int = Field(0, ge=0, description="number of other seeds; 0 for none")
     shifted: ShiftedChoice = Field(

@@ -1,4 +1,4 @@
-"""Metrics, costs, and the objectives and limits that a search has of them.
+"""Metrics and costs, and the objectives and limits of a search.
 
 To add a metric: a function with `@register_metric`, here or in another package. It is then
 measured, and can be an objective, be sorted by, and be shown in reports.

@@ -163,7 +163,7 @@ def member_nll(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Guidance:
-    """What a teacher predicts for the samples of a batch, and how much a student is to follow it.
+    """Predictions of a teacher for the samples of a batch, and how closely a student is to follow them.
 
     Attributes:
         outputs: (batch, teacher, out): log-probabilities at the temperature, or means and log-variances. Behind

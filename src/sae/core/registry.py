@@ -24,7 +24,7 @@ _modules: dict[str, None] = {}
 
 
 class Named(Protocol):
-    """What a registry holds."""
+    """An entry of a registry."""
 
     @property
     def name(self) -> str:

@@ -90,7 +90,7 @@ a table row."""
 
 
 class SampleKind(StrEnum):
-    """What the samples of a data set are, by the number of their dimensions."""
+    """The kind of samples of a data set, by the number of their dimensions."""
 
     TABLE = "table"  # rows, (feature,)
     SIGNALS = "signals"  # (channel, length)
@@ -109,7 +109,7 @@ class SampleKind(StrEnum):
 
 @dataclass(frozen=True)
 class DataSpec:
-    """What a network needs to know about a data set."""
+    """The facts about a data set that a network needs."""
 
     shape: Shape
     task: Task

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from sae.core.errors import DataError
-from sae.data.identity import content_identity, file_identity
+from sae.data.cache import content_identity, file_identity
 
 ZIP_DAMAGES = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b, sha256
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,22 @@ from sae.config.run import DataConfig
 from sae.core.errors import DataError, DataWarning, RecordError
 from sae.core.task import Regression
 from sae.data.catalogue import CATALOGUE, load
-from sae.data.dataset import ROWS_AT_ONCE, Array, ColumnEncoding, Dataset, Indices, Known, Normalisation, Samples, Split
+from sae.data.dataset import (
+    ROWS_AT_ONCE,
+    SPLITS,
+    Array,
+    ColumnEncoding,
+    Dataset,
+    Indices,
+    Known,
+    Normalisation,
+    Samples,
+    Split,
+    SplitName,
+)
 from sae.data.locations import also_looking_in, root_of
 from sae.records.run import RunRecord
 
-SplitName = Literal["train", "val", "test"]
-SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 Hashes = NDArray[np.uint64]
 """Hashes of samples with their targets, (sample,)."""
 
@@ -40,7 +50,7 @@ class Target(BaseModel):
 
 
 class DataDescription(BaseModel):
-    """What a run records about its data, in `data.json`.
+    """The record of a run about its data, `data.json`.
 
     Attributes:
         fingerprint: SHA-256 over the hashes of all samples, in the order of the splits.
@@ -121,7 +131,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where the data of a run are today.
+    """The place of a run's data today.
 
     Attributes:
         path: The user's own file or folder; by default as the run was given it.

@@ -24,8 +24,7 @@ from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import SampleKind
 from sae.data.defaults import count_folder, count_npz, count_signals, count_table, suggest_training
 from sae.data.locations import PublishedFile, find_own, is_present
-from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
-from sae.data.mnist import MNIST, MnistSet
+from sae.data.published import MEDMNIST, MNIST, PADDED_SIZE, MedMnistSet, MnistSet
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Depth, Known, Samples
@@ -135,7 +134,7 @@ class Entry:
                 raise ConfigError(f"data.{key} has no effect on {config.name}, got {getattr(config, key)}: remove it")
         if config.standardise == "image" and self.kind is not SampleKind.IMAGES:
             raise ConfigError(
-                f"data.standardise must be set for {config.name}, which is {self.kind.phrase}, got image: remove it"
+                f"data.standardise=image needs images, but {config.name} is {self.kind.phrase}: remove it"
             )
         if config.fit != "stretch" and config.resize is None:
             raise ConfigError(

@@ -74,7 +74,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read the columns of a file.
+    """Rules for reading the columns of a file.
 
     Attributes:
         texts: Columns of texts, even if they look like numbers.

@@ -12,6 +12,7 @@ from pydantic import Field
 from sae.config.run import Fit
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
+from sae.data.halving import split_in_two
 
 Array = NDArray[np.number]
 """Numbers whose type depends on the data: images are uint8 or float32, features float64, targets int64 or floats."""
@@ -28,7 +29,8 @@ Depth = Literal[8, 16, 32]
 STEPS_PER_DEVIATION = 100
 """Different numbers that a standard deviation must span; with fewer, the spread of a column is lost in rounding."""
 DATE_FEATURES = 4
-SPLITS = ("train", "val", "test")
+SplitName = Literal["train", "val", "test"]
+SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 ALL = "all"
 """The one part of a file or folder without splits."""
 ROWS_AT_ONCE = 4096
@@ -172,7 +174,7 @@ def _date_features(days: Features) -> Iterator[Features]:
 
 @dataclass(frozen=True)
 class Known:
-    """What an earlier reading learnt from training samples, for a later reading to use instead of learning it anew.
+    """Facts that an earlier reading learnt from training samples, so that a later one need not learn them again.
 
     Attributes:
         columns: Encodings of the columns of a table.
@@ -312,14 +314,9 @@ def split_indices(
         class_names: Names of the classes, for messages.
         path: The file or folder, for messages.
     """
-    from sklearn.model_selection import train_test_split
-
-    everything = np.arange(num_samples)
     try:
-        train, rest = train_test_split(everything, test_size=0.4, random_state=split_seed, stratify=labels)
-        val, test = train_test_split(
-            rest, test_size=0.5, random_state=split_seed, stratify=None if labels is None else labels[rest]
-        )
+        train, rest = split_in_two(num_samples, 0.4, split_seed, labels)
+        val, test = split_in_two(len(rest), 0.5, split_seed, None if labels is None else labels[rest])
     except ValueError:
         where = f" in {path}" if path else ""
         if labels is None:
@@ -332,7 +329,7 @@ def split_indices(
             f"data must hold at least 5 samples of each class to be split into train, val and test, got {counts.min()} "
             f"of class {class_names[fewest] if class_names else fewest!r}{where}: add samples, or remove this class"
         ) from None
-    return train, val, test
+    return train, rest[val], rest[test]
 
 
 def hold_out_validation(targets: Array, seed: int, share: float = VALIDATION_SHARE) -> tuple[Indices, Indices]:

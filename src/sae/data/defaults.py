@@ -1,6 +1,6 @@
 """Settings that suit the user's own data, by the number of its training samples.
 
-Small sets need many passes to be trained enough, large ones few. docs/data.md has the evidence: the
+Small sets need many passes to be trained enough, large ones few. docs/defaults.md has the evidence: the
 numbers here were chosen on one half of the sets of `benchmarks/defaults.py`, and reported on the other.
 """
 

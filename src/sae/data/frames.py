@@ -1,4 +1,4 @@
-"""Tables in memory: data frames and arrays become the same columns, and the same data set, as a file of them would."""
+"""Tables in memory: data frames and arrays become the same columns and data set as a file with their content."""
 
 import numbers
 import sys
@@ -36,7 +36,7 @@ MISSING_TYPES = ("NAType", "NaTType")
 
 @runtime_checkable
 class ColumnFrame(Protocol):
-    """What is used of a data frame, of pandas or polars, which need not be installed."""
+    """The interface that is used of a data frame, of pandas or polars, which need not be installed."""
 
     @property
     def columns(self) -> Iterable[object]:

@@ -12,14 +12,13 @@ import numpy as np
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec
-from sae.data.cache import cached
+from sae.data.cache import cached, file_identity
 from sae.data.dataset import Dataset, Normalisation, Pixels, some_rows
-from sae.data.identity import file_identity
 from sae.data.images import ImageKind
 from sae.data.kept_images import keep_kind, keep_split, kept_kind, kept_splits
 from sae.data.locations import PublishedFile, find_published
-from sae.data.mnist import MNIST
 from sae.data.npz_images import frame_of
+from sae.data.published import MNIST
 from sae.data.splits import choose_rows
 
 VERSION = 1

@@ -8,10 +8,9 @@ import numpy as np
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
 from sae.data.archive import Files
-from sae.data.cache import cached
+from sae.data.cache import cached, content_identity, file_identity
 from sae.data.columns import Column, first_row, read_columns
 from sae.data.dataset import ALL, SPLITS, Dataset, Known, Split, rows_of
-from sae.data.identity import content_identity, file_identity
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
 from sae.data.kept_images import image_dataset, keep_kind, keep_split, kept_kind, kept_splits, resizing
 from sae.data.table import split_table
@@ -46,7 +45,7 @@ def read_list(config: DataConfig, _seed: int, known: Known | None = None) -> Dat
     source = [file_identity(path), content_identity(path.parent, tree.names), *resizing(config)]
     kept = cached("list", VERSION, source, lambda folder: _decode(tree, config, folder))
     decoded, kind = kept_splits(kept)[ALL], kept_kind(kept)
-    parts = {
+    parts: dict[str, Split] = {
         split: Split(rows_of(decoded.images, rows), table.targets[rows])
         for split, rows in zip(SPLITS, table.parts, strict=True)
     }

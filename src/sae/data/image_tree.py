@@ -51,7 +51,7 @@ NORMALISATION = Normalisation(
 
 @dataclass(frozen=True)
 class Layout:
-    """What must be known of a tree of images before it is read.
+    """Facts about a tree of images that are needed before it is read.
 
     Attributes:
         is_tiny: Whether it has the layout of TinyImageNet.

@@ -172,8 +172,9 @@ def image_dataset(
     normalisation = normalisation_of(moments)
     if not all(is_resolved(*pair, np.float32) for pair in zip(normalisation.mean, normalisation.std, strict=True)):
         warnings.warn(
-            f"the images of {name} have lost their spread: float32 does not tell apart numbers around "
-            f"{normalisation.mean[0]:g} with a deviation of {normalisation.std[0]:g}; subtract their mean first",
+            f"the images of {name} have lost their spread: float32 cannot distinguish numbers around "
+            f"{normalisation.mean[0]:g} with a standard deviation of {normalisation.std[0]:g}; "
+            "subtract their mean first",
             DataWarning,
             stacklevel=2,
         )

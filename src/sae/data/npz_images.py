@@ -9,7 +9,7 @@ import numpy as np
 from sae.config.run import DataConfig, Fit
 from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, DataSpec, Regression, SampleKind, Task
-from sae.data.cache import cached
+from sae.data.cache import cached, file_identity
 from sae.data.dataset import (
     ALL,
     SPLITS,
@@ -22,8 +22,7 @@ from sae.data.dataset import (
     hold_out_validation,
     some_rows,
 )
-from sae.data.identity import file_identity
-from sae.data.images import ImageKind, as_floats, channel_axis
+from sae.data.images import ImageKind, as_floats, channel_axis, resized
 from sae.data.kept_images import (
     image_dataset,
     keep_kind,
@@ -35,7 +34,6 @@ from sae.data.kept_images import (
     split_images,
 )
 from sae.data.locations import check_md5, find_own, find_published
-from sae.data.medmnist import MEDMNIST, PADDED_SIZE, MedMnistSet
 from sae.data.npz import (
     Member,
     NpzLayout,
@@ -46,7 +44,7 @@ from sae.data.npz import (
     samples_of_split,
     task_of,
 )
-from sae.data.resizing import resized
+from sae.data.published import MEDMNIST, PADDED_SIZE, MedMnistSet
 
 VERSION = 2
 """Version of what is kept in the cache."""

@@ -1,4 +1,4 @@
-"""Tables of the user, and their columns as features.
+"""Users' own tables, and their columns as features.
 
 Medians and categories are learned from the training rows alone.
 """

@@ -34,7 +34,7 @@ MARK = "shipped_"
 
 
 class SampleForm(Protocol):
-    """What a graph must know about its samples. A `Dataset` is one."""
+    """The form of the samples that a graph takes. A `Dataset` is one."""
 
     @property
     def spec(self) -> DataSpec:

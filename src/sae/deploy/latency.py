@@ -28,7 +28,7 @@ CONTROL = "control"
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured.
+    """The effort of a measurement.
 
     Attributes:
         repeats: Repeats of every model in every session.

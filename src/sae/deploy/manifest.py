@@ -34,7 +34,7 @@ class GraphPart(_Part):
 
 
 class ColumnPart(_Part):
-    """How a column of a table becomes features; see `sae.data.dataset`."""
+    """The encoding of a table's column as features; see `sae.data.dataset`."""
 
     name: str
     median: float | None
@@ -52,7 +52,7 @@ class InputPart(_Part):
         shape: Shape of one raw sample: (channel, height, width), (channel, length) or (feature,).
         frame: Black pixels that the graph adds on each side.
         depth: Bits of a channel of an image file: 8; 16; or 32 for numbers on any scale.
-        fit: How an image of another size is resized before the graph, see `sae.data.resizing`; None if it is refused.
+        fit: How an image of another size is resized before the graph, see `sae.data.images`; None if it is refused.
         mean: What the graph subtracts, by channel or feature.
         std: What the graph then divides by.
         each_image: Whether the graph then standardises each image by its own mean and deviation.
@@ -77,7 +77,7 @@ class InputPart(_Part):
 
 
 class TargetPart(_Part):
-    """What the model predicts.
+    """The target that the model predicts.
 
     Attributes:
         class_names: In the order of the outputs; None for regression.

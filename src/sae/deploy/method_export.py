@@ -1,4 +1,4 @@
-"""Export of a trained method without a run: a network from somebody's own training loop, or of an estimator."""
+"""Export of a trained method without a run: from somebody's own training loop, or from an estimator."""
 
 import copy
 from collections.abc import Sequence

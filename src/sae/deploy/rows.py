@@ -27,7 +27,7 @@ Row = Mapping[str, object]
 
 @runtime_checkable
 class Frame(Protocol):
-    """What is used of a data frame of pandas, which need not be installed."""
+    """The interface that is used of a data frame of pandas, which need not be installed."""
 
     @property
     def columns(self) -> Sequence[str]:

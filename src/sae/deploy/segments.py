@@ -56,7 +56,7 @@ def packed(state: State) -> Tensor:
 
 
 class Unpacked(nn.Module):
-    """What `packed` several tensors, undone: (batch, number) → one tensor of each shape."""
+    """The inverse of `packed`: (batch, number) → one tensor of each shape."""
 
     def __init__(self, shapes: Sequence[Shape]) -> None:
         super().__init__()

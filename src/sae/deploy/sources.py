@@ -14,9 +14,8 @@ from sae.data.archive import Files, Folder
 from sae.data.columns import Reading, read_columns
 from sae.data.dataset import is_resolved
 from sae.data.image_list import holds_images, listed_files
-from sae.data.images import ImageKind, as_floats, decode_images, is_image
+from sae.data.images import ImageKind, as_floats, decode_images, is_image, resized
 from sae.data.npz import Member, open_member, samples_of_split
-from sae.data.resizing import resized
 from sae.data.signals import check_finite
 from sae.deploy.manifest import InputPart, Manifest
 from sae.deploy.rows import Flags, labels_of, read_rows, true_targets

@@ -28,7 +28,7 @@ Members = frozenset[int]
 
 @dataclass(frozen=True)
 class Mixtures:
-    """What the likelihood of a mixture needs to know of each member: numbers that a mixture averages.
+    """Numbers about each member that a mixture averages, from which its likelihood follows.
 
     For classes, this is the probability of the true class, relative to that of the member that is best for the
     sample. For real values, it is the first and the second moment.

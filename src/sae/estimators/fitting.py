@@ -13,7 +13,7 @@ from sae.data.frames import dataset_of, resolve_table
 from sae.estimators.fitted import FittedNetwork
 from sae.methods import build_method
 from sae.training.class_weights import training_spec
-from sae.training.early_stopping import EarlyStopping
+from sae.training.kept_weights import EarlyStopping
 from sae.training.trainer import Progress, Trainer, pick_device, torch_threads, train_epochs
 
 TABLE = "X"

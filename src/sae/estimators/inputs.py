@@ -1,4 +1,4 @@
-"""Inputs of an estimator, checked as scikit-learn checks them and read as a file of them would be."""
+"""Inputs of an estimator, checked as scikit-learn checks them and read as from a file."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -16,11 +16,9 @@ from sae.estimators.fitting import Rows
 from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
-from sae.search.executors.inline import InlineExecutor
-from sae.search.executors.local import LocalExecutor
+from sae.search.executors.local import InlineExecutor, LocalExecutor
 from sae.search.method_study import close_storage, open_studies
-from sae.search.plan import resolve_search
-from sae.search.run import open_study
+from sae.search.run import open_study, resolve_search
 from sae.search.space import read_space
 
 TARGET = "target"

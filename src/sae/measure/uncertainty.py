@@ -40,7 +40,7 @@ class VarianceParts:
 
 @dataclass(frozen=True)
 class Diversity:
-    """How differently the members of an ensemble predict, averaged over pairs of used members.
+    """Differences between the predictions of members, averaged over pairs of used members.
 
     Attributes:
         disagreement: Share of samples for which two members predict different classes; for

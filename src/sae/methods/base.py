@@ -112,6 +112,15 @@ class Method(nn.Module, ABC):
         assert self.num_streams == 1, f"a method with several streams must override stream_module, got {stream=}"
         return self
 
+    def trained_networks(self) -> list[nn.Module]:
+        """Return the networks that `training_loss` calls, for `train.compile`; everything around them stays as it is.
+
+        A method whose settings say `can_compile` must override this.
+        """
+        raise NotImplementedError(
+            f"a method that can be compiled must name its networks, {type(self).__name__} does not"
+        )
+
     @property
     def exit_choices(self) -> tuple[int, ...]:
         """The numbers of exits K′ at which this method can predict."""

@@ -119,6 +119,10 @@ class BatchEnsemble(SingleExitMethod[FactoredNetwork]):
         super().__init__(spec.task, backbone.depth, network)
         self.settings = settings
 
+    def trained_networks(self) -> list[nn.Module]:
+        """Return the network with its factors."""
+        return [self.network.network]
+
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
         """Return the mean loss; each sample is seen by exactly one member, and its teacher has the same number."""
         del progress, generator

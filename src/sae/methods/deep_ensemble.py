@@ -63,6 +63,10 @@ class DeepEnsemble(SingleExitMethod[NetworkList]):
         """Return the member with this number."""
         return self.network.members[stream]
 
+    def trained_networks(self) -> list[nn.Module]:
+        """Return all members."""
+        return list(self.network.members)
+
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
         """Return the mean loss of the member that this stream belongs to; a teacher has the same number."""
         del progress, generator

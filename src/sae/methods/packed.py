@@ -61,6 +61,10 @@ class Packed(SingleExitMethod[PackedNetwork]):
         super().__init__(spec.task, backbone.depth, PackedNetwork(streams, settings.members, spec.task.num_outputs))
         self.settings = settings
 
+    def trained_networks(self) -> list[nn.Module]:
+        """Return the network with all its streams."""
+        return [self.network]
+
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
         """Return the mean loss of all members on every sample; a member's teacher has its number."""
         del progress, generator

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sae.backbones import build_backbone
 from sae.backbones.streams import in_streams
@@ -64,6 +64,10 @@ class Sae(Method):
     def smallest_batch(self) -> int:
         """The fewest samples of a training batch; one is enough if it is repeated."""
         return 2 if self.repetition == 1 else 1
+
+    def trained_networks(self) -> list[nn.Module]:
+        """Return the network; what is drawn around it depends on schedules and would be compiled again and again."""
+        return [self.network]
 
     @property
     def exit_choices(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Everything that is measured of a trained network, as types: one per file of a run folder.
+"""Measurements of a trained network as types, one for each file of a run folder.
 
 A trained network can be read at several numbers of exits K′, so every type holds one reading per
 K′ and finds it with `at`. JSON is parsed here, once; a file that does not hold what it should is
@@ -285,7 +285,7 @@ class Interim(Part):
 
 
 class RunEvaluation(Part):
-    """What was measured of a finished run: quality on both splits, costs, and what a search asked for.
+    """Measurements of a finished run: quality on both splits, costs, and what a search asked for.
 
     Attributes:
         val: The validation split, which chooses.
@@ -340,7 +340,7 @@ class RunEvaluation(Part):
 
 
 class Detection(Part):
-    """How well uncertainty detects samples of another data set.
+    """The quality with which uncertainty detects samples of another data set.
 
     Attributes:
         other: Name or path of the other data set.

@@ -1,4 +1,4 @@
-"""Folders of ours: every file is whole or absent, and one process works in a folder at a time."""
+"""Folders that this package writes: every file is whole or absent, and one process works in a folder at a time."""
 
 import csv
 import errno
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from sae.config.settings import Model, differences, parse, read_yaml, to_yaml
+from sae.config.settings import Model, differences, read_settings, to_yaml
 from sae.core.errors import BusyError, ConfigError, MissingPluginError, NotRegisteredError, RecordError
 from sae.records.writing import write_whole
 
@@ -29,8 +29,8 @@ FileModel = TypeVar("FileModel", bound=BaseModel)
 UNUSUAL = re.compile(rb"-?(?:NaN|Infinity|[0-9.]+[eE]\+?[0-9]{3,})")
 """Numbers that JSON does not have, and those that may be too large for a float."""
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-LARGE_EXPONENT = re.compile(rb"[eE]\+?[0-9]{3}")
-"""Part of every number that is too large, and quick to look for."""
+LARGE_EXPONENT = re.compile(rb"e\+?[0-9]{3}")
+"""Part of every number that is too large and has no `E`; as it starts with one letter, it is quick to look for."""
 LOCK = ".lock"
 LOCK_PATIENCE = 5.0
 """Seconds to wait for another process, which may be about to end."""
@@ -119,8 +119,29 @@ class Folder:
 
     def read_model(self, name: str, model: type[FileModel]) -> FileModel:
         """Read a JSON file into its type; anything else in it is damage, reported with the advice."""
-        with self._reading(name) as path:
-            content = path.read_bytes()
+        content = self._find(name)
+        if content is None:
+            raise self.unreadable(name, FileNotFoundError())
+        return self._parse_model(name, content, model)
+
+    def find_model(self, name: str, model: type[FileModel]) -> FileModel | None:
+        """Read a JSON file into its type, as `read_model` does; None if it is missing."""
+        content = self._find(name)
+        return None if content is None else self._parse_model(name, content, model)
+
+    def _find(self, name: str) -> bytes | None:
+        """Return the content of a file; None if it is missing."""
+        try:
+            # A study has tens of thousands of files: paths, buffers and asking whether a file is there would cost more
+            # than reading it.
+            with open(os.path.join(self.path, name), "rb", buffering=0) as file:  # noqa: PTH118, PTH123
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self.unreadable(name, error) from None
+
+    def _parse_model(self, name: str, content: bytes, model: type[FileModel]) -> FileModel:
         try:
             found = model.model_validate_json(content, strict=True)
         except ValidationError as error:
@@ -308,18 +329,18 @@ class Record(Folder, Generic[Model]):
             raise RecordError(f"{self.path} is not a {self.KIND} folder: it has no {self.CONFIG} from `{self.MAKER}`")
 
     def _parse_config(self, model: type[Model]) -> Model:
-        self.check_made()
         try:
-            return parse(model, read_yaml(self.path / self.CONFIG))
+            return read_settings(model, self.path / self.CONFIG)
         except NotRegisteredError as error:
             raise MissingPluginError(self.path, error) from None
         except ConfigError as error:
+            self.check_made()
             raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
 
 
 def _may_not_be_finite(content: bytes) -> bool:
     """Return whether it is worth while to look at every number, which takes longer than to read the file."""
-    return b"NaN" in content or b"Infinity" in content or LARGE_EXPONENT.search(content) is not None
+    return b"N" in content or b"I" in content or b"E" in content or LARGE_EXPONENT.search(content) is not None
 
 
 def _is_finite(content: bytes) -> bool:

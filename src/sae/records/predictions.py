@@ -36,7 +36,7 @@ MEMBERS, TARGETS, SAMPLES, TASK = "members", "targets", "samples", "task"
 
 @dataclass(frozen=True)
 class SplitPredictions:
-    """What a run predicts for the samples of a split.
+    """Predictions of a run for the samples of a split.
 
     Attributes:
         samples: A hash of the samples in their order; two runs with the same one can be compared.
@@ -53,7 +53,7 @@ class SplitPredictions:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a run predicts on validation and test."""
+    """Predictions of a run on validation and test."""
 
     task: TaskName
     val: SplitPredictions

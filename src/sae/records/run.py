@@ -31,8 +31,7 @@ from sae.records.evaluation import (
     check_recorded,
 )
 from sae.records.folder import Record
-from sae.records.network import Network
-from sae.records.trimming import Trimming
+from sae.records.network import Network, Trimming
 
 Ending = Literal["finished", "stopped", "failed"]
 State = Literal["finished", "stopped", "failed", "running", "unfinished", "damaged"]
@@ -136,7 +135,7 @@ class RunRecord(Record[RunConfig]):
 
     def read_status(self) -> Status | None:
         """Read how the run ended; None while it is unfinished."""
-        return self.read_model(self.STATUS, Status) if self.has(self.STATUS) else None
+        return self.find_model(self.STATUS, Status)
 
     def has_finished(self) -> bool:
         """Return whether the run ended with a result."""
@@ -146,7 +145,7 @@ class RunRecord(Record[RunConfig]):
     def read_evaluation(self) -> RunEvaluation:
         """Read metrics and costs on both splits, and what a search measured for its objectives."""
         metrics = self.read_model(self.METRICS, _MetricsFile)
-        latency = self.read_model(self.LATENCY, Latency) if self.has(self.LATENCY) else None
+        latency = self.find_model(self.LATENCY, Latency)
         found = RunEvaluation(val=metrics.val, test=metrics.test, shifted_val=self.read_shift("val"), latency=latency)
         parts = {self.METRICS: found.test, self.SHIFT["val"]: found.shifted_val, self.LATENCY: found.latency}
         for name, part in parts.items():
@@ -170,12 +169,11 @@ class RunRecord(Record[RunConfig]):
 
     def read_trimming(self) -> Trimming | None:
         """Read how the members of a trimmed run were chosen; None for any other run."""
-        return self.read_model(self.TRIM, Trimming) if self.has(self.TRIM) else None
+        return self.find_model(self.TRIM, Trimming)
 
     def read_shift(self, split: Split) -> ShiftEvaluation | None:
         """Read the results on corrupted versions of a split; None if they were not measured."""
-        name = self.SHIFT[split]
-        return self.read_model(name, ShiftEvaluation) if self.has(name) else None
+        return self.find_model(self.SHIFT[split], ShiftEvaluation)
 
     def read_curves(self, split: Split) -> SplitCurves:
         """Read the curves of a split."""
@@ -184,7 +182,7 @@ class RunRecord(Record[RunConfig]):
 
     def read_network(self) -> Network | None:
         """Read what the network consists of; None if that was not recorded."""
-        return self.read_model(self.NETWORK, Network) if self.has(self.NETWORK) else None
+        return self.find_model(self.NETWORK, Network)
 
     def read_interim(self) -> Interim:
         """Read the validation results of a paused run."""

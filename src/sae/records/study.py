@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Self
@@ -201,7 +202,7 @@ class StudyRecord(Record[StudyConfig]):
 
     def read_clock(self) -> Clock:
         """Read the time spent on the study so far, over all sessions, and on each method."""
-        return self.read_model(self.CLOCK, Clock) if self.has(self.CLOCK) else Clock(seconds=0.0)
+        return self.find_model(self.CLOCK, Clock) or Clock(seconds=0.0)
 
     def write_clock(self, clock: Clock) -> None:
         """Record the time spent on the study so far."""
@@ -209,7 +210,7 @@ class StudyRecord(Record[StudyConfig]):
 
     def read_plan(self) -> Plan | None:
         """Read what the study is to do; None for a study of an older version."""
-        return self.read_model(self.PLAN, Plan) if self.has(self.PLAN) else None
+        return self.find_model(self.PLAN, Plan)
 
     def write_plan(self, plan: Plan) -> None:
         """Record what the study is to do."""
@@ -222,9 +223,7 @@ class StudyRecord(Record[StudyConfig]):
 
     def read_confirmed(self) -> Confirmed | None:
         """Read what was trained again on other seeds; None if nothing was."""
-        if not self.has(self.CONFIRMED):
-            return None
-        return self.derived().read_model(self.CONFIRMED, Confirmed)
+        return self.derived().find_model(self.CONFIRMED, Confirmed)
 
     def derived(self, *parts: str) -> Folder:
         """Return this folder, or one in it, with advice for files that can be made again."""
@@ -280,9 +279,12 @@ class StudyRecord(Record[StudyConfig]):
 def _may_hold_a_run(folder: Path) -> bool:
     """Return whether a folder has settings, or may not be looked into, which whoever reads it is told."""
     try:
-        return (folder / RunRecord.CONFIG).exists()
-    except PermissionError:
+        os.stat(os.path.join(folder, RunRecord.CONFIG))  # noqa: PTH116, PTH118 (there may be thousands)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
         return True
+    return True
 
 
 def config_hash(config: RunConfig) -> str:

@@ -5,20 +5,23 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import TypeGuard
+
+from altair.utils.schemapi import debug_mode
 
 from sae.analysis.comparison import mean_ranks
 from sae.analysis.results import Result, Tested, run_results
 from sae.core.errors import RecordError
 from sae.core.objectives import metrics_of, unit_in
+from sae.core.table import Table
 from sae.core.wording import count, duration, listed
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.confirmed_sections import calibration_section, confirmed_section
-from sae.report.content import Figure, Lead, Note, Part, Report, Section, prefixed, section
+from sae.report.content import Drawing, Figure, Gallery, Lead, Note, Part, Report, Section, prefixed, section, with_data
 from sae.report.findings import Findings, find
 from sae.report.glossary import glossary_of
-from sae.report.labels import SHOWN_COSTS
+from sae.report.labels import SHOWN_COSTS, shown_data
 from sae.report.lead import study_lead
 from sae.report.mistake_sections import mistakes_section
 from sae.report.network_sections import network_section
@@ -47,13 +50,16 @@ SECTIONS = (
 """Sections of a study in reading order. To add one, write a function and a line here."""
 FOR_RESEARCHERS = (network_section, structure_section, depth_section, influence_section, trials_section)
 """Sections that come last and are folded."""
-MORE = {
-    *("parallel", "hypervolume", "class-fronts", "confirmed-nll", "best", "ranks"),
-    *("class-fronts-shifted", "shifted-nll", "shifted", "best-shifted", "ranks-shifted", "search-shifted"),
-}
-"""Names of figures and tables that are for researchers, too: they move from their sections to a folded one."""
+MORE = (
+    *("parallel", "hypervolume", "confirmed-nll", "class-fronts", "ranks", "best"),
+    *("search-shifted", "front-shifted", "shifted-quality", "class-fronts-shifted", "ranks-shifted", "shifted-nll"),
+    *("shifted", "best-shifted"),
+)
+"""Names of figures and tables for researchers, which move from their sections to a folded one, in this order: narrow
+ones are neighbours, so that they share a row."""
 
 
+@debug_mode(False)  # every figure is checked and drawn in tests; to check all its parts again takes half the time
 def report_of(
     studies: Sequence[StudyRecord],
     runs: Sequence[RunRecord] = (),
@@ -67,7 +73,7 @@ def report_of(
         runs: Runs to compare.
         title: Title of the page; by default it names the data.
         tolerance: Share of a cost by which candidates of one row of a front may differ; 0 gives each a row. The
-            default is `TOLERANCE` of `sae.analysis.ties`.
+            default is `TOLERANCE` of `sae.analysis.candidates`.
     """
     found = [find(record, tolerance) for record in studies]
     results = run_results(runs)
@@ -81,47 +87,37 @@ def report_of(
 def _studies(found: Sequence[Findings]) -> tuple[Section, ...]:
     if len(found) == 1:
         return _sections(found[0])
-    own = (
-        prefixed(one, name)
-        for item, name in zip(found, names_of(found), strict=True)
-        for one in (_recommendation(item), *_sections(item))
-    )
+    own = (one for item, name in zip(found, names_of(found), strict=True) for one in _one_of_several(item, name))
     return (*([_ranks(found)] if found else []), *own)
+
+
+def _one_of_several(item: Findings, name: str) -> tuple[Section, ...]:
+    """Make the sections of a study among several: its recommendation, and everything else folded."""
+    lead = section("recommendation", "Recommendation", "", _lead(item))
+    rest = (replace(prefixed(one, name), title=one.title, folded_under=f"{name}: details") for one in _sections(item))
+    return (prefixed(lead, name), *rest)
 
 
 def _sections(item: Findings) -> tuple[Section, ...]:
     """Make the sections of a study: first those for everybody, then the folded ones."""
     made = [make(item) for make in SECTIONS]
     kept = (replace(one, parts=tuple(part for part in one.parts if not _is_more(part))) for one in made)
-    moved = [part for one in made for part in one.parts if _is_more(part)]
+    found = {part.name: part for one in made for part in one.parts if _is_more(part)}
+    moved = [found[name] for name in MORE if name in found]
     intro = "The same results by kind of method, with ranks, and what else was measured."
     more = [section("more-results", "Kinds of methods, ranks and more", intro, *moved)] if moved else []
-    folded = (replace(one, is_folded=True) for one in (*more, *(make(item) for make in FOR_RESEARCHERS)))
-    return tuple(_with_data(one, _shown_data(item.data_name)) for one in (*kept, *folded))
-
-
-def _with_data(one: Section, data: str) -> Section:
-    """Name the data in the caption of each figure, which may be shown without its page."""
-    parts = (
-        replace(part, caption=f"{part.caption} Data: {data}.".lstrip()) if isinstance(part, Figure) else part
-        for part in one.parts
+    folded = (
+        replace(one, folded_under="For researchers") for one in (*more, *(make(item) for make in FOR_RESEARCHERS))
     )
-    return replace(one, parts=tuple(parts))
+    return tuple(with_data(one, shown_data(item.data_name)) for one in (*kept, *folded))
 
 
-def _is_more(part: "Part") -> bool:
-    return not isinstance(part, Note) and part.name in MORE
+def _is_more(part: "Part") -> TypeGuard[Figure | Drawing | Gallery | Table]:
+    return not isinstance(part, Note | Lead) and part.name in MORE
 
 
 def _lead(item: Findings) -> Lead:
     return replace(study_lead(item), picker=study_picker(item))
-
-
-def _recommendation(item: Findings) -> Section:
-    """Make a section of the lead of one study among several."""
-    lead = _lead(item)
-    notes = (Note(text) for text in (*lead.reasons, *lead.rules))
-    return section("recommendation", "Recommendation", lead.sentence, lead.receipt, lead.picker, *notes)
 
 
 def names_of(found: Sequence[Findings]) -> list[str]:
@@ -147,7 +143,8 @@ def _ranks(found: Sequence[Findings]) -> Section:
             results = {name: members for name, members in by_data.items() if members}
             if results:
                 ranks = mean_ranks(results, [*_headlines(of_task), *SHOWN_COSTS], task, where)
-                tables.append(rank_table(ranks, where, name=f"ranks-{task}-{where}"))
+                made = rank_table(ranks, where, name=f"ranks-{task}-{where}")
+                tables.append(replace(made, title=f"{made.title}, {task}: {listed(list(map(shown_data, results)))}"))
     intro = (
         "Kinds of methods, ranked in each data set by the mean of their confirmed configurations, then averaged over "
         "the data sets."
@@ -174,28 +171,18 @@ def _several(found: Sequence[Findings]) -> Lead:
 
 def _title(found: Sequence[Findings], results: Sequence[Result]) -> str:
     if found:
-        return f"Which network to ship: {', '.join(dict.fromkeys(_shown_data(item.data_name) for item in found))}"
-    names = dict.fromkeys(_shown_data(item.config.data.name) for item in results)
+        return f"Which network to ship: {', '.join(dict.fromkeys(shown_data(item.data_name) for item in found))}"
+    names = dict.fromkeys(shown_data(item.config.data.name) for item in results)
     return f"Runs on {', '.join(names) or 'no data yet'}"
-
-
-def _shown_data(name: str) -> str:
-    """Name data on the page: a path by its last part.
-
-    Example:
-        >>> _shown_data("pneumoniamnist"), _shown_data("/home/me/data/patients.csv"), _shown_data(".")
-        ('pneumoniamnist', 'patients.csv', '.')
-    """
-    return Path(name).name or name
 
 
 def _facts(found: Sequence[Findings], runs: Sequence[RunRecord]) -> tuple[str, ...]:
     facts = []
-    for item in found:
+    for item, name in zip(found, names_of(found), strict=True):
         config = item.record.config
         backbones = dict.fromkeys(str(space["backbone"]["name"]) for space in config.spaces.values())
         facts += [
-            f"{_shown_data(item.data_name)} on {', '.join(backbones)}",
+            f"{f'{name}: ' if len(found) > 1 else ''}{shown_data(item.data_name)} on {', '.join(backbones)}",
             f"objectives {', '.join(one.label for one in item.record.objectives)}",
         ]
         facts += [_units(item)] if item.task == "regression" and item.record.target else []

@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from sae.analysis.comparison import mean_ranks
+from sae.analysis.contestants import Scaling
 from sae.analysis.curves import reliability_curve, risk_curve
 from sae.analysis.results import Result, Tested, means_by_set
-from sae.analysis.scaling import Scaling
 from sae.analysis.statistics import Spread
 from sae.core.objectives import objective
 from sae.core.table import Table
@@ -34,7 +34,7 @@ def confirmed_section(found: Findings) -> Section:
     note = Note(f"Without a finished, readable run on a new seed: {', '.join(missing)}.") if missing else None
     if not results:
         again = f"sae search … --confirm 4 --out {shlex.quote(str(found.record.path))}"
-        return section("other-seeds", title, intro, note or Note(f"Nothing was confirmed yet: run `{again}`."))
+        return section("other-seeds", title, "", note or Note(f"Nothing was confirmed yet: run `{again}`."))
     points = [result_point(item, item.test, is_pick=found.is_pick(item)) for item in results]
     pairs = usual_pairs(found.metrics, found.task)
     return section(

@@ -90,7 +90,7 @@ class Gallery:
     pictures: tuple[Picture, ...]
 
 
-Part: TypeAlias = "Figure | Drawing | Gallery | Table | Note | Picker"
+Part: TypeAlias = "Figure | Drawing | Gallery | Table | Note | Lead"
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,15 @@ class Section:
         title: The question, or its topic.
         intro: A sentence or two about what follows.
         parts: In reading order.
-        is_folded: Whether it is for researchers: a page folds it until somebody opens it, or prints.
+        folded_under: Heading of the folded sections to which it belongs, until somebody opens it, or prints; empty for
+            a section that is open.
     """
 
     name: str
     title: str
     intro: str
     parts: tuple["Part", ...]
-    is_folded: bool = False
+    folded_under: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Lead:
-    """The top of the page.
+    """The top of the page, or of what it says about one of several studies.
 
     Attributes:
         sentence: The recommendation.
@@ -173,11 +174,7 @@ class Report:
 
     def pickers(self) -> "Iterator[Picker]":
         """Yield what chooses among the candidates of each study."""
-        from sae.report.picker import Picker
-
-        if self.lead.picker:
-            yield self.lead.picker
-        yield from (part for section in self.sections for part in section.parts if isinstance(part, Picker))
+        return (lead.picker for lead in self.leads() if lead.picker)
 
     def drawings(self) -> Iterator[Drawing]:
         """Yield all drawings of networks in reading order."""
@@ -185,9 +182,14 @@ class Report:
 
     def tables(self) -> Iterator[Table]:
         """Yield all tables in reading order, the receipt first."""
-        if self.lead.receipt:
-            yield self.lead.receipt
-        yield from (part for section in self.sections for part in section.parts if isinstance(part, Table))
+        parts = (self.lead, *(part for section in self.sections for part in section.parts))
+        found = (part.receipt if isinstance(part, Lead) else part for part in parts)
+        return (part for part in found if isinstance(part, Table))
+
+    def leads(self) -> Iterator[Lead]:
+        """Yield the lead of the page, then those of its studies where there are several."""
+        yield self.lead
+        yield from (part for section in self.sections for part in section.parts if isinstance(part, Lead))
 
 
 def section(name: str, title: str, intro: str, *parts: "Part | None") -> Section:
@@ -197,5 +199,26 @@ def section(name: str, title: str, intro: str, *parts: "Part | None") -> Section
 
 def prefixed(one: Section, prefix: str) -> Section:
     """Put a prefix before the names and the title of a section, to tell it from others on the page."""
-    parts = tuple(part if isinstance(part, Note) else replace(part, name=f"{prefix}-{part.name}") for part in one.parts)
+    parts = tuple(_prefixed_part(part, prefix) for part in one.parts)
     return replace(one, name=f"{prefix}-{one.name}", title=f"{prefix}: {one.title}", parts=parts)
+
+
+def _prefixed_part(part: "Part", prefix: str) -> "Part":
+    match part:
+        case Note():
+            return part
+        case Lead():
+            receipt = part.receipt and replace(part.receipt, name=f"{prefix}-{part.receipt.name}")
+            picker = part.picker and replace(part.picker, name=f"{prefix}-{part.picker.name}")
+            return replace(part, receipt=receipt, picker=picker)
+        case _:
+            return replace(part, name=f"{prefix}-{part.name}")
+
+
+def with_data(one: Section, data: str) -> Section:
+    """Name the data in the caption of each figure, which may be shown without its page."""
+    parts = (
+        replace(part, caption=f"{part.caption} Data: {data}.".lstrip()) if isinstance(part, Figure) else part
+        for part in one.parts
+    )
+    return replace(one, parts=tuple(parts))

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from sae.config.kinds import Kind
+from sae.config.method_registry import Kind
 from sae.config.run import RunConfig
 from sae.core.objectives import ALL_COSTS, Objective, objective
 from sae.core.table import Arrow, Column, digits_for, digits_for_costs
@@ -136,3 +137,13 @@ def metric_column(metric: str, task: str, shown: Iterable[float], under_shift: b
         return Column(ALL_COSTS[metric].unit, arrow_of(item), digits_for_costs(shown))
     where = " (shift)" if under_shift else ""
     return Column(f"{item.label}{where}", arrow_of(item), digits_for(shown))
+
+
+def shown_data(name: str) -> str:
+    """Name data on the page: a path by its last part.
+
+    Example:
+        >>> shown_data("pneumoniamnist"), shown_data("/home/me/data/patients.csv"), shown_data(".")
+        ('pneumoniamnist', 'patients.csv', '.')
+    """
+    return Path(name).name or name

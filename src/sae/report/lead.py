@@ -7,7 +7,7 @@ from sae.analysis.evidence import Evidence
 from sae.analysis.headline import network_of
 from sae.analysis.recommendation import RECOMMENDED
 from sae.analysis.results import Tested
-from sae.analysis.verdicts import ALIKE, BETTER, LEVEL, UNKNOWN, WORSE
+from sae.analysis.statistics import ALIKE, BETTER, LEVEL, UNKNOWN, WORSE
 from sae.core.objectives import metric_label, metrics_of
 from sae.core.wording import count, listed
 from sae.records.receipt import PICK
@@ -44,7 +44,10 @@ def worth_text(found: Findings) -> str:
     worth, ensemble = found.headline.worth.get(PICK), found.headline.ensemble
     if worth is None or ensemble is None:
         return ""
-    return f"It is worth {worth_range(worth)} of the deep ensemble {ensemble.label} ({ensemble.settings})."
+    name = f"the deep ensemble {ensemble.label} ({ensemble.settings})"
+    if worth.describe(worth.low).startswith("<") and worth.describe(worth.high).startswith(">"):
+        return f"There is not enough evidence to tell how many members of {name} it is worth."
+    return f"It is worth {worth_range(worth)} of {name}."
 
 
 def claims(found: Findings) -> list[str]:

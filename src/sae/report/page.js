@@ -165,8 +165,9 @@
   }
   // A folded panel has no width in some browsers: it gets its share of the page's.
   const widthOf = (place) => {
-    const panels = place.parentElement.children.length;
-    return place.clientWidth || document.querySelector("main").clientWidth / Math.min(panels, innerWidth < 700 ? 1 : 3);
+    const isWide = innerWidth >= 700;
+    const page = document.querySelector("main").clientWidth / (isWide && place.closest(".half") ? 2 : 1);
+    return place.clientWidth || page / Math.min(place.parentElement.children.length, isWide ? 3 : 1);
   };
   const hasCells = (spec) => (spec.mark?.type ?? spec.mark) === "rect" || (spec.layer ?? []).some(hasCells);
   const draw = async (place, spec) => {

@@ -28,8 +28,7 @@ from sae.report.figures.network import draw_on_page
 from sae.report.figures.theme import ON_PAGE, palette_css
 from sae.report.glossary import meaning_of
 from sae.report.page_charts import figure_data
-from sae.report.page_picker import render_picker
-from sae.report.picker import Picker
+from sae.report.picker import render_picker
 
 BEFORE_PAINT = """(() => {
   const root = document.documentElement;
@@ -41,8 +40,6 @@ BEFORE_PAINT = """(() => {
 })();"""
 """Sets the theme before the page is shown."""
 SCRIPTS = ("choose.js", "explore.js", "page.js")
-RESEARCHERS = "for-researchers"
-"""Anchor of the folded sections."""
 GLOSSARY = "words"
 """Anchor of the glossary."""
 
@@ -61,9 +58,9 @@ def render_page(report: Report) -> str:
         style=f"{palette_css()}\n{_asset('page.css')}",
         before=BEFORE_PAINT,
         facts="".join(f"<li>{escape(fact)}</li>" for fact in report.facts),
-        lead=_render_lead(report.lead, has_glossary=bool(report.glossary)),
+        lead=_render_lead(report.lead, is_glossary_linked=bool(report.glossary)),
         words=_render_glossary(report.glossary),
-        contents=_render_contents(report.sections),
+        contents=_render_contents(report),
         sections=_render_sections(report.sections),
         figures=figure_data(report.figures(), report.pickers()),
         vega=_vega(),
@@ -71,17 +68,18 @@ def render_page(report: Report) -> str:
     )
 
 
-def _render_lead(lead: Lead, has_glossary: bool) -> str:
+def _render_lead(lead: Lead, is_glossary_linked: bool = False) -> str:
     reasons = "".join(f"<li>{prose(reason)}</li>" for reason in lead.reasons)
     parts = [
         f'<p class="sentence">{prose(lead.sentence)}</p>',
         '<div class="decide">',
-        render_table(lead.receipt) if lead.receipt else "",
+        render_table(lead.receipt, is_whole=True) if lead.receipt else "",
+        '<div class="beside">',
         render_picker(lead.picker) if lead.picker else "",
-        "</div>",
         f'<ul class="reasons">{reasons}</ul>' if reasons else "",
         _render_rules(lead.rules),
-        f'<p class="to-words"><a href="#{GLOSSARY}">Glossary</a></p>' if has_glossary else "",
+        "</div></div>",
+        f'<p class="to-words"><a href="#{GLOSSARY}">Glossary</a></p>' if is_glossary_linked else "",
         *(_render_command(command) for command in lead.commands),
     ]
     return "\n".join(part for part in parts if part)
@@ -102,7 +100,7 @@ def _render_glossary(terms: tuple[Term, ...]) -> str:
     """Render a folded list; a link to it opens it."""
     if not terms:
         return ""
-    listed = "\n".join(f"<dt>{escape(term.name)}</dt><dd>{prose(term.meaning)}</dd>" for term in terms)
+    listed = "\n".join(f"<div><dt>{escape(term.name)}</dt><dd>{prose(term.meaning)}</dd></div>" for term in terms)
     return f"""<section class="words">
 <details>
 <summary>Glossary</summary>
@@ -123,12 +121,15 @@ def _render_command(command: Command) -> str:
 </div>"""
 
 
-def _render_contents(sections: tuple[Section, ...]) -> str:
-    shown = [(one.name, _question(one.title)) for one in sections if not one.is_folded]
-    shown += [(RESEARCHERS, "For researchers")] if any(one.is_folded for one in sections) else []
-    links = (f'<li><a href="#{escape(name)}">{escape(title)}</a></li>' for name, title in shown)
+def _render_contents(report: Report) -> str:
+    shown = {
+        _anchor(one.folded_under) if one.folded_under else one.name: one.folded_under or _question(one.title)
+        for one in report.sections
+    }
+    first = "Recommendation" if report.lead.receipt else "Overview"
+    links = (f'<li><a href="#{escape(name)}">{escape(title)}</a></li>' for name, title in shown.items())
     return f"""<nav aria-label="Contents">
-<ul><li><a href="#lead">Recommendation</a></li>{"".join(links)}</ul>
+<ul><li><a href="#lead">{first}</a></li>{"".join(links)}</ul>
 </nav>"""
 
 
@@ -138,45 +139,54 @@ def _question(title: str) -> str:
 
 
 def _render_sections(sections: tuple[Section, ...]) -> str:
-    """Render sections; neighbours that are folded share a section for researchers."""
-    rendered, number = [], 0
-    for is_folded, group in itertools.groupby(sections, key=lambda one: one.is_folded):
-        if not is_folded:
+    """Render sections; neighbours that are folded under one heading share a section."""
+    rendered = []
+    for heading, group in itertools.groupby(sections, key=lambda one: one.folded_under):
+        if not heading:
             rendered += [_render_section(one) for one in group]
             continue
         folds = "\n".join(_render_fold(one) for one in group)
-        rendered.append(f"""<section id="{RESEARCHERS}{f"-{number}" if number else ""}" class="researchers">
-<h2>For researchers</h2>
-<p class="intro">Open what you need; printing opens everything.</p>
+        rendered.append(f"""<section id="{_anchor(heading)}" class="researchers">
+<h2>{escape(heading)}</h2>
+<p class="intro on-screen">Open what you need; printing opens everything.</p>
 {folds}
 </section>""")
-        number += 1
     return "\n".join(rendered)
+
+
+def _anchor(heading: str) -> str:
+    """Return the anchor of folded sections: `for-researchers`."""
+    return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
 
 
 def _render_fold(section: Section) -> str:
     parts = "\n".join(_render_part(part) for part in section.parts)
     return f"""<details id="{escape(section.name)}">
 <summary>{escape(section.title)}</summary>
-<p class="intro">{prose(section.intro)}</p>
+<div class="fold">
+{_render_intro(section)}
 {parts}
+</div>
 </details>"""
 
 
 def _render_section(section: Section) -> str:
     parts = "\n".join(_render_part(part) for part in section.parts)
-    intro = f'<p class="intro">{prose(section.intro)}</p>' if section.intro else ""
     return f"""<section id="{escape(section.name)}">
 <h2>{escape(section.title)}</h2>
-{intro}
+{_render_intro(section)}
 {parts}
 </section>"""
 
 
+def _render_intro(section: Section) -> str:
+    return f'<p class="intro">{prose(section.intro)}</p>' if section.intro else ""
+
+
 def _render_part(part: "Part") -> str:
     match part:
-        case Picker():
-            return render_picker(part)
+        case Lead():
+            return _render_lead(part)
         case Drawing():
             return render_drawing(part)
         case Gallery():
@@ -221,14 +231,19 @@ GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"))
 DIRECTIONS = {"↑": "higher is better", "↓": "lower is better"}
 
 
-def render_table(table: Table) -> str:
-    """Render a table, in a box that scrolls sideways if the table is wider than the page."""
+def render_table(table: Table, is_whole: bool = False) -> str:
+    """Render a table, in a box that scrolls sideways if the table is wider than the page.
+
+    Args:
+        table: What to render.
+        is_whole: Whether all rows are shown at first, however many there are.
+    """
     name, title = escape(table.name), escape(table.title)
     numeric = [table.is_numeric(index) for index in range(len(table.columns))]
     head = "".join(_heading(column, right) for column, right in zip(table.columns, numeric, strict=True))
     keys = table.keys or [""] * len(table.rows)
     body = "\n".join(_table_row(row, table.columns, numeric, key) for row, key in zip(table.rows, keys, strict=True))
-    is_long = len(table.rows) > FIRST_ROWS
+    is_long = len(table.rows) > FIRST_ROWS and not is_whole
     kinds = [*(["long"] if is_long else []), *(["few"] if _fits_phone(table) else [])]
     kinds += ["wide"] if len(table.columns) >= WIDE_COLUMNS else []
     more = f'<button type="button" class="more needs-script">Show all {len(table.rows)} rows</button>'
@@ -305,10 +320,14 @@ def _alignment(numeric: bool) -> str:
     return ' class="number"' if numeric else ""
 
 
-HALF_ROW = 6
-"""Pictures for which half the width of a page is enough."""
+SHORT_ROW = 6
+"""Pictures for which a third of the width of a page is enough."""
 NARROW_FIGURES = ("reliability",)
 """Figures without names beside their marks, pairs of panels of which fit half a page."""
+ONE_ROW = (*NARROW_FIGURES, "corruptions")
+"""Figures of which up to six panels stand side by side on a wide page."""
+WIDE_FIGURES = ("parallel",)
+"""Figures whose one panel needs the whole width of a page."""
 PRINTED_COLUMNS = {1: 1, 2: 2, 4: 4}
 """Panels in a row on paper, by their number; else three."""
 SHAPES = {1: " single", 2: " even", 4: " even"}
@@ -320,11 +339,15 @@ def render_figure(figure: Figure) -> str:
     """Render the title of a figure, an empty place for each panel, and its caption."""
     places = "\n".join(f'<div class="panel" data-panel="{index}"></div>' for index in range(len(figure.panels)))
     name, count = escape(figure.name), len(figure.panels)
-    half = " half" if count == 1 or (count % 2 == 0 and figure.name.endswith(NARROW_FIGURES)) else ""
+    is_wide = figure.name.endswith(WIDE_FIGURES)
+    is_row = 4 <= count <= 6 and figure.name.endswith(ONE_ROW)
+    is_half = (count == 1 and not is_wide) or (count == 2 and figure.name.endswith(NARROW_FIGURES))
+    half, shape = " half" if is_half else "", " row" if is_row else "" if is_wide else SHAPES.get(count, "")
+    columns = count if is_row else PRINTED_COLUMNS.get(count, 3)
     return f"""<figure class="charts{half}" id="figure-{name}" data-figure="{name}">
 {_figure_heading(figure.title)}
 <noscript><p class="note">{prose(WITHOUT_SCRIPT)}</p></noscript>
-<div class="panels{SHAPES.get(count, "")}" style="--columns: {PRINTED_COLUMNS.get(count, 3)}">
+<div class="panels{shape}" style="--columns: {columns}">
 {places}
 </div>
 <figcaption>{prose(figure.caption)}</figcaption>
@@ -345,8 +368,8 @@ def render_gallery(gallery: Gallery) -> str:
     """Render pictures of samples in rows, enlarged without smoothing."""
     pictures = "\n".join(_picture(picture) for picture in gallery.pictures)
     name = escape(gallery.name)
-    half = " half" if len(gallery.pictures) <= HALF_ROW else ""
-    return f"""<figure class="gallery{half}" id="gallery-{name}">
+    third = " third" if len(gallery.pictures) <= SHORT_ROW else ""
+    return f"""<figure class="gallery{third}" id="gallery-{name}">
 <h3>{escape(gallery.title)}</h3>
 <ul>
 {pictures}
@@ -379,5 +402,10 @@ def prose(text: str) -> str:
         >>> prose("a < b: run `sae pick`")
         'a &lt; b: run <code>sae pick</code>'
     """
-    marked = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
+    marked = re.sub(r"`([^`\n]+)`", lambda found: f"<code>{_unbroken(found[1])}</code>", escape(text))
     return marked.replace("Darker", '<span class="light">Darker</span><span class="dark">Brighter</span>')
+
+
+def _unbroken(code: str) -> str:
+    """Keep a line from breaking within an option such as `--keep-predictions`."""
+    return re.sub(r"--\w+(-\w+)+", r'<span class="option">\g<0></span>', code)

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from sae.analysis.candidates import Candidate
 from sae.analysis.ensemble_equivalent import EnsembleEquivalent
 from sae.analysis.evidence import Evidence
-from sae.analysis.exit_use import read_at
+from sae.analysis.network_plan import read_at
 from sae.analysis.results import Result, Tested
-from sae.analysis.statistics import Spread
-from sae.analysis.verdicts import SCALED
+from sae.analysis.statistics import SCALED, Spread
 from sae.core.objectives import metric_label
 from sae.core.table import MISSING, Cell, Column, Table, digits_for, show
 from sae.core.wording import count
@@ -59,7 +58,7 @@ def _receipt_caption(found: Findings) -> str:
         "pruning; as shipped: after folding, too."
     )
     told += ["Time: onnxruntime on one thread, measured side by side."] if found.receipt else []
-    told.append(f"Rivals: the best network of their method by {first} on validation.")
+    told += [f"Rivals: the best network of their method by {first} on validation."] if len(found.shown) > 1 else []
     return " ".join(told)
 
 

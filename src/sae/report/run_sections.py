@@ -12,11 +12,10 @@ from sae.core.errors import RecordError
 from sae.core.wording import count
 from sae.records.run import Run, RunRecord, read_run
 from sae.report.confirmed_sections import calibration_figures, corruption_figure
-from sae.report.content import Figure, Lead, Note, Part, Section, prefixed, section
+from sae.report.content import Figure, Lead, Note, Part, Section, prefixed, section, with_data
 from sae.report.figures.curves import Epoch, TrainingCurve, training_figure
-from sae.report.figures.depth import depth_figure
-from sae.report.figures.trim import trim_figure
-from sae.report.labels import headline
+from sae.report.figures.exits import depth_figure, trim_figure
+from sae.report.labels import headline, shown_data
 from sae.report.mistake_sections import mistakes_of
 from sae.report.network_sections import run_drawings
 from sae.report.tables import confirmed_table
@@ -91,7 +90,8 @@ def _section(data: str, results: Sequence[Result]) -> Section:
         _without(compared),
     )
     intro = "On the test split. Runs that differ only in their seed are one configuration: mean ± standard deviation."
-    return section("the-runs", f"The runs on {data}", intro, *parts)
+    made = section("the-runs", f"The runs on {data}", intro, *parts)
+    return with_data(made, shown_data(results[0].config.data.name))
 
 
 def _mistakes(results: Sequence[Result]) -> list["Part | None"]:

@@ -1,4 +1,4 @@
-"""Samples of a run's test split for a report: pictures, deviating columns, and numbers to cut them into segments by."""
+"""Samples of a run's test split for a report: pictures, deviating columns, and numbers to divide them by."""
 
 import base64
 import io

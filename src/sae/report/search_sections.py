@@ -5,22 +5,20 @@ from collections.abc import Iterable, Sequence
 
 from sae.analysis.candidates import Candidate, damages
 from sae.analysis.depth import depth_preference, input_preference, read_preferences
-from sae.analysis.independence import correlation_points
 from sae.analysis.progress import trial_counts
 from sae.analysis.results import Tested
 from sae.analysis.selection import failures
-from sae.analysis.trials import grid_means, influence
+from sae.analysis.trials import correlation_points, grid_means, influence
 from sae.core.objectives import SHIFTED, objective
 from sae.core.wording import count
 from sae.records.evaluation import Where
 from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section
-from sae.report.figures.depth import depth_figure
-from sae.report.figures.grid import grid_figure
-from sae.report.figures.independence import independence_figure
+from sae.report.figures.exits import depth_figure
 from sae.report.figures.parallel import parallel_figure
 from sae.report.figures.scatter import FLOPS, Details, Point, nll_pairs, under_shift, usual_pairs
 from sae.report.figures.search import candidate_label, hypervolume_figure, search_scatter, thinned, tried_scatter
+from sae.report.figures.trials import grid_figure, independence_figure
 from sae.report.findings import Findings
 from sae.report.labels import SHOWN_COSTS, network_key, shown_exits
 from sae.report.tables import class_fronts_table, front_table, influence_table, trials_table

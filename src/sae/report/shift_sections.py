@@ -16,8 +16,7 @@ Parts = list[Figure | Table | Note | None]
 
 INTRO = (
     "Images under 19 corruptions at 5 severities. Corrupted validation images choose; corrupted test images only "
-    "measure. The standard deviation over seeds says how reliable a mean is; the one over corrupted sets, which is "
-    "larger, how much the kind of corruption matters."
+    "measure."
 )
 NOT_MEASURED = "Not measured. For image data: `sae search … --shift`."
 ELSEWHERE = "These configurations were chosen on clean validation data: the study has confirmed no front under shift."

@@ -4,16 +4,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from sae.analysis.candidates import Candidate, fronts_by_kind
+from sae.analysis.candidates import TOLERANCE, Candidate, fold_ties, fronts_by_kind
 from sae.analysis.comparison import OR, MeanRank, best_by_kind
-from sae.analysis.exit_use import exits_over_seeds, exits_text
+from sae.analysis.network_plan import exits_over_seeds, exits_text
 from sae.analysis.results import Result, Tested
 from sae.analysis.selection import Selection
-from sae.analysis.statistics import Spread
-from sae.analysis.ties import TOLERANCE, fold_ties
+from sae.analysis.statistics import LEVEL, Spread
 from sae.analysis.trials import Influence
-from sae.analysis.verdicts import LEVEL
 from sae.config.methods import all_kinds
+from sae.config.run import distinct_summaries
 from sae.core.objectives import metric_label, metrics_of
 from sae.core.table import Cell, Column, Row, Table, digits_for, mark_best
 from sae.core.wording import count
@@ -50,11 +49,11 @@ def confirmed_table(
     columns = [*NAME_COLUMNS, *(_result_column(results, metric, where, task) for metric, where in measured), *ends]
     rows = [
         (
-            *_name_cells(result),
+            *names,
             *(spread_cell(result.get(metric, where), metric) for metric, where in measured),
             *(Cell(len(result.runs)), Cell(result.failed))[: len(ends)],
         )
-        for result in results
+        for result, names in zip(results, _name_cells(results), strict=True)
     ]
     caption = f"Mean ± standard deviation over seeds. {BOLD} {K_PRIME}{_missing_note(results)}"
     return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(results))
@@ -68,8 +67,8 @@ def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, na
         mean = _result_column(results, metric, "shift", task)
         columns += [mean, Column("std, seeds", digits=mean.digits), Column("std, sets", digits=mean.digits)]
     rows = [
-        (*_name_cells(result), *(cell for metric in shown for cell in _shift_cells(result, metric)))
-        for result in results
+        (*names, *(cell for metric in shown for cell in _shift_cells(result, metric)))
+        for result, names in zip(results, _name_cells(results), strict=True)
     ]
     caption = (
         "Mean over the 95 corrupted test sets, then its standard deviation over seeds, then the standard deviation "
@@ -135,8 +134,8 @@ def best_table(
     columns += [*NAME_COLUMNS[2:], *(head for metric in metrics for head in _best_columns(shown, metric, where, task))]
     columns += [_result_column(shown, cost, where, task) for cost in SHOWN_COSTS]
     rows = []
-    for kind, metric, result in found:
-        label, method, settings, *exits = _name_cells(result)
+    for (kind, metric, result), names in zip(found, _name_cells(shown), strict=True):
+        label, method, settings, *exits = names
         confirmed, own = sum(item.kind == kind for item in results), fronts.get(kind)
         first = (method, Cell(confirmed), Cell(len(own) if own else None), Cell(metric_label(metric)), label, settings)
         measured = (cell for one in metrics for cell in _best_cells(result, one, where))
@@ -212,13 +211,13 @@ def front_table(
     rows = [
         (
             Cell(f"{item.label}, the pick" if item is pick else item.label),
-            *(Cell(item.config.called.label), Cell(item.config.summary)),
+            *(Cell(item.config.called.label), Cell(settings)),
             Cell(shown_exits(item.config, item.eval_exits)),
             Cell(exits_text(item.active) if item.config.method.has_exits else None),
             *(number_cell(item.values.get(metric), metric) for metric in measured),
             *([Cell(len(row.others))] if is_folded else []),
         )
-        for row in tied
+        for row, settings in zip(tied, distinct_summaries([row.candidate.config for row in tied]), strict=True)
         for item in [row.candidate]
     ]
     place = "corrupted validation images" if selection.is_shifted else "validation"
@@ -289,20 +288,20 @@ def trials_table(runs: Sequence[Run], metrics: Sequence[str], task: str, name: s
     shown = {m: [value / unit_of(m) for run in runs if (value := run.value(m)) is not None] for m in measured}
     heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("State")]
     columns = [*heads, *(metric_column(metric, task, shown[metric]) for metric in measured), Column("Seconds")]
+    known = [(run, run.config) for run in runs if run.config is not None]
     rows = [
         (
-            *(Cell(run.label), Cell(run.config.called.label), Cell(run.config.summary), Cell(run.state)),
+            *(Cell(run.label), Cell(config.called.label), Cell(settings), Cell(run.state)),
             *(number_cell(run.value(metric), metric) for metric in measured),
             Cell(run.seconds),
         )
-        for run in runs
-        if run.config is not None
+        for (run, config), settings in zip(known, distinct_summaries([config for _, config in known]), strict=True)
     ]
     caption = (
         f"All trials, with the number of exits K they were trained for. Metrics are from the validation split. {BOLD} "
         "Seconds: training time."
     )
-    keys = tuple(run.label for run in runs if run.config is not None)
+    keys = tuple(run.label for run, _ in known)
     return Table(name, "All trials", caption, tuple(columns), mark_best(columns, rows), keys)
 
 
@@ -366,11 +365,15 @@ def _keys(found: Sequence[Result] | Sequence[Candidate]) -> tuple[str, ...]:
     return tuple(network_key(item.label, item.config, item.eval_exits) for item in found)
 
 
-def _name_cells(result: Result) -> Row:
-    k_prime = Cell(shown_exits(result.config, result.eval_exits))
-    uses = [run.evaluation.test.at(result.eval_exits).active for run in result.runs if run.evaluation]
-    exits = Cell(exits_over_seeds(uses or [result.active]) if result.config.method.has_exits else None)
-    return Cell(result.label), Cell(result.config.called.label), Cell(result.settings), k_prime, exits
+def _name_cells(results: Sequence[Result]) -> list[Row]:
+    """Return the cells of `NAME_COLUMNS` for each result."""
+    rows: list[Row] = []
+    for result, settings in zip(results, distinct_summaries([item.config for item in results]), strict=True):
+        k_prime = Cell(shown_exits(result.config, result.eval_exits))
+        uses = [run.evaluation.test.at(result.eval_exits).active for run in result.runs if run.evaluation]
+        exits = Cell(exits_over_seeds(uses or [result.active]) if result.config.method.has_exits else None)
+        rows.append((Cell(result.label), Cell(result.config.called.label), Cell(settings), k_prime, exits))
+    return rows
 
 
 def _result_column(results: Sequence[Result], metric: str, where: Tested, task: str) -> Column:

@@ -136,7 +136,7 @@ class Distillation(Retraining):
 
 @dataclass(frozen=True)
 class Lesson:
-    """Who learns from whom.
+    """A teacher and the networks that learn from it.
 
     Attributes:
         teacher: The best network of the method that trains most: an ensemble.

@@ -69,7 +69,7 @@ class Dispatcher:
 
     def _is_hopeless(self, job: Job) -> bool:
         losses, epochs_then = self._losses.get(job.name, (0, 0))
-        done = job.epochs_done
+        done = job.count_epochs()
         self._losses[job.name] = (1 if done > epochs_then else losses + 1, done)
         return self._losses[job.name][0] >= MOST_LOSSES
 

@@ -1,4 +1,4 @@
-"""Jobs: the work of one worker, which is to train one configuration into its folder.
+"""Jobs of workers: each trains one configuration into its folder.
 
 A job is a pure function of its settings and is safe to repeat.
 """
@@ -64,9 +64,8 @@ class Job:
         """The record of its run folder."""
         return RunRecord(self.folder)
 
-    @property
-    def epochs_done(self) -> int:
-        """Epochs in its history so far; another process may be writing it."""
+    def count_epochs(self) -> int:
+        """Return the number of epochs in its history so far; another process may be writing it."""
         try:
             with (self.folder / RunRecord.HISTORY).open(encoding="utf-8") as file:
                 return max(0, sum(1 for _ in file) - 1)
@@ -76,7 +75,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended.
+    """The end of a job.
 
     Attributes:
         state: `finished`; `paused` at a rung; `failed` for good; `blocked` by a cause outside the configuration,

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sae.analysis.candidates import Candidate, candidates_of, front
-from sae.analysis.exit_use import exits_text
+from sae.analysis.network_plan import exits_text
 from sae.core.table import MISSING
 from sae.core.wording import count, duration
 from sae.records.run import RunRecord, read_run
@@ -122,7 +122,7 @@ def worker_table(jobs: Sequence[Job]) -> Table:
     """Return a table with a row for each running job."""
     table = Table(show_header=False, box=None)
     for job in jobs:
-        done, epochs = job.epochs_done, job.config.train.epochs
+        done, epochs = job.count_epochs(), job.config.train.epochs
         bar = "━" * round(20 * done / epochs)
         table.add_row(job.name, job.config.summary, f"[green]{bar:<20}[/]", f"epoch {done} of {epochs}")
     return table

@@ -184,7 +184,7 @@ def _with_depth(template: Values) -> Values:
     name = backbone.get("name")
     depth = BACKBONES.get(name).settings.depth_of(backbone) if name in BACKBONES else backbone.get("depth", 1)
     if not isinstance(depth, int | Hole):
-        raise ConfigError(f"backbone.depth must be a whole number, or a hole of them, got {depth!r}")
+        raise ConfigError(f"backbone.depth must be a whole number, a range or choices, got {depth!r}")
     open_ends = {path: hole for path, hole in find_holes(template) if _means_depth(hole)}
     if not open_ends:
         return template

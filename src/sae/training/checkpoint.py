@@ -14,14 +14,14 @@ from sae.core.errors import RecordError, RecordWarning
 from sae.methods import Method
 from sae.records.folder import Arrays, first_problem
 from sae.records.run import RunRecord
-from sae.training.early_stopping import BestEpoch, EarlyStopping
+from sae.training.kept_weights import BestEpoch, EarlyStopping
 from sae.training.trainer import Progress, Trainer
 
 DELETE_IT = "delete it and begin again, or start over with --force"
 
 
 class CheckpointHeader(BaseModel):
-    """What a checkpoint holds besides arrays.
+    """The content of a checkpoint besides arrays.
 
     Attributes:
         epoch: Number of finished epochs.

@@ -30,14 +30,16 @@ from sae.training.checkpoint import (
 from sae.training.class_weights import training_spec
 from sae.training.evaluator import (
     Scaling,
+    describe_exits,
+    describe_network,
     draw_curves,
     evaluate_split,
+    measure_costs,
     measure_members,
     member_outputs,
     scale_temperature,
     split_outputs,
 )
-from sae.training.network import describe_exits, describe_network, measure_costs
 from sae.training.parallel import training
 from sae.training.shift import (
     check_images,
@@ -126,6 +128,7 @@ def check_run(trainer: Trainer) -> list[Reading]:
     """
     rehearsal = copy.copy(trainer)
     rehearsal.method = method = _copy_to_train(trainer.method, trainer.streams[0])
+    rehearsal.compiled = rehearsal.compile()
     dataset, fewest, most = trainer.dataset, method.exit_choices[0], method.exit_choices[-1]
     with torch.random.fork_rng(devices=[]):
         rehearsal.try_step()
@@ -327,7 +330,7 @@ def _has_ended(record: RunRecord) -> bool:
     if status:
         record.tidy()
     if status and status.state != "finished":
-        raise DivergedError(f"{record.path} holds a {status.state} run, start over with --force: {status.reason}")
+        raise DivergedError(f"{record.path} holds a {status.state} run ({status.reason}): start over with --force")
     return status is not None
 
 

@@ -36,7 +36,7 @@ their range."""
 
 
 class TeacherIdentity(Part):
-    """Which network a run learns from, in `teacher.json`.
+    """The identity of the network that a run learns from, `teacher.json`.
 
     Attributes:
         method: The teacher's method and settings, for people.
@@ -156,8 +156,8 @@ def check_same_data(record: RunRecord, binding: Binding) -> None:
     if theirs.description.fingerprint != ours.fingerprint:
         sizes = [" + ".join(map(str, each.samples.values())) for each in (theirs.description, ours)]
         raise DataError(
-            f"the teacher {record.path} must have been trained on the same samples in the same splits, but its own "
-            f"are others ({sizes[0]} in train, val and test; here {sizes[1]}): train a teacher on these"
+            f"the teacher {record.path} must have been trained on the same samples in the same splits, but was not "
+            f"({sizes[0]} in train, val and test; here {sizes[1]}): train a teacher on this data"
         )
     for name in ("class_names", "normalisation", "target", "columns"):
         if getattr(theirs.description, name) != getattr(ours, name):

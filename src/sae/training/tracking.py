@@ -20,7 +20,7 @@ State = Literal["finished", "stopped", "failed", "paused", "interrupted"]
 
 TAGS = ((r"theta_(\d+)_(\d+)", r"theta/input_\1/exit_\2"), (r"val_(.+)", r"val/\1"))
 SCHEDULES = ("lr", "temperature", "kl_weight", "repeat_fraction")
-METHODS = ("on_run_start", "on_epoch", "on_run_end")
+CALLBACK_METHODS = ("on_run_start", "on_epoch", "on_run_end")
 
 
 class RunCallback:
@@ -49,9 +49,9 @@ class RunCallback:
 def check_callbacks(callbacks: Sequence[RunCallback]) -> None:
     """Refuse what is not a callback, before any work."""
     for callback in callbacks:
-        if isinstance(callback, type) or not all(callable(getattr(callback, name, None)) for name in METHODS):
+        if isinstance(callback, type) or not all(callable(getattr(callback, name, None)) for name in CALLBACK_METHODS):
             raise ConfigError(
-                f"callbacks must be objects with the methods {', '.join(METHODS)}, got {callback!r}: "
+                f"callbacks must be objects with the methods {', '.join(CALLBACK_METHODS)}, got {callback!r}: "
                 f"subclass sae.RunCallback, and give an object of your class"
             )
 

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,9 +20,9 @@ from sae.core.seeds import derive_seed
 from sae.data.batches import Preparation, batch_bounds, evaluation_batches, standardised, training_batches
 from sae.data.dataset import Dataset
 from sae.methods import Batch, Loss, Method
-from sae.training.early_stopping import EarlyStopping, stream_losses
+from sae.training.compiled import CompiledCalls
 from sae.training.evaluator import member_outputs, validation_metrics
-from sae.training.weight_average import WeightAverage
+from sae.training.kept_weights import EarlyStopping, WeightAverage, stream_losses
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -107,6 +107,7 @@ class Trainer:
         streams: The streams of the method that are trained here; by default all.
         averages: The moving average of the weights of each stream; empty if `train.ema` is 0.
         guide: Adds to a batch what a teacher says about it; None without a teacher.
+        compiled: The compiled networks of the method; None unless `train.compile` is set.
     """
 
     def __init__(
@@ -139,11 +140,16 @@ class Trainer:
         )
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=config.train.precision == "float16")
         self.averages = {stream: self._average_of(stream) for stream in self.streams if config.train.ema}
+        self.compiled = self.compile()
 
     @property
     def steps_per_epoch(self) -> int:
         """The number of batches in an epoch."""
         return len(self.bounds) - 1
+
+    def compile(self) -> CompiledCalls | None:
+        """Return the compiled networks of the method, if asked for; the compiler starts when they are first called."""
+        return CompiledCalls(self.method.trained_networks()) if self.config.train.compile else None
 
     def group_of(self, stream: int) -> FlatParameters:
         """Return the parameters of one of several independent streams."""
@@ -178,22 +184,29 @@ class Trainer:
         generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "method", epoch))
         self.method.train()
         rows = []
-        for index, batches in enumerate(zip(*streams, strict=True)):
-            names, values = self._step(batches, epoch * self.steps_per_epoch + index, generator)
-            rows.append(values)
-            on_step()
+        with self._compiled_if_asked():
+            for index, batches in enumerate(zip(*streams, strict=True)):
+                names, values = self._step(batches, epoch * self.steps_per_epoch + index, generator)
+                rows.append(values)
+                on_step()
         return names, rows
+
+    def _compiled_if_asked(self) -> AbstractContextManager[None]:
+        return self.compiled.in_use() if self.compiled else nullcontext()
 
     def try_step(self) -> None:
         """Compute the loss and gradients of a few samples, without an update, to see whether training can work."""
         count = max(2, self.method.smallest_batch)
+        if self.compiled:  # a graph is for one size of batches, and will be used again
+            count = self.bounds[1]
         targets = standardised(self.dataset.train.targets[:count], self.dataset.spec.task)
         inputs = self.prepare(self.dataset.train.inputs[:count])
         batch = Batch(inputs, torch.from_numpy(targets).to(self.device), self.streams[0], len(self.dataset.train))
         self.method.train()
         generator = torch.Generator().manual_seed(self.config.seed)
         batch = self.guide(batch, generator) if self.guide else batch
-        self._loss(batch, 0, generator).total.backward()
+        with self._compiled_if_asked():
+            self._loss(batch, 0, generator).total.backward()
 
     def batches(self, epoch: int, stream: int) -> Iterator[Batch]:
         """Yield the training data of one epoch in the order and with the augmentation of one stream."""

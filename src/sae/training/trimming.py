@@ -27,11 +27,9 @@ from sae.ensemble.selection import (
 )
 from sae.methods import Method, build_method
 from sae.records.evaluation import SPLITS, Reading, RunEvaluation, Split
-from sae.records.network import Member
+from sae.records.network import Member, Trimming, TrimPoint, TrimStep
 from sae.records.run import RunRecord
-from sae.records.trimming import Trimming, TrimPoint, TrimStep
-from sae.training.evaluator import Scaling, measure_split, split_outputs
-from sae.training.network import describe_exits
+from sae.training.evaluator import Scaling, describe_exits, measure_split, split_outputs
 from sae.training.run import preparation, record_derived, restore
 from sae.training.trainer import torch_threads
 

@@ -1,7 +1,8 @@
 import pytest
 
 from sae.core.objectives import objectives
-from sae.report.figures.scatter import label_side, panel_key, share_of, under_shift, usual_pairs
+from sae.report.figures.axes import axis_domain
+from sae.report.figures.scatter import label_side, panel_key, share_in, under_shift, usual_pairs
 
 TASK = "classification"
 NLL, ECE, FLOPS, PARAMS = objectives(["nll", "cc_ece", "flops", "params"], TASK)
@@ -26,6 +27,6 @@ def test_a_label_covers_as_little_as_it_can() -> None:
 
 
 def test_shares_of_costs_are_by_their_ratio() -> None:
-    assert share_of(1000, FLOPS, [100, 10_000]) == pytest.approx(0.5)
-    assert share_of(5.0, NLL, [0.0, 10.0]) == pytest.approx(0.5)
-    assert share_of(7.0, PARAMS, [7.0]) == pytest.approx(0.5)
+    assert share_in(axis_domain(FLOPS, [100, 10_000]), 1000, FLOPS) == pytest.approx(0.5)
+    assert share_in(axis_domain(NLL, [0.0, 10.0]), 5.0, NLL) == pytest.approx(0.5)
+    assert share_in(axis_domain(PARAMS, [7.0]), 7.0, PARAMS) == pytest.approx(0.5)

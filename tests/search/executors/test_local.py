@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from sae.records.run import RunRecord
 from sae.search.dispatch import MOST_LOSSES, Dispatcher
-from sae.search.executors.local import LocalExecutor
+from sae.search.executors.local import InlineExecutor, LocalExecutor
 from sae.search.job import Job, Outcome
 from tests.builders import run_config
 from tests.end_to_end.killing import children, is_alive, wait_until
@@ -50,7 +51,7 @@ def collect(waiting: "LocalExecutor | Dispatcher", ended: list[tuple[Job, Outcom
 def test_a_killed_worker_loses_its_job_and_the_executor_goes_on(executor: LocalExecutor, tmp_path: Path) -> None:
     job = Job("sae/0", LONG, tmp_path / "long")
     executor.submit(job)
-    wait_until(lambda: job.epochs_done > 0)
+    wait_until(lambda: job.count_epochs() > 0)
     kill_worker(executor)
     [(lost, outcome)] = wait_for(executor)
     assert (lost, outcome.state) == (job, "lost")
@@ -69,7 +70,7 @@ def test_a_lost_job_goes_on_from_its_checkpoint(executor: LocalExecutor, tmp_pat
     dispatcher = Dispatcher(executor)
     job = Job("sae/0", run_config(train={"epochs": 15}), tmp_path / "killed")
     dispatcher.add(job)
-    wait_until(lambda: job.epochs_done > 0)
+    wait_until(lambda: job.count_epochs() > 0)
     kill_worker(executor)
     assert wait_for(dispatcher) == [(job, Outcome("finished"))]
     whole = Job("sae/0", job.config, tmp_path / "whole")
@@ -156,3 +157,22 @@ def test_ctrl_c_while_workers_start_shows_no_traceback(tmp_path: Path) -> None:
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in error
+
+
+def test_a_job_runs_in_this_process_and_leaves_the_warnings_as_they_are(tmp_path: Path) -> None:
+    executor, before = InlineExecutor(), list(warnings.filters)
+    job = Job("sae/0", run_config(train={"epochs": 1}), tmp_path / "run")
+    executor.submit(job)
+    assert executor.running == [job]
+    assert executor.wait(0.1) == [(job, Outcome("finished"))]
+    assert executor.running == []
+    assert job.run.has_finished()
+    assert warnings.filters == before
+
+
+def test_a_job_that_fails_does_not_end_the_process(tmp_path: Path) -> None:
+    executor = InlineExecutor()
+    executor.submit(Job("sae/0", run_config(train={"epochs": 1, "device": "nowhere"}), tmp_path / "run"))
+    [(_, outcome)] = executor.wait(0.1)
+    assert outcome.state == "failed"
+    assert "train.device" in outcome.error

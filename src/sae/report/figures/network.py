@@ -34,7 +34,7 @@ DARK_INKS = Inks("#E6E7E9", "#A2A8B0", "#33383E", "#15171A")
 
 @dataclass(frozen=True)
 class Pen:
-    """What is drawn so far, and the colours to draw with."""
+    """A drawing in progress, and the colours to draw with."""
 
     inks: Inks
     accent: str

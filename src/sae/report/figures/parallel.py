@@ -64,9 +64,11 @@ def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart
         "axis:N",
         title=None,
         scale=alt.Scale(domain=fields, type="point", padding=0.25),
-        axis=alt.Axis(labelExpr=f"({{{names}}})[datum.value]", labelAngle=0, grid=True, orient="top", labelLimit=140),
+        axis=alt.Axis(
+            labelExpr=f"({{{names}}})[datum.value]", labelAngle=0, grid=True, domain=False, orient="top", labelLimit=140
+        ),
     )
-    up = alt.Y("height:Q", title=None, axis=None, scale=alt.Scale(domain=[-0.12, 1.08], nice=False))
+    up = alt.Y("height:Q", title=None, axis=None, scale=alt.Scale(domain=[-0.12, 1.12], nice=False))
     legend = alt.Legend(title=None, orient="bottom", columns=LEGEND_COLUMNS, symbolType="stroke", symbolStrokeWidth=3)
     kinds = [kind for kind in all_kinds().values() if any(point.kind == kind.key for point in points)]
     scale = alt.Scale(domain=[kind.label for kind in kinds], range=[kind.colour for kind in kinds])

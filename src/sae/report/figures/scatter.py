@@ -319,7 +319,7 @@ def _shares(points: Sequence[Point], axis: Axis) -> list[float]:
     """Return the places of points on an axis, from 0 to 1."""
     item, values = axis
     domain = axis_domain(item, values)
-    return [_share_in(domain, rounded(point.value(item)), item) for point in points]
+    return [share_in(domain, rounded(point.value(item)), item) for point in points]
 
 
 def label_side(places: Sequence[PlacedPoint], index: int, label: str) -> tuple[bool, bool]:
@@ -347,12 +347,8 @@ def label_side(places: Sequence[PlacedPoint], index: int, label: str) -> tuple[b
     return min(((right, above) for right in (True, False) for above in (True, False)), key=covers)
 
 
-def share_of(value: float, item: Objective, values: Sequence[float]) -> float:
-    """Return the place of a value on an axis that shows some values, from 0 to 1."""
-    return _share_in(axis_domain(item, values), value, item)
-
-
-def _share_in(domain: tuple[float, float], value: float, item: Objective) -> float:
+def share_in(domain: tuple[float, float], value: float, item: Objective) -> float:
+    """Return the place of a value on an axis, from 0 to 1."""
     low, high = domain
     if item.is_cost:
         return math.log(value / low) / math.log(high / low)

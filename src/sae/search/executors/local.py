@@ -1,9 +1,10 @@
-"""Jobs in processes on this machine; each process is spawned once and runs many jobs."""
+"""Jobs on this machine: in spawned processes that run many jobs each, or in this very process for short searches."""
 
 import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -113,3 +114,28 @@ def _follow_parent() -> None:
     assert parent is not None, "a worker has a parent"
     connection.wait([parent.sentinel])
     os._exit(1)
+
+
+class InlineExecutor:
+    """Runs one job at a time, when it is waited for. Starts no process, so it works in any script or notebook."""
+
+    capacity = 1
+
+    def __init__(self) -> None:
+        self.running: list[Job] = []
+
+    def submit(self, job: Job) -> None:
+        """Keep a job until it is waited for."""
+        self.running.append(job)
+
+    def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
+        """Run the job to its end, however long that takes."""
+        del timeout
+        with warnings.catch_warnings():  # a job changes the filters of its process
+            ended = [(job, run_job(job)) for job in self.running]
+        self.running = []
+        return ended
+
+    def close(self) -> None:
+        """Forget a job that was not waited for."""
+        self.running = []

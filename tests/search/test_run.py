@@ -6,7 +6,7 @@ import pytest
 from sae.core.errors import ConfigError
 from sae.core.task import Classification, DataSpec
 from sae.data import embedded
-from sae.search.plan import resolve_search
+from sae.search.run import resolve_search
 from tests.search.studies import DIGITS, InlineExecutor, search
 
 
@@ -33,7 +33,7 @@ def test_a_method_that_is_named_is_the_one_to_search() -> None:
         ({"confirm": [1]}, "confirm must be a section of settings, got [1]"),
         ({"confirm": None}, "confirm must be a section of settings, got None"),
         ({"backbone": {"name": ["fc"]}}, "backbone.name must be one of"),
-        ({"backbone": {"depth": "deep"}}, "backbone.depth must be a whole number, or a hole of them, got 'deep'"),
+        ({"backbone": {"depth": "deep"}}, "backbone.depth must be a whole number, a range or choices, got 'deep'"),
         ({"search": {"trialz": 3}}, "unknown setting trialz, did you mean trials?"),
         ({"data": 3}, "data.name must be set"),
         ({"method": 3}, "methods.0 must be a valid string"),

@@ -1,19 +1,23 @@
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sae.analysis.trials import CellMean
+from sae.analysis.trials import CellMean, CorrelationPoint
 from sae.config.methods import ORANGE
 from sae.core.objectives import objective
 from sae.report.content import Figure
-from sae.report.figures.grid import grid_figure, special_cases
+from sae.report.figures.trials import grid_figure, independence_figure, special_cases
+from sae.report.findings import find
+from sae.report.search_sections import structure_section
 from tests.builders import run_config
-from tests.report.drawing import draw, draw_all, marks, texts
+from tests.report.drawing import draw, draw_all, marks, rows_of, texts
+from tests.studies import DEPTH, StudyBuilder, point, sae
 
 F1, NLL = objective("f1", "classification"), objective("nll", "classification")
-DEPTH, INPUTS = 5, 4
+GRID_DEPTH, INPUTS = 5, 4
 
 
 GREY = "#808080"
@@ -28,7 +32,7 @@ def with_trials(*counts: int) -> list[CellMean]:
     return [replace(cell, trials=trials) for cell, trials in zip(cells(), counts, strict=True)]
 
 
-def drawn(rows: list[CellMean], depth: int = DEPTH, inputs: int = INPUTS) -> Figure:
+def drawn(rows: list[CellMean], depth: int = GRID_DEPTH, inputs: int = INPUTS) -> Figure:
     figure = grid_figure([(F1, rows)], depth=depth, max_inputs=inputs, name="grid", title="t")
     assert figure
     return figure
@@ -56,7 +60,7 @@ def test_a_sampled_cell_is_filled_and_shows_its_mean_and_number_of_trials() -> N
 
 def test_an_empty_cell_has_a_border_and_no_fill() -> None:
     empty = [mark for mark in rects(drawn(cells())) if "fill" not in mark and mark["stroke"] != ORANGE]
-    assert len(empty) == DEPTH * INPUTS - 4
+    assert len(empty) == GRID_DEPTH * INPUTS - 4
     unknown = [*cells(), CellMean(2, 2, trials=0, value=None, left_out=1)]
     assert len(rects(drawn(unknown))) == len(rects(drawn(cells())))
 
@@ -88,7 +92,7 @@ def test_outlines_are_drawn_and_named() -> None:
 
 @pytest.mark.parametrize(("item", "best"), [(F1, "N=1 K=5"), (NLL, "N=2 K=3")])
 def test_the_best_cell_is_starred_and_the_darkest(item: Any, best: str) -> None:
-    figure = grid_figure([(item, cells())], depth=DEPTH, max_inputs=INPUTS, name="grid", title="t")
+    figure = grid_figure([(item, cells())], depth=GRID_DEPTH, max_inputs=INPUTS, name="grid", title="t")
     assert figure
     svg = draw(figure.panels[0])
     assert len(marks(svg, "point")) == 1
@@ -145,3 +149,51 @@ def test_each_metric_has_a_panel() -> None:
     figure = grid_figure([(F1, cells()), (NLL, cells())], depth=5, max_inputs=4, name="grid", title="t")
     assert figure
     assert [panel.to_dict()["title"]["text"] for panel in figure.panels] == ["F1", "NLL"]
+
+
+def points() -> list[CorrelationPoint]:
+    return [
+        CorrelationPoint(setting, value, 0.5 + value / 10 + seed / 100, f"{setting} {value} {seed}")
+        for setting, values in {"i end": (0.0, 0.5, 1.0), "N": (1.0, 2.0), "K": (3.0,)}.items()
+        for value in values
+        for seed in range(3)
+    ]
+
+
+def test_each_setting_that_varies_has_a_panel_with_every_network_and_the_means() -> None:
+    figure = independence_figure(points(), name="independence", title="t")
+    assert figure
+    assert [panel.to_dict()["title"]["text"] for panel in figure.panels] == [
+        "By i at the end of training",
+        "By inputs N",
+    ]
+    rows = rows_of(figure.panels[0])
+    assert sum(row["kind"] == "run" for row in rows) == 9
+    assert [row["y"] for row in rows if row["kind"] == "mean"] == [0.51, 0.56, 0.61]
+    for svg in draw_all(figure):
+        assert marks(svg, "point")
+
+
+def test_values_of_one_network_each_are_not_joined() -> None:
+    alone = [CorrelationPoint("i end", index / 7, 0.5, str(index)) for index in range(7)]
+    figure = independence_figure(alone, name="independence", title="t")
+    assert figure
+    assert {row["kind"] for row in rows_of(figure.panels[0])} == {"run"}
+
+
+def test_nothing_is_drawn_without_networks_or_variation() -> None:
+    assert independence_figure([], name="independence", title="t") is None
+    assert independence_figure(points()[-3:], name="independence", title="t") is None
+
+
+def test_the_page_of_a_study_has_the_figure_if_its_runs_have_the_numbers(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "study")
+    for inputs in (1, 2):
+        measured = point(0.5, 0.1, 1000, error_correlation=0.5 + inputs / 10)
+        study.finish(sae(inputs, 2), [measured] * DEPTH)
+    names = [getattr(part, "name", "") for part in structure_section(find(study.record)).parts]
+    assert names[-1] == "independence"
+    other = StudyBuilder(tmp_path / "other")
+    other.finish(sae(1, 2), [point(0.5, 0.1, 1000)] * DEPTH)
+    parts = structure_section(find(other.record)).parts
+    assert "independence" not in [getattr(part, "name", "") for part in parts]

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from sae.analysis.contestants import Contestant
+from sae.analysis.contestants import Contestant, scale
 from sae.analysis.curves import ReliabilityBin
 from sae.analysis.sample_metrics import sample_metric
-from sae.analysis.scaling import scale
 from sae.analysis.temperature import fit_temperature, tempered
 from sae.records.predictions import Predictions, SplitPredictions
 

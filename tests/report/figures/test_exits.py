@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sae.analysis.depth import DepthPoint
-from sae.report.figures.depth import depth_figure, exit_colour
+from sae.report.figures.exits import depth_figure, exit_colour
 from tests.report.drawing import DARK, LIGHT, draw, draw_all, marks, rows_of, texts
 
 DEPTH = 4

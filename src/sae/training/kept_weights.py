@@ -1,11 +1,12 @@
-"""Early stopping: the best epoch so far, and whether to go on.
+"""Weights that a run keeps: those of its best epoch, with early stopping, and moving averages.
 
 Each stream of a method is judged alone, by its own negative log-likelihood on the validation split, perhaps after
 temperature scaling. A member of a deep ensemble is therefore the same in ensembles of any size, also with early
-stopping.
+stopping. An exponential moving average of the weights predicts better than the weights of the last step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -16,6 +17,9 @@ from sae.data.dataset import Split
 from sae.measure.calibration import cross_calibrated
 from sae.measure.metrics import measure_all, measure_scaled
 from sae.methods import Method
+
+WARM_UP = 10
+"""The decay at step s is at most (1 + s) / (10 + s), so that the first, random weights are soon forgotten."""
 
 
 @dataclass(frozen=True)
@@ -99,3 +103,53 @@ def stream_losses(method: Method, outputs: Tensor, split: Split, judged_by: str 
 def _snapshot(method: Method, stream: int, epoch: int, nll: float) -> BestEpoch:
     state = method.stream_module(stream).state_dict()
     return BestEpoch(epoch, nll, {name: tensor.detach().clone() for name, tensor in state.items()})
+
+
+class WeightAverage:
+    """The moving average of some tensors that training changes in place.
+
+    Attributes:
+        decay: The share of the old average that an update keeps, once the average has warmed up.
+        tensors: The tensors that are averaged: vectors of parameters, and BatchNorm's statistics.
+        average: The average of each.
+
+    Example:
+        >>> weight = torch.tensor([0.0])
+        >>> average = WeightAverage(0.9, [weight])
+        >>> _ = weight.fill_(1.0)
+        >>> average.update(step=0)
+        >>> average.average
+        [tensor([0.9000])]
+        >>> with average.in_use():
+        ...     print(weight)
+        tensor([0.9000])
+        >>> weight
+        tensor([1.])
+    """
+
+    def __init__(self, decay: float, tensors: Sequence[Tensor]) -> None:
+        self.decay, self.tensors = decay, list(tensors)
+        self.average = [tensor.clone() for tensor in self.tensors]
+
+    def decay_at(self, step: int) -> float:
+        """Return the decay of the update after a step, counted from 0."""
+        return min(self.decay, (1 + step) / (WARM_UP + step))
+
+    def update(self, step: int) -> None:
+        """Move the average towards the tensors as they are after a step."""
+        torch._foreach_lerp_(self.average, self.tensors, 1 - self.decay_at(step))
+
+    def load(self, average: Sequence[Tensor]) -> None:
+        """Continue from an average that another process has reached."""
+        for own, given in zip(self.average, average, strict=True):
+            own.copy_(given)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Give the tensors their averages within the context, and what they were before after it."""
+        before = [tensor.clone() for tensor in self.tensors]
+        torch._foreach_copy_(self.tensors, self.average)
+        try:
+            yield
+        finally:
+            torch._foreach_copy_(self.tensors, before)

@@ -1,18 +1,19 @@
-"""Heat maps of metrics over the number of inputs N and of exits K."""
+"""Figures of trials by their settings: heat maps over N and K, and correlations of members' errors over i, N and K."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import mean
 from typing import TypedDict
 
 import altair as alt
 
-from sae.analysis.trials import CellMean
+from sae.analysis.trials import SETTINGS, CellMean, CorrelationPoint
 from sae.config.methods import ORANGE
 from sae.core.objectives import Objective
 from sae.core.wording import count
 from sae.report.content import Figure
-from sae.report.figures.axes import GREY, Axes, heading, is_known, layered, rounded, same_axis
+from sae.report.figures.axes import GREY, Axes, domain_of, heading, is_known, layered, rounded, same_axis
 from sae.report.figures.heat import Ink, heat_colour, heat_scale, ink_on, mean_title, number_format
 from sae.report.labels import MARKERS
 
@@ -22,6 +23,7 @@ INSET = 0.045
 """Distance from the edge of a cell to an outline, as a share of the cell."""
 ENOUGH_TRIALS = 3
 """Trials from which the mean of a cell is coloured and may be called the best; a single trial may be luck."""
+TITLES = {"i end": "i at the end of training", "N": "inputs N", "K": "exits K"}
 
 
 class Square(TypedDict):
@@ -215,3 +217,69 @@ def _outlines(depth: int, max_inputs: int, axes: Axes, sides: Mapping[str, str])
     around = base.mark_rect(filled=False, stroke=ORANGE, strokeWidth=2, cornerRadius=3).encode(**axes, **sides)
     names = base.mark_text(fontSize=11, fontWeight="bold", color=ORANGE)
     return [around, names.encode(x=same_axis(axes["x"], "middle"), y=same_axis(axes["y"], "beside"), text="kind:N")]
+
+
+def independence_figure(points: Sequence[CorrelationPoint], *, name: str, title: str) -> Figure | None:
+    """Draw a panel for each setting that varies; None if no run has several members, or nothing varies.
+
+    Args:
+        points: The correlations of runs.
+        name: Name of the figure.
+        title: Title of the figure.
+    """
+    by_setting = {key: [point for point in points if point.setting == key] for key in SETTINGS}
+    varied = {key: found for key, found in by_setting.items() if len({point.value for point in found}) > 1}
+    if not varied:
+        return None
+    caption = (
+        "Mean correlation of the errors of two members on the test split: 0 for independent members, as the paper "
+        "assumes, 1 for members that err together. A dot is a network; the line is the mean at each value. Networks "
+        "differ in other settings, too."
+    )
+    return Figure(name, title, caption, tuple(correlation_panel(found, key) for key, found in varied.items()))
+
+
+def correlation_panel(points: Sequence[CorrelationPoint], setting: str) -> alt.LayerChart:
+    """Draw the correlations over one setting."""
+    rows = [
+        {"x": rounded(point.value), "y": rounded(point.correlation), "run": point.run, "kind": "run"}
+        for point in points
+    ]
+    values = sorted({point.value for point in points})
+    few = len(values) <= len(points) / 2  # else every value has one network, and a line would join noise
+    means = [
+        {
+            "x": rounded(value),
+            "y": rounded(mean(point.correlation for point in points if point.value == value)),
+            "run": "mean",
+            "kind": "mean",
+        }
+        for value in (values if few else [])
+    ]
+    low, high = domain_of(values)
+    whole = all(value == int(value) for value in values) and setting != "i end"
+    base = alt.Chart().encode(
+        x=alt.X(
+            "x:Q",
+            title=TITLES[setting],
+            scale=alt.Scale(domain=[low, high], nice=False),
+            axis=alt.Axis(values=values, format="d", grid=False) if whole else alt.Axis(tickCount=5, grid=False),
+        ),
+        y=alt.Y(
+            "y:Q",
+            title="correlation of errors",
+            scale=alt.Scale(domain=[min(0.0, *(point.correlation for point in points)), 1], nice=False),
+            axis=alt.Axis(tickCount=5, gridOpacity=0.4),
+        ),
+    )
+    tooltip = [alt.Tooltip("run:N"), alt.Tooltip("x:Q", title=setting), alt.Tooltip("y:Q", title="correlation")]
+    averaged = base.transform_filter(alt.datum.kind == "mean")
+    layers = [
+        averaged.mark_line(color=ORANGE, strokeWidth=2),
+        base.transform_filter(alt.datum.kind == "run")
+        .mark_point(filled=True, size=45, color=GREY, opacity=0.7)
+        .encode(tooltip=tooltip),
+        averaged.mark_point(filled=True, size=60, color=ORANGE, opacity=1),
+    ]
+    subtitle = count(len({point.run for point in points}), "network")
+    return layered([*rows, *means], layers, heading(f"By {TITLES[setting]}", subtitle))
