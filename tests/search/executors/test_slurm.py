@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sae.core.errors import ConfigError
+from sae.core.errors import ConfigError, SaeError
 from sae.search.dispatch import Dispatcher
 from sae.search.executors.slurm import JOB, SlurmExecutor, work
 from sae.search.job import Job, Outcome
@@ -171,8 +171,9 @@ def test_tasks_of_a_killed_driver_are_taken_over_and_others_cancelled(cluster: P
     assert wait_for(second, 1) == {"sae/0": Outcome("finished")}
 
 
+@pytest.mark.parametrize("questions", range(4))  # before one of these, squeue fails
 def test_tasks_of_a_driver_that_was_killed_before_it_noted_their_number_are_found_by_name(
-    cluster: Path, tmp_path: Path
+    questions: int, cluster: Path, tmp_path: Path
 ) -> None:
     first, job = executor_of(tmp_path), job_of(tmp_path, 0)
     holding = hold(job)
@@ -182,12 +183,27 @@ def test_tasks_of_a_driver_that_was_killed_before_it_noted_their_number_are_foun
     wait_until(lambda: has_begun(job))
     for _ in range(fake_slurm.LATE + 1):
         fake_slurm.count(cluster, "seen-1_0")
+    for _ in range(questions):
+        fake_slurm.count(cluster, "squeue")
     second = executor_of(tmp_path)
     second.submit(job)
     assert second.queued == []
     holding.unlink()
     assert wait_for(second, 1) == {"sae/0": Outcome("finished")}
     assert list(fake_slurm.states(cluster)) == ["1_0"]
+
+
+def test_nothing_is_submitted_twice_while_squeue_does_not_say_what_still_runs(cluster: Path, tmp_path: Path) -> None:
+    first, job = executor_of(tmp_path), job_of(tmp_path, 0)
+    holding = hold(job)
+    first.submit(job)
+    first.wait(0.1)
+    (cluster / "silent").touch()
+    with pytest.raises(SaeError, match="must say which tasks of an earlier search still run, but it has failed for 1 s"):
+        executor_of(tmp_path).submit(job)
+    assert list(fake_slurm.states(cluster)) == ["1_0"]
+    holding.unlink()
+    assert wait_for(first, 1) == {"sae/0": Outcome("finished")}
 
 
 def test_a_machine_without_slurm_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from sae.core.errors import ConfigError
+from sae.core.errors import ConfigError, SaeError
 from sae.core.trust import trust_code
 from sae.records.writing import write_whole
 from sae.search.job import Job, Outcome, run_job
@@ -211,16 +211,29 @@ class SlurmExecutor:
 
     def _find_left(self) -> list[Task]:
         """Return the tasks of an earlier driver that have an outcome, wait or run; delete the files of all others."""
-        found, alive = [], _alive_tasks()
-        for folder in sorted(self.folder.resolve().glob(f"{PREFIX}*")):
-            named = (task.partition("_")[0] for task, name in (alive or {}).items() if name == folder.name)
+        folders = sorted(self.folder.resolve().glob(f"{PREFIX}*"))
+        found, alive = [], self._insist_on_alive_tasks() if folders else {}
+        for folder in folders:
+            named = (task.partition("_")[0] for task, name in alive.items() if name == folder.name)
             array = _read(folder / "array") or next(named, "")  # the driver may have been killed right after `sbatch`
             tasks = [task for path in folder.glob("job-*.json") if (task := _read_task(path, array))]
-            kept = [task for task in tasks if alive is None or task.name in alive or self._outcome_of(task)]
+            kept = [task for task in tasks if task.name in alive or self._outcome_of(task)]
             found += kept
             if not kept:
                 shutil.rmtree(folder, ignore_errors=True)
         return found
+
+    def _insist_on_alive_tasks(self) -> dict[str, str]:
+        """Ask SLURM until it answers: without an answer, a task that still runs could be submitted a second time."""
+        end = time.monotonic() + self.patience
+        while (alive := _alive_tasks()) is None:
+            if time.monotonic() >= end:
+                raise SaeError(
+                    f"SLURM's command squeue must say which tasks of an earlier search still run, but it has failed "
+                    f"for {self.patience:.0f} s; nothing was submitted: try again when the cluster answers"
+                )
+            time.sleep(self.poll)
+        return alive
 
     def _outcome_of(self, task: Task) -> Outcome | None:
         text = _read(task.folder / f"outcome-{task.index}.json")
