@@ -10,7 +10,7 @@ from benchmarks.one_network.page import draw_front, tables, write_tables
 from benchmarks.one_network.queue import Queue
 from benchmarks.one_network.regimes import draw_map, work_on_map
 from benchmarks.one_network.results import collect, read_results, store
-from benchmarks.one_network.rows import MATCHES, ROWS
+from benchmarks.one_network.rows import MATCHES, ROWS, SETS
 
 
 def main() -> None:
@@ -19,7 +19,9 @@ def main() -> None:
         description=benchmarks.one_network.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("name", nargs="?", choices=MATCHES)
-    parser.add_argument("--rows", nargs="*", choices=ROWS, default=list(ROWS), help="what to train; nothing: collect")
+    parser.add_argument(
+        "--rows", nargs="*", choices=ROWS, help="what to train, by default all rows of the set; nothing: collect"
+    )
     parser.add_argument("--measure", action="store_true", help="then measure under shift and on another set")
     parser.add_argument("--time", action="store_true", help="then measure times")
     parser.add_argument("--regimes", action="store_true", help="train the map over sizes and widths, and draw it")
@@ -32,7 +34,7 @@ def main() -> None:
     if given.name and not given.table:
         earlier = results.get(given.name, {})
         queue = Queue(given.name, given.out, {row: item.rates for row, item in earlier.items()})
-        queue.work(given.rows)
+        queue.work(SETS[given.name].rows if given.rows is None else given.rows)
         found = collect(queue, earlier, measure=given.measure, time=given.time)
         store({**read_results(), given.name: found})  # another process may have stored another set meanwhile
     if given.regimes and not given.table:

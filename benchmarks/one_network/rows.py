@@ -39,6 +39,9 @@ ONE_BY_FIVE: Layer = {"method": {"name": "sae", "inputs": 1, "exits": 5}}
 THREE_BY_FIVE: Layer = {
     "method": {"name": "sae", "inputs": 3, "exits": 5, "repeat_fraction": {"start": 0.0, "end": 0.0}}
 }
+THREE_BY_THREE: Layer = {
+    "method": {"name": "sae", "inputs": 3, "exits": 3, "repeat_fraction": {"start": 0.0, "end": 0.0}}
+}
 STANDARD: Layer = {"method": {"name": "standard"}}
 TAUGHT: Layer = {"teacher": {"weight": 0.9, "temperature": 2.0, "perturb": 0.0}}
 PERTURBED: Layer = {"teacher": {"weight": 0.9, "temperature": 2.0, "perturb": 1.0}}
@@ -58,12 +61,14 @@ ROWS: dict[str, Row] = {
     "standard": Row("standard network", STANDARD, first_of=ENSEMBLE),
     "sae-1x5": Row("SAE, N=1 K=5", ONE_BY_FIVE),
     "sae-3x5": Row("SAE, N=3 K=5, i=0", THREE_BY_FIVE),
+    "sae-3x3": Row("SAE, N=3 K=3, i=0", THREE_BY_THREE),
     "mc-dropout": Row("MC dropout, 4 draws", {"method": {"name": "mc_dropout"}}),
     "batch-ensemble": Row("BatchEnsemble of 4", {"method": {"name": "batch_ensemble"}}),
     "packed": Row("packed ensemble of 4, twice the width", {"method": {"name": "packed"}}, width=2),
     "narrow-ensemble": Row("deep ensemble of 4, half the width", FOUR, width=0.5),
     "taught-standard": taught("standard network, distilled", STANDARD, TAUGHT),
     "taught-sae-1x5": taught("SAE, N=1 K=5, distilled", ONE_BY_FIVE, TAUGHT),
+    "taught-sae-3x3": taught("SAE, N=3 K=3, i=0, distilled", THREE_BY_THREE, TAUGHT),
     "ema-ensemble": Row("deep ensemble of 4, EMA", merge(FOUR, AVERAGED), rate_of=ENSEMBLE),
     "ema-standard": Row(
         "standard network, EMA", merge(STANDARD, AVERAGED), rate_of="standard", first_of="ema-ensemble"
@@ -85,6 +90,9 @@ ROWS: dict[str, Row] = {
     ),
     "long-sae-1x5": taught(
         "SAE, N=1 K=5, distilled, 4 × the epochs", ONE_BY_FIVE, TAUGHT, like="taught-sae-1x5", epochs=4
+    ),
+    "long-sae-3x3": taught(
+        "SAE, N=3 K=3, i=0, distilled, 4 × the epochs", THREE_BY_THREE, TAUGHT, like="taught-sae-3x3", epochs=4
     ),
     "well-taught-standard": taught(
         "standard network, distilled from 4 × the epochs, 4 × the epochs",
@@ -121,6 +129,12 @@ ROWS: dict[str, Row] = {
         epochs=4,
         first_of="long-ensemble",
     ),
+    "long-alone-sae-3x3": Row(
+        "SAE, N=3 K=3, i=0, 4 × the epochs, best epoch kept",
+        merge(THREE_BY_THREE, BEST_EPOCH),
+        rate_of="sae-3x3",
+        epochs=4,
+    ),
 }
 ADDITIONS: dict[str, dict[str, str]] = {
     "EMA of the weights (0.999)": {"standard": "ema-standard", "sae-1x5": "ema-sae-1x5"},
@@ -140,6 +154,11 @@ TWINS = {
     "taught-sae-1x5": "taught-standard",
     "all-sae-1x5": "all-standard",
     "long-sae-1x5": "long-standard",
+    "sae-3x5": "standard",
+    "sae-3x3": "standard",
+    "taught-sae-3x3": "taught-standard",
+    "long-sae-3x3": "long-standard",
+    "long-alone-sae-3x3": "long-alone",
 }
 """SAEs, and the standard networks that were trained alike."""
 
@@ -159,6 +178,7 @@ class Setting:
         settings: Of the standard network; rows change them.
         most_rates: How many learning rates a row is tuned over at most.
         other: Another data set, whose images should be found to be strange.
+        rows: The rows that are trained.
     """
 
     data: str
@@ -166,43 +186,60 @@ class Setting:
     settings: Layer
     most_rates: int = 4
     other: str | None = None
+    rows: tuple[str, ...] = tuple(row for row in ROWS if "3x3" not in row)
 
 
-def fashion(width: float, epochs: int, train_size: int | None = None, most_rates: int = 4) -> Setting:
-    """Return Fashion-MNIST on the FC backbone, with all training images or a number of them."""
-    data: Layer = {"name": "fashionmnist", "crop": 0, "flip": False}
-    if train_size:
-        data = {**data, "train_size": train_size}
-    few = f", {train_size:,} training images" if train_size else ""
+def fashion(width: float, epochs: int) -> Setting:
+    """Return Fashion-MNIST on the FC backbone, with all training images."""
     return Setting(
         "Fashion-MNIST",
-        f"Fashion-MNIST{few}, FC W={width:g}, {epochs} epochs",
+        f"Fashion-MNIST, FC W={width:g}, {epochs} epochs",
         {
-            "data": data,
+            "data": {"name": "fashionmnist", "crop": 0, "flip": False},
             "backbone": {"name": "fc", "width": width},
             "train": {"epochs": epochs, "batch_size": 128},
         },
-        most_rates,
+        other="mnist",
+    )
+
+
+def part(size: int, width: float) -> Setting:
+    """Return Fashion-MNIST with a number of training images; every row keeps its best epoch, or most would overfit."""
+    whole = fashion(width, SIZES[size])
+    return replace(
+        whole,
+        data=f"Fashion-MNIST, {size:,} training images",
+        title=f"Fashion-MNIST, {size:,} training images, FC W={width:g}, best of {SIZES[size]} epochs",
+        settings=merge(whole.settings, merge({"data": {"train_size": size}}, BEST_EPOCH)),
     )
 
 
 SIZES = {500: 100, 2_000: 50, 10_000: 20, 55_000: 12}
-"""Epochs of the regime map, by the number of training images; 55,000 are all."""
+"""Most epochs of the regime map, by the number of training images; 55,000 are all."""
 WIDTHS = (1, 2, 4)
 REGIME_ROWS = (ENSEMBLE, "standard", "sae-1x5", "sae-3x5")
-MATCHES = ("fashion-fc", "blood-vgg")
+LARGE = ("fashion-fc", "blood-vgg")
+"""Sets with all training images: those of the ablation."""
+FEW = {f"fashion-{size}": size for size in (500, 2_000)}
+"""Sets with few training images, by name."""
+FEW_ROWS = (
+    *(ENSEMBLE, "standard", "sae-3x5", "sae-3x3", "taught-standard", "taught-sae-3x3"),
+    *("taught-sae-1x5", "sae-1x5", "mc-dropout", "batch-ensemble"),
+    *("long-ensemble", "long-alone", "long-standard", "long-sae-3x3", "long-alone-sae-3x3"),
+)
+MATCHES = (*LARGE, *FEW)
 """The sets of the first table."""
 
 
 def regime(size: int, width: int) -> str:
-    """Return the set of a cell of the regime map; the first table has one of the cells, too."""
-    return MATCHES[0] if (size, width) == (max(SIZES), 1) else f"fashion-{size}-w{width}"
+    """Return the set of a cell of the regime map; the first table has some of the cells, too."""
+    return f"fashion-{size}" if width == 1 and size in FEW.values() else f"fashion-{size}-w{width}"
 
 
-CELLS = tuple((size, width) for width in WIDTHS for size in SIZES if (size, width) != (max(SIZES), max(WIDTHS)))
-"""Cells of the regime map, by the number of training images and the width; the largest takes too long here."""
+CELLS = tuple((size, width) for size in SIZES for width in WIDTHS if size < max(SIZES) or width == min(WIDTHS))
+"""Cells of the regime map, by the number of training images and the width; others take too long here."""
 SETS: dict[str, Setting] = {
-    "fashion-fc": replace(fashion(1, 12), other="mnist"),
+    "fashion-fc": fashion(1, 12),
     "blood-vgg": Setting(
         "blood cells",
         "blood cells (rebuilt, own split), VGG W=2, 10 epochs",
@@ -212,9 +249,6 @@ SETS: dict[str, Setting] = {
             "train": {"epochs": 10, "batch_size": 128},
         },
     ),
-    **{
-        regime(size, width): fashion(width, SIZES[size], None if size == max(SIZES) else size, most_rates=2)
-        for size, width in CELLS
-        if regime(size, width) not in MATCHES
-    },
+    **{regime(size, width): replace(part(size, width), most_rates=2) for size, width in CELLS},
+    **{name: replace(part(size, 1), most_rates=3, rows=FEW_ROWS) for name, size in FEW.items()},
 }
