@@ -1,8 +1,9 @@
-"""What every test process has in common: one torch thread, and the same instructions of the processor.
+"""What every test process has in common: one torch thread, the same instructions of the processor, no time limits.
 
 Small networks gain nothing from more threads, and workers would fight over cores. Stored numbers were computed with
 AVX2. AVX-512 rounds differently, which a training of some epochs amplifies, so tests do without it; processes that
-tests start inherit the choice. Other kinds of processors ignore it.
+tests start inherit the choice. Other kinds of processors ignore it. Hypothesis limits the time of an example and of
+drawing its data, which depends on the machine.
 """
 
 import os
@@ -12,5 +13,8 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it; tables are as wide as in a pipe unless a test says otherwise
 
 import torch  # reads the choice when it is imported
+from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)
+settings.register_profile("no time limits", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no time limits")

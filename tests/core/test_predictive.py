@@ -4,7 +4,7 @@ import hypothesis.extra.numpy as arrays
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sae.core.predictive import (
@@ -24,7 +24,6 @@ from sae.core.task import Classification, Regression
 numbers = st.floats(-50, 50, width=32)
 
 
-@settings(deadline=None)  # torch takes long over its first operation
 @given(
     arrays.arrays(np.float32, (4, 3, 5), elements=numbers),
     arrays.arrays(np.float32, 3, elements=st.floats(0.125, 1, width=32)),

@@ -64,7 +64,7 @@ def test_an_image_does_not_see_its_batch(name: str, severity: int, channels: int
     np.testing.assert_array_equal(np.concatenate(alone), whole)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(chosen=st.lists(st.integers(0, 9), min_size=1, max_size=12), severity=st.sampled_from(SEVERITIES))
 @pytest.mark.parametrize("name", ["gaussian_noise", "motion_blur", "glass_blur", "fog", "frost", "elastic_transform"])
 def test_any_subset_in_any_order_has_the_same_pixels(name: str, chosen: list[int], severity: int) -> None:
@@ -208,7 +208,7 @@ def test_impulse_noise_loses_its_share_of_the_values(value: int) -> None:
 
 
 @given(reach=st.integers(1, 2), passes=st.integers(1, 2), seed=st.integers(0, 1000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_glass_copies_pixels_as_a_loop_does(reach: int, passes: int, seed: int) -> None:
     moves = generators_of(0, 1, 2, seed=seed).integers(-reach, reach - 1, passes, 2, 7, 9)
     for sample, origins in enumerate(copy_neighbours(moves, reach)):
@@ -336,7 +336,6 @@ def test_elastic_corners_go_back_to_where_they_came_from() -> None:
 @given(
     colour=st.tuples(*[st.integers(0, 255)] * 3), change=st.sampled_from([("v", 1, 0.2), ("s", 0.3, 0), ("s", 2, 0.1)])
 )
-@settings(deadline=None)
 def test_hsv_agrees_with_the_standard_library(colour: tuple[int, int, int], change: tuple[str, float, float]) -> None:
     channel, factor, shift = change
     hue, saturation, value = colorsys.rgb_to_hsv(*(part / 255 for part in colour))

@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -13,7 +13,6 @@ from sae.data import embedded
 from sae.data.halving import split_in_two
 
 
-@settings(deadline=None)  # scikit-learn's first split takes longer
 @given(
     st.lists(st.integers(0, 4), max_size=60),
     st.sampled_from([0.4, 0.5]),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sae.deploy.adaptive
@@ -40,7 +40,6 @@ def accuracy(trace: np.ndarray, labels: np.ndarray, threshold: float) -> float:
     return float((leaving_probs(trace, leaving_segments(trace, threshold)).argmax(axis=1) == labels).mean())
 
 
-@settings(deadline=None)  # the time depends on the machine
 @given(st.integers(0, 50), st.floats(0.5, 1.0))
 def test_the_accuracy_is_kept_at_the_threshold_and_above(seed: int, share: float) -> None:
     trace, labels = trace_of(seed)
@@ -50,7 +49,6 @@ def test_the_accuracy_is_kept_at_the_threshold_and_above(seed: int, share: float
     assert all(accuracy(trace, labels, threshold) >= share * plain - 1e-9 for threshold in above)
 
 
-@settings(deadline=None)  # the time depends on the machine
 @given(st.integers(0, 50), st.floats(0.31, 1.0))
 def test_the_flops_stay_within_their_share(seed: int, share: float) -> None:
     trace, labels = trace_of(seed)

@@ -103,7 +103,7 @@ def configs(draw: st.DrawFn) -> RunConfig:
 
 
 @given(configs())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_the_command_is_understood_as_the_very_config(config: RunConfig) -> None:
     again = understood(train_command(config))
     assert again == config

@@ -218,7 +218,7 @@ def drawn(distribution: BaseDistribution) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("method", METHODS.names())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_whatever_is_suggested_is_a_valid_config(method: str, data: st.DataObject) -> None:
     mine = space(method, backbone="vgg")

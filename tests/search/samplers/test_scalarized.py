@@ -130,7 +130,7 @@ def distributions(draw: st.DrawFn) -> BaseDistribution:
     )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(distributions(), min_size=1, max_size=4), st.integers(0, 3))
 def test_suggestions_are_valid_values_of_any_mixed_space(listed: list[BaseDistribution], num_startup: int) -> None:
     space = {f"p{index}": distribution for index, distribution in enumerate(listed)}
