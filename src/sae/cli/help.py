@@ -25,6 +25,10 @@ class Parameter(Protocol):
     def name(self) -> str | None:
         """Its name in the signature of the command."""
 
+    @property
+    def opts(self) -> list[str]:
+        """What is typed on the command line, such as `-h` and `--help`."""
+
     def get_help_record(self, ctx: typer.Context) -> tuple[str, str] | None:
         """Return its name and its help; None if it is hidden."""
 
@@ -85,12 +89,15 @@ def fill(command: TyperCommand) -> None:
 def grouped(options: Sequence[Parameter]) -> Iterator[tuple[str, list[Parameter]]]:
     """Yield the options of each group, in its order."""
     known = {name for names in GROUPS.values() for name in names}
-    yield "Options", [item for item in options if item.name not in known]
+    yield "Options", [item for item in options if name_in_groups(item) not in known]
     for title, names in GROUPS.items():
-        yield (
-            title,
-            sorted((item for item in options if item.name in names), key=lambda item: names.index(item.name or "")),
-        )
+        members = [item for item in options if name_in_groups(item) in names]
+        yield title, sorted(members, key=lambda item: names.index(name_in_groups(item)))
+
+
+def name_in_groups(option: Parameter) -> str:
+    """Return the name by which `GROUPS` lists an option: its own, but click 8.5 keeps `--help` under another one."""
+    return "help" if "--help" in option.opts else option.name or ""
 
 
 def write_commands(group: TyperGroup, ctx: typer.Context, formatter: Formatter) -> None:
