@@ -1,6 +1,9 @@
 """Networks of timm through wrap, a step of SAE, pruning and onnxruntime; skipped where timm is not installed."""
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -31,7 +34,7 @@ def assert_features_are_those_of(module: nn.Module, backbone: WrappedBackbone, x
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SIDES)
-def test_a_network_of_timm_is_trained_pruned_and_exported(name: str) -> None:
+def test_a_network_of_timm_is_trained_pruned_and_exported(name: str, tmp_path: Path) -> None:
     shape = (3, SIDES[name], SIDES[name])
     module = timm.create_model(name, pretrained=False)
     backbone = wrap(module, torch.zeros(shape), outputs=10, pretrained=True)
@@ -43,11 +46,16 @@ def test_a_network_of_timm_is_trained_pruned_and_exported(name: str) -> None:
     method.training_loss(Batch(x, torch.arange(4)), 0.5, torch.Generator().manual_seed(0)).total.backward()
     assert [key for key, parameter in method.named_parameters() if parameter.grad is None] == []
     method.eval()
+    num_operations = []
     for index in (0, method.depth - 1):
         pruned = method.pruned_to([2 if place == index else 0 for place in range(method.depth)])
         content = to_onnx(pruned.folded(shape).eval(), torch.zeros(2, *shape), "x", ["members"])
         with torch.no_grad():
             whole = method.network(torch.stack([x, x], dim=1))
         expected = torch.stack([whole[:, i, j] for i, j in pruned.members], dim=1).numpy()
-        found = onnxruntime.InferenceSession(content).run(None, {"x": x.numpy()})[0]
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / f"{index}.onnx")
+        found = onnxruntime.InferenceSession(content, options).run(None, {"x": x.numpy()})[0]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        num_operations.append(len(onnx.load(tmp_path / f"{index}.onnx").graph.node))
+    assert num_operations[0] < num_operations[1] / 2

@@ -210,6 +210,29 @@ def test_kinds_of_features_are_found_from_shapes_and_layers() -> None:
     }
 
 
+class Joined(nn.Module):
+    """Joins what it was given with its own features, as DenseNet does."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, self.conv(x)], dim=1)
+
+
+def test_joined_features_are_of_the_kind_of_those_that_were_joined() -> None:
+    backbone = wrap(lambda: nn.Sequential(Joined(3), Joined(7)), torch.zeros(3, 5, 5), ["0", "1"])
+    assert [info.kind for info in backbone.stage_info] == [FeatureKind.MAP, FeatureKind.MAP]
+    assert [info.shape for info in backbone.stage_info] == [(7, 5, 5), (11, 5, 5)]
+
+
+def test_a_kind_that_no_layer_tells_must_be_given() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Flatten(), nn.Unflatten(1, (10, 10)))
+    with pytest.raises(ConfigError, match=r"'2' returns \[10, 10\], and no layer before it .* kinds=\{'2': 'tokens'\}"):
+        wrap(module, torch.zeros(3, 5, 5), ["2"])
+
+
 def test_the_kind_of_an_exit_can_be_given() -> None:
     backbone = wrap(SignalNet, torch.zeros(2, 20), ["bn1", "conv3"], kinds={"bn1": "tokens"})
     assert [info.kind for info in backbone.stage_info] == [FeatureKind.TOKENS, FeatureKind.SIGNAL]

@@ -175,6 +175,9 @@ def _are_features_last(name: str, shape: Shape, calls: Sequence[Call]) -> bool:
             return True
         if isinstance(call.module, FEATURES_FIRST) and _width(call.module) == shape[0]:
             return False
+    layers = [call for call in calls if isinstance(call.module, FEATURES_FIRST + FEATURES_LAST)]
+    if layers and isinstance(layers[-1].module, FEATURES_FIRST) and (layers[-1].shape or ())[2:] == shape[1:]:
+        return False  # joined on features: no layer has as many, but the last one has its own at the same places
     raise ConfigError(
         f"{name!r} returns {list(shape)}, and no layer before it says which dimension are the features: "
         f"give its kind, kinds={{{name!r}: 'tokens'}} for features last, 'signal' or 'map' for features first"
