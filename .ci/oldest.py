@@ -1,6 +1,7 @@
 """Print pip constraints that hold our direct dependencies at the lower bounds of pyproject.toml.
 
-torch is left out: pip finds old builds of it only with gigabytes of CUDA libraries.
+torch is left out: pip finds old builds of it only with gigabytes of CUDA libraries. The tools of tests may be newer
+than their lower bounds, but not older.
 """
 
 import re
@@ -22,6 +23,11 @@ def lower_bounds(project: dict[str, object]) -> list[str]:
     return [f"{name}=={bound}" for name, bound in found if name not in LEFT_OUT]
 
 
+def tools(project: dict[str, object]) -> list[str]:
+    """Return what the extra `dev` asks for; constraints have no extras in brackets."""
+    return [re.sub(r"\[\w+\]", "", text) for text in project["optional-dependencies"]["dev"]]
+
+
 if __name__ == "__main__":
     project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]
-    print("\n".join(lower_bounds(project)))  # noqa: T201
+    print("\n".join([*lower_bounds(project), *tools(project)]))  # noqa: T201
