@@ -21,9 +21,11 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
     "glossary_links",
+    "command_reference",
 ]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.zip"]
 nitpicky = False
+smartquotes = False  # quotes and hyphens of a command are copied as they are
 
 html_theme = "furo"
 html_title = f"SAE {version}"

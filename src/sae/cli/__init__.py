@@ -10,9 +10,8 @@ from itertools import pairwise
 from typing import Annotated, NoReturn, TypeGuard
 
 import typer
-from typer.core import TyperGroup
 
-from sae.cli.help import Command, Formatter, write_commands
+from sae.cli.help import Command, Group
 from sae.core.errors import ConfigError, MissingExtraError, SaeError, SaeWarning
 from sae.core.progress import Bar, showing_reading
 from sae.core.version import __version__
@@ -115,7 +114,7 @@ def _fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """The commands."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
@@ -128,10 +127,6 @@ class Commands(TyperGroup):
         """Carry out the command."""
         check_arguments(ctx.meta.get(ARGUMENTS, ()))
         return super().invoke(ctx)
-
-    def format_commands(self, ctx: typer.Context, formatter: Formatter) -> None:  # type: ignore[override]
-        """Write what each command does."""
-        write_commands(self, ctx, formatter)
 
 
 app = typer.Typer(

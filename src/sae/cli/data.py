@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sae.cli import options
-from sae.cli.help import Command
+from sae.cli.help import Command, Group
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sae.data.overview import Summary
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode=None,
     help="List, describe and fetch data sets, and show what their cache takes.",

@@ -66,17 +66,48 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: typer.Context, formatter: Formatter) -> None:  # type: ignore[override]
         """Write the arguments, then the options of each group."""
-        fill(self)
-        arguments: list[Parameter] = [item for item in self.params if isinstance(item, TyperArgument)]
-        options: list[Parameter] = [item for item in self.get_params(ctx) if not isinstance(item, TyperArgument)]
-        for title, items in (("Arguments", arguments), *grouped(options)):
-            rows = [row for item in items if (row := item.get_help_record(ctx)) is not None]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        for title, rows in help_sections(self, ctx):
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
-def fill(command: TyperCommand) -> None:
+class Group(TyperGroup):
+    """Commands whose help says in a whole sentence what each does."""
+
+    def format_commands(self, ctx: typer.Context, formatter: Formatter) -> None:  # type: ignore[override]
+        """Write the commands with the first sentence of each, whole."""
+        rows = [(name, first_paragraph(command)) for name, command in shown_commands(self, ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def help_sections(
+    command: TyperCommand | TyperGroup, ctx: typer.Context
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield the parts of a command's help, each a heading with names and their explanations."""
+    fill(command)
+    arguments: list[Parameter] = [item for item in command.params if isinstance(item, TyperArgument)]
+    options: list[Parameter] = [item for item in command.get_params(ctx) if not isinstance(item, TyperArgument)]
+    for title, items in (("Arguments", arguments), *grouped(options)):
+        rows = [row for item in items if (row := item.get_help_record(ctx)) is not None]
+        if rows:
+            yield title, rows
+
+
+def shown_commands(group: TyperGroup, ctx: typer.Context) -> Iterator[tuple[str, TyperCommand | TyperGroup]]:
+    """Yield the commands of a group that are not hidden, with their names, in their order."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if isinstance(command, TyperCommand | TyperGroup) and not command.hidden:
+            yield name, command
+
+
+def first_paragraph(command: TyperCommand | TyperGroup) -> str:
+    """Return what a command does, in one line."""
+    return (command.help or "").strip().split("\n\n")[0].replace("\n", " ")
+
+
+def fill(command: TyperCommand | TyperGroup) -> None:
     """Replace the placeholders in the help of a command's parameters."""
     from sae.cli.options import fill_help
 
@@ -99,13 +130,3 @@ def name_in_groups(option: Parameter) -> str:
     """Return the name by which `GROUPS` lists an option: its own, but click 8.5 keeps `--help` under another one."""
     return "help" if "--help" in option.opts else option.name or ""
 
-
-def write_commands(group: TyperGroup, ctx: typer.Context, formatter: Formatter) -> None:
-    """Write the commands with the first sentence of each, whole."""
-    rows = []
-    for name in group.list_commands(ctx):
-        command = group.get_command(ctx, name)
-        if command is not None and not command.hidden:
-            rows.append((name, (command.help or "").strip().split("\n\n")[0].replace("\n", " ")))
-    with formatter.section("Commands"):
-        formatter.write_dl(rows)
