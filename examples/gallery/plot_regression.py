@@ -3,8 +3,8 @@ Regression in one dimension: noise and disagreement
 ===================================================
 
 Every member predicts a mean and a variance. The variance of the ensemble is the mean of the members'
-variances, the noise that they see in the data, plus the variance of their means, which grows where there were
-no data.
+variances, the noise that they see in the data, plus the variance of their means: their disagreement, which should
+grow where there were no data.
 """
 
 import matplotlib.pyplot as plt
@@ -36,18 +36,33 @@ def fit(inputs: int, exits: int, steps: int = 1000) -> sae.SingleArchitectureEns
 # One exit, then all five, then two inputs with all five each.
 
 line = torch.linspace(-5, 5, 201)[:, None]
-figure, panels = plt.subplots(1, 3, figsize=(11, 3.5), sharey=True)
+figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), sharey=True, layout="constrained")
 for panel, (inputs, exits) in zip(panels, [(1, 1), (1, 5), (2, 5)], strict=True):
     found = fit(inputs, exits).predict(line)
     means = found.members[..., 0]
     total = found.variance.sqrt()
     between = means.std(dim=1, correction=0)
-    panel.fill_between(line[:, 0], found.mean - 2 * total, found.mean + 2 * total, alpha=0.2, label="± 2 std")
     panel.fill_between(
-        line[:, 0], found.mean - 2 * between, found.mean + 2 * between, alpha=0.4, label="of that: members"
+        line[:, 0], found.mean - 2 * total, found.mean + 2 * total, color="tab:blue", alpha=0.2, label="± 2 std"
     )
-    panel.plot(line[:, 0], found.mean)
-    panel.scatter(x[:, 0], y, s=6, color="black")
-    panel.set(title=f"N={inputs}, K={exits}: {means.shape[1]} members", ylim=(-3, 3))
-panels[0].legend(loc="lower left", fontsize=8)
+    panel.fill_between(
+        line[:, 0],
+        found.mean - 2 * between,
+        found.mean + 2 * between,
+        color="tab:orange",
+        alpha=0.4,
+        label="± 2 std between members",
+    )
+    panel.plot(line[:, 0], torch.sin(2 * line[:, 0]), color="gray", linestyle=":", label="the truth")
+    panel.plot(line[:, 0], found.mean, color="tab:blue", label="predicted mean")
+    panel.scatter(x[:, 0], y, s=4, color="black")
+    members = means.shape[1]
+    panel.set(title=f"N={inputs}, K={exits}: {members} member{'s' if members > 1 else ''}", ylim=(-3, 3))
+panels[0].legend(loc="upper right", fontsize=8)
 plt.show()
+
+# %%
+# One exit cannot disagree with itself: between and beyond the points it is sure, and wrong. Several exits disagree in
+# the gap and on the right; on the left, those of one input agree on a wrong line, and only those of two inputs show
+# doubt. Disagreement is a sign of strange inputs, not a promise. (An exit whose weight fell below 0.001 is
+# dropped, so there may be fewer than N · K members.)

@@ -43,11 +43,12 @@ for panel, (inputs, exits) in zip(panels, [(1, 1), (1, 5), (2, 5)], strict=True)
     model = fit(inputs, exits)
     found = model.predict(grid)
     shown = found.mean[:, 1].reshape(81, 81).T
-    panel.contourf(axis, axis, shown, levels=20, cmap="RdBu", vmin=0, vmax=1)
-    panel.scatter(*x.T, c=y, cmap="RdBu", edgecolors="black", s=18)
+    field = panel.contourf(axis, axis, shown, levels=torch.linspace(0, 1, 21), cmap="RdBu", alpha=0.8)
+    for label, colour in ((0, "darkred"), (1, "navy")):
+        panel.scatter(*x[y == label].T, color=colour, edgecolors="white", s=28)
     members = found.members.shape[1]
     panel.set_title(f"N={inputs}, K={exits}: {members} member{'s' if members > 1 else ''}")
-figure.suptitle("Probability of the blue class")
+figure.colorbar(field, ax=panels, label="probability of the blue class")
 plt.show()
 
 # %%
