@@ -46,7 +46,7 @@ risk = np.cumsum(wrong[order]) / np.arange(1, len(order) + 1)
 figure, panel = plt.subplots(figsize=(6, 3.8), layout="constrained")
 panel.plot(np.arange(1, len(order) + 1) / len(order), risk)
 panel.set(xlabel="share of images that are answered, the surest first", ylabel="share of these that are wrong")
-panel.set_title("Digits: the fewer images are answered, the fewer answers are wrong")
+panel.set_title("Digits: answer fewer images, and err less")
 plt.show()
 
 # %%

@@ -82,6 +82,6 @@ for name, source in (("SAE, its weights kept", backbone), ("SAE, fresh weights",
     )
     panel.plot(range(30, 601, 30), losses, label=f"{name}: {losses[-1]:.3f} at the end")
 panel.axhline(before, color="gray", linestyle=":", label=f"the plain network, before: {before:.3f}")
-panel.set(xlabel="step", ylabel="NLL on 397 test images", yscale="log", title="Pretrained weights give a head start")
+panel.set(xlabel="step", ylabel="NLL on 397 test images", ylim=(0, 1), title="Pretrained weights give a head start")
 panel.legend()
 plt.show()

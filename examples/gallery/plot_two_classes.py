@@ -3,8 +3,7 @@ Two classes in the plane: doubt as exits and inputs are added
 =============================================================
 
 Three networks learn the same 60 points: one exit, all five exits, and all five exits with two inputs. The
-colour is the probability of a class. Where the members disagree, far from the points, a good network should
-turn pale.
+colour is the probability of a class. Far from the points, a good network should turn pale.
 """
 
 import matplotlib.pyplot as plt
@@ -43,7 +42,7 @@ for panel, (inputs, exits) in zip(panels, [(1, 1), (1, 5), (2, 5)], strict=True)
     model = fit(inputs, exits)
     found = model.predict(grid)
     shown = found.mean[:, 1].reshape(81, 81).T
-    field = panel.contourf(axis, axis, shown, levels=torch.linspace(0, 1, 21), cmap="RdBu", alpha=0.8)
+    field = panel.imshow(shown, extent=(-4, 4, -4, 4), origin="lower", cmap="RdBu", alpha=0.8, vmin=0, vmax=1)
     for label, colour in ((0, "darkred"), (1, "navy")):
         panel.scatter(*x[y == label].T, color=colour, edgecolors="white", s=28)
     members = found.members.shape[1]
@@ -52,8 +51,11 @@ figure.colorbar(field, ax=panels, label="probability of the blue class")
 plt.show()
 
 # %%
-# The mean disagreement of the members is 0 for one member, by definition; with several it is doubt that no
+# Five exits alone change little here. Two inputs widen the band of doubt between the classes, above and below the
+# points. To the left and to the right all three networks stay sure: being far away is not enough to be in doubt.
+#
+# The disagreement of the members is 0 for one member, by definition; with several it is doubt that no
 # single network can show.
 print(
-    f"disagreement near the points {model.predict(x).disagreement.mean():.4f}, far away {found.disagreement.max():.4f}"
+    f"disagreement: {model.predict(x).disagreement.mean():.4f} at the points, at most {found.disagreement.max():.4f} elsewhere"
 )
