@@ -56,6 +56,5 @@ plt.show()
 #
 # The disagreement of the members is 0 for one member, by definition; with several it is doubt that no
 # single network can show.
-print(
-    f"disagreement: {model.predict(x).disagreement.mean():.4f} at the points, at most {found.disagreement.max():.4f} elsewhere"
-)
+near, elsewhere = model.predict(x).disagreement, found.disagreement
+print(f"disagreement: {near.mean():.4f} at the points on average, at most {elsewhere.max():.4f} elsewhere")
