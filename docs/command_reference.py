@@ -52,13 +52,13 @@ def describe(command: TyperCommand | TyperGroup, ctx: typer.Context, depth: int)
             yield ""
         yield f"`{ctx.command_path} {' '.join(command.collect_usage_pieces(ctx))}`"
         yield ""
+    below = list(shown_commands(command, ctx)) if isinstance(command, TyperGroup) else []
+    if below:
+        yield from table_of("Commands", [(f"{ctx.command_path} {name}", first_paragraph(each)) for name, each in below])
     for title, rows in help_sections(command, ctx):
         yield from table_of(title, rows)
-    if isinstance(command, TyperGroup):
-        below = list(shown_commands(command, ctx))
-        yield from table_of("Commands", [(f"{ctx.command_path} {name}", first_paragraph(each)) for name, each in below])
-        for name, each in below:
-            yield from describe(each, each.context_class(each, info_name=name, parent=ctx), depth + 1)
+    for name, each in below:
+        yield from describe(each, each.context_class(each, info_name=name, parent=ctx), depth + 1)
 
 
 def reference() -> str:
