@@ -62,7 +62,7 @@ panels[0].legend(loc="upper right", fontsize=8)
 plt.show()
 
 # %%
-# One exit cannot disagree with itself: between and beyond the points it is sure, and wrong. Several exits disagree in
+# One exit cannot disagree with itself: beyond the points it is sure, and wrong. Several exits disagree in
 # the gap and on the right; on the left, those of one input agree on a wrong line, and only those of two inputs show
 # doubt. Disagreement is a sign of strange inputs, not a promise. (An exit whose weight fell below 0.001 is
 # dropped, so there may be fewer than N · K members.)

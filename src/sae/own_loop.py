@@ -50,7 +50,7 @@ class EnsemblePrediction:
 class SingleArchitectureEnsemble(nn.Module):
     """An ensemble in one network: N inputs, and up to K learnt exits for each.
 
-    It holds the method `sae` and does nothing else than hand over to it, so it trains what `sae train` trains. Calling
+    It wraps the method `sae`, so it trains what `sae train --method sae` trains. Calling
     the module returns the loss, which is what wrappers such as `DistributedDataParallel` and `torch.compile` see.
 
     Shape of samples: (batch, *shape), prepared as the network is to see them, e.g. normalised float32 images.
@@ -173,7 +173,7 @@ class SingleArchitectureEnsemble(nn.Module):
     def compile(self, *args: object, **options: object) -> None:
         """Compile the network in place with `torch.compile`, which takes the arguments.
 
-        What is drawn around it stays as it is: compiled as well, it would be compiled again whenever a schedule moves.
+        Mixing inputs and sampling exits stay uncompiled: they would be compiled again whenever a schedule moves.
         """
         self.method.network.compile(*args, **options)
 

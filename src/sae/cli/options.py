@@ -59,7 +59,8 @@ Ignore = Annotated[
 ]
 Categories = Annotated[list[str] | None, typer.Option(help="columns of your table that hold categories, e.g. zip")]
 Dates = Annotated[
-    list[str] | None, typer.Option(help="columns of your table that hold dates; ISO dates are recognised anyway")
+    list[str] | None,
+    typer.Option(help="columns of your table that must hold dates; those like 2024-01-31 are recognised anyway"),
 ]
 Group = Annotated[str | None, typer.Option(help="column of your table whose groups are never split, e.g. patient")]
 Time = Annotated[str | None, typer.Option(help="column of your table to split by: train earliest, test latest")]

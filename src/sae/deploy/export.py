@@ -122,7 +122,7 @@ def export(
         force: Replace another model in the folder.
         int8: Quantise the graph, after the float32 graph has passed its checks.
         calibrate: Put a temperature into the graph that is fitted on validation samples.
-        where: Where the data are today, and whether others will do.
+        where: Where the data are now, and whether other data may be used instead.
     """
     check_model_path(out)
     if adaptive is not None and calibrate:

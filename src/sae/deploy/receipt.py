@@ -55,7 +55,7 @@ def ship_pick(
         force: Replace another model that is there.
         int8: Ship an int8 graph. Its rivals stay in float32.
         calibrate: Put a fitted temperature into the graph, and into those of the rivals alike.
-        where: Where the data are today, and whether others will do.
+        where: Where the data are now, and whether other data may be used instead.
     """
     picked = selection.pick(prefer)
     chosen = picked.candidate

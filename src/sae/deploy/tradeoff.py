@@ -154,7 +154,7 @@ def adaptive_curve(
         run: The run folder.
         target: The target of the chosen threshold, which is part of the curve.
         eval_exits: K′; by default the trained K.
-        where: Where the data are today, and whether others will do.
+        where: Where the data are now, and whether other data may be used instead.
     """
     record = RunRecord.open(run)
     with torch_threads(record.read_config().train.threads):

@@ -47,7 +47,7 @@ PARAMETERS = """
         search: A number of seconds, or a text like "20 trials": first search for the best settings of the method
             and the network, on the training rows alone, then train with them. Trials that run when the time is up
             finish.
-        categories: Columns that hold categories, though in numbers.
+        categories: Columns of numbers that are categories.
         dates: Columns that hold dates; times of pandas and ISO dates are recognised anyway.
         settings: Any other setting of a run by its path, as `--set` takes it, e.g. {"train.weight_decay": 1e-4}.
         device: cpu, cuda, …; predictions are computed on the CPU.

@@ -128,7 +128,7 @@ class _Counter(DryRun):
 
 
 def register_cost(operation: OpOverload | OpOverloadPacket, rule: Rule) -> None:
-    """Give an operation a cost, where it has none, or another one.
+    """Set the rule that counts the cost of an operation.
 
     Args:
         operation: As an error names it, such as `torch.ops.aten.cumsum`.

@@ -222,7 +222,7 @@ def evaluate(
         ood: Name or path of another data set; measures how well uncertainty detects its samples.
         calibrate: Whether to evaluate also after temperature scaling fitted on the validation split.
         device: The device to compute on; by default that of the training.
-        where: Where the data are today, and whether others will do.
+        where: Where the data are now, and whether other data may be used instead.
         display: Where progress is shown.
         processes: How many processes may corrupt images; changes no number.
     """
@@ -280,7 +280,7 @@ def network_of(record: RunRecord, where: Whereabouts = AS_BEFORE) -> Network:
 
     Args:
         record: The run.
-        where: Where the data are today, and whether others will do.
+        where: Where the data are now, and whether other data may be used instead.
     """
     known = record.read_network()
     if known is not None:
@@ -299,7 +299,7 @@ def restore(record: RunRecord, device: str | None = None, where: Whereabouts = A
     Args:
         record: The run.
         device: The device of the method; by default that of the training.
-        where: Where the data are today, and whether others will do.
+        where: Where the data are now, and whether other data may be used instead.
     """
     config = record.read_config()
     dataset = load_bound(config.data, config.seed, _binding_of(record), where)

@@ -40,10 +40,10 @@ class RunCallback:
         """
 
     def on_epoch(self, record: RunRecord, row: Row) -> None:
-        """Take in an epoch, as a row of the history."""
+        """Handle an epoch that has ended; `row` is its row of the history."""
 
     def on_run_end(self, record: RunRecord, state: State) -> None:
-        """Take in that the training has ended; of a finished run, `record.read_evaluation()` is the results."""
+        """Handle the end of a training; `record.read_evaluation()` has the results of a finished run."""
 
 
 def check_callbacks(callbacks: Sequence[RunCallback]) -> None:
