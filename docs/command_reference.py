@@ -74,7 +74,13 @@ def write_reference(_: object, name: str, source: list[str]) -> None:
         source[0] += "\n" + reference()
 
 
+def always_read(*_: object) -> list[str]:
+    """Return the page, which must be read again although its file has not changed: the commands may have."""
+    return [PAGE]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Write the reference when its page is read."""
     app.connect("source-read", write_reference)
+    app.connect("env-get-outdated", always_read)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
