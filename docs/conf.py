@@ -71,10 +71,12 @@ def link_inside(text: str, folder: Path) -> str:
     def replaced(match: re.Match[str]) -> str:
         title, anchor = match[1], match[3] or ""
         path = (folder / match[2]).resolve()
-        if path.is_relative_to(HERE):
-            return f"[{title}]({path.relative_to(HERE)}{anchor})"
         name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else match[2]
-        return f"[{title}]({PAGES[name]}{anchor})" if name in PAGES else f"{title} (`{name}`)"
+        if path.is_relative_to(HERE) and not path.is_dir():  # a folder is no page, but may have the name of one
+            return f"[{title}]({path.relative_to(HERE)}{anchor})"
+        if name in PAGES:
+            return f"[{title}]({PAGES[name]}{anchor})"
+        return f"`{name}`" if title == name else f"{title} (`{name}`)"
 
     return LINK.sub(replaced, text)
 

@@ -39,6 +39,19 @@ def test_every_page_is_on_the_site() -> None:
     assert not pages & {"search", "genindex", "modindex"}  # pages of Sphinx itself, which would replace ours
 
 
+def test_links_lead_to_pages_of_the_site_and_folders_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(str(DOCS))
+    from conf import link_inside  # type: ignore[import-not-found]
+
+    assert link_inside("[Files](reproduction), [page](reproduction.md#a)", DOCS) == (
+        "Files (`docs/reproduction`), [page](reproduction.md#a)"
+    )
+    assert link_inside("[examples](../examples), [write](../CONTRIBUTING.md)", DOCS) == (
+        "`examples`, [write](contributing.md)"
+    )
+
+
 def test_the_notice_names_the_versions_that_are_bundled() -> None:
     vl_convert = pytest.importorskip("vl_convert")
     versions = {

@@ -113,3 +113,15 @@ def test_the_distribution_is_float32_under_mixed_precision() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         sampled = learnt.sample(2, 1e-3, torch.Generator().manual_seed(0))
         assert sampled.dtype == learnt.probs(1e-3).dtype == learnt.kl_from_uniform(1e-3).dtype == torch.float32
+
+
+def test_the_data_move_theta_also_where_all_exits_are_kept() -> None:
+    learnt = ExitDistribution(1, 5)
+    losses = torch.tensor([[3.0, 2.0, 1.0, 0.5, 0.4]])  # of the exits; the deepest is best
+    total = torch.zeros(())
+    for seed in range(200):
+        total = total + (learnt.sample(5, 0.5, torch.Generator().manual_seed(seed)) * losses).mean() / 200
+    total.backward()
+    assert learnt.logits.grad is not None
+    gradient = learnt.logits.grad[0]
+    assert gradient[0] > 0.01 > 0 > gradient[-1]  # the worst exit is to lose, the best to gain
