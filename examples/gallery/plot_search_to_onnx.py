@@ -2,7 +2,7 @@
 Images: from a search to an ONNX file
 =====================================
 
-A small search over SAE and three baselines on the digits, its front, the pick, and the exported network.
+A small search over SAE and two baselines on the digits, its front, the pick, and the exported network.
 Everything here is a command; the script runs them as you would in a shell.
 """
 
@@ -38,12 +38,14 @@ run(
 # Which configurations are not beaten in all of NLL, CC-ECE and FLOPs at once? Each has its own price.
 
 front = json.loads(run("pareto study --json"))
-figure, panel = plt.subplots(figsize=(6, 4))
+figure, panel = plt.subplots(figsize=(6, 4), layout="constrained")
 for item in front["front"]:
     values = item["values"]
     panel.scatter(values["flops"], values["nll"], color="tab:red" if item["method"] == "sae" else "tab:blue")
     panel.annotate(f" {item['trial']}", (values["flops"], values["nll"]), fontsize=8)
-panel.set(xscale="log", xlabel="FLOPs for one image", ylabel="validation NLL", title="The front of a small search")
+panel.set(
+    xscale="log", xlabel="FLOPs for one image", ylabel="validation NLL", title="The front: SAE in red, others in blue"
+)
 panel.margins(0.25)
 plt.show()
 
