@@ -1,4 +1,4 @@
-"""Settings of the backbones, and their registry. One entry holds all that the system needs to know about a backbone.
+"""Settings of the backbones, and their registry. One entry holds everything the system needs to know about a backbone.
 
 To add a backbone: a class of settings with `@register_backbone`, here or in another package, and a builder.
 """
@@ -19,15 +19,15 @@ NARROWEST = 0.25
 """The least width, and the step of widths: a quarter of the features of every layer is a whole number."""
 
 
-def _without_point(width: float) -> float:
+def _whole_if_possible(width: float) -> float:
     return int(width) if width == int(width) else width
 
 
 Width = Annotated[
     float,
     Field(ge=NARROWEST, le=LARGEST, multiple_of=NARROWEST),
-    AfterValidator(_without_point),
-    PlainSerializer(_without_point, return_type=int | float),
+    AfterValidator(_whole_if_possible),
+    PlainSerializer(_whole_if_possible, return_type=int | float),
 ]
 """A width that may be a fraction; a whole number is kept and written as one."""
 
@@ -40,7 +40,7 @@ class BackboneSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
 
     @property
     def depth(self) -> int:
@@ -85,7 +85,7 @@ class BackboneSettings(Settings):
 
     @classmethod
     def depth_of(cls, values: Layer) -> object:
-        """Return the number of stages that settings give, which are not checked yet, or that of the whole network."""
+        """Return the depth in unchecked settings, by default that of the whole network."""
         return values.get("depth", cls.whole_depth())
 
     @classmethod
@@ -111,13 +111,13 @@ class BackboneSettings(Settings):
 
 @dataclass(frozen=True)
 class BackboneEntry:
-    """All that the system needs to know of a backbone.
+    """Everything that the system needs to know about a backbone.
 
     Attributes:
         settings: The class of its settings.
         build: From settings, the shape of a sample and the number of inputs to a `Backbone`.
-        space: What a search varies, with holes as in YAML; methods that choose among exits keep the depth whole.
-        small: Settings of a small one for tests.
+        space: Settings that a search varies, with holes as in YAML; methods with exits always use all stages.
+        small: Settings of a small backbone for tests.
         sample: Shape of a small sample for tests.
     """
 
@@ -135,7 +135,7 @@ class BackboneEntry:
 
 
 class BackboneRegistry(Registry[BackboneEntry]):
-    """The backbones by name; the name of a function in a file stands for a network of the user's own."""
+    """The backbones by name; `my_nets.py:make_resnet`, a function in a file, is a network of the user's own."""
 
     def _find(self, name: str) -> BackboneEntry | None:
         return OWN if is_source(name) else super()._find(name)
@@ -153,8 +153,8 @@ def register_backbone(
 
     Args:
         build: From settings, the shape of a sample and the number of inputs to a `Backbone`.
-        space: What a search varies, with holes as in YAML; by default the depth, from one stage to all.
-        small: Settings of a small one for tests; by default all settings at their defaults.
+        space: Settings that a search varies, with holes as in YAML; by default the depth, from one stage to all.
+        small: Settings of a small backbone for tests; by default all settings at their defaults.
         sample: Shape of a small sample for tests; by default an image.
     """
 
@@ -278,7 +278,7 @@ class OwnConfig(BackboneSettings):
 
     @classmethod
     def depth_of(cls, values: Layer) -> object:
-        """Return the number of exits that settings give."""
+        """Return the number of exits in unchecked settings."""
         exits = values.get("exits")
         return values.get("depth", len(exits) if isinstance(exits, list | tuple) else 1)
 

@@ -1,7 +1,7 @@
-"""Answers that every method gives to the system, its kinds and schedules, and the registry of methods.
+"""The base of all method settings, kinds and schedules of methods, and their registry.
 
-One entry holds all that the system needs to know about a method; the rest of the system asks the settings or the
-entry, and compares no names.
+One entry holds everything the system needs to know about a method. The rest of the system asks the settings or the
+entry, and never compares names.
 """
 
 import zlib
@@ -16,12 +16,12 @@ from sae.config.settings import Layer, Settings
 from sae.core.registry import Reference, Registry
 
 TeacherMatch = Literal["mean", "members"]
-"""What a member of a network learns from: the mean of its teacher's members, or one of them."""
+"""The target of each member in distillation: the mean of the teacher's members, or one of them."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A class of methods as people meet it.
+    """A group of methods in tables and figures.
 
     Attributes:
         key: In files and on the command line, such as `EE`.
@@ -40,11 +40,11 @@ class Kind:
 
 DEFAULT_COLOURS = ("#3A7D34", "#B3261E", "#6A4FB3", "#8A6A00", "#00695C")
 DEFAULT_MARKERS = ("diamond", "triangle-down", "triangle-right", "star")
-"""For methods that bring no kinds of their own."""
+"""For methods that declare no kinds of their own."""
 
 
 def default_kind(name: str) -> Kind:
-    """Return the kind of a method that brings none: its colour and marker depend on its name."""
+    """Return the kind of a method that declares none: its colour and marker depend on its name."""
     label, number = name.replace("_", " "), zlib.crc32(name.encode())
     return Kind(
         name,
@@ -86,15 +86,15 @@ class TemperatureSchedule(Schedule):
 
 
 class MethodSettings(Settings):
-    """Settings of a method, and its answers to what the system asks of every method.
+    """Settings of a method, and everything the system asks about it.
 
-    A subclass fixes `name` to a literal. The answers here are those of a method without early exits.
+    A subclass fixes `name` to a literal. The defaults here suit a method without early exits.
 
     Attributes:
-        has_exits: Whether a network has early exits, of which each of its inputs uses some.
-        member_word: What people call one of the predictions that are averaged, where they are not of several inputs.
+        has_exits: Whether a network has early exits, some of which each input uses.
+        member_word: Word for one of the averaged predictions, if they do not belong to several inputs.
         members_from: The method whose larger ensembles hold this method's networks as their first members.
-        can_compile: Whether `Method.trained_networks` names what `train.compile` is to compile.
+        can_compile: Whether `Method.trained_networks` names the modules that `train.compile` compiles.
     """
 
     has_kinds = True
@@ -129,7 +129,7 @@ class MethodSettings(Settings):
 
     @property
     def can_choose_exits(self) -> bool:
-        """Whether the trained network can be read at another number of exits K′ than the K it was trained for."""
+        """Whether the trained network can be evaluated at another K′ than the K it was trained for."""
         return self.has_exits
 
     @property
@@ -139,7 +139,7 @@ class MethodSettings(Settings):
 
     @property
     def num_slots(self) -> int:
-        """What uses exits: N inputs, or as many pairs of a stream and an input as there are."""
+        """The rows of the exit distribution: one for each input, or for each pair of stream and input."""
         return self.num_inputs
 
     @property
@@ -148,21 +148,21 @@ class MethodSettings(Settings):
         return 1
 
     def kind(self, depth: int) -> str:
-        """Return the key of the class of methods that results are grouped by, on a backbone of this depth."""
+        """Return the key of the kind that results are grouped by, on a backbone of this depth."""
         del depth
         return self.name
 
     def called(self, depth: int) -> str:
-        """Return the kind whose name people give it, where that is not its own."""
+        """Return the kind to name it by, which may differ from the kind it is grouped with."""
         return self.kind(depth)
 
     def called_using(self, num_exits: int, depth: int) -> str:
-        """Return the kind whose name people give it if only this many exits are in use."""
+        """Return the kind to name it by if only this many exits are in use."""
         del num_exits
         return self.called(depth)
 
     def summary(self) -> list[str]:
-        """Return the settings that tell two runs of the method apart, `["N=2", "K=3"]`."""
+        """Return the settings that distinguish runs of the method, `["N=2", "K=3"]`."""
         return []
 
     def grid_cell(self) -> tuple[int, int] | None:
@@ -170,10 +170,10 @@ class MethodSettings(Settings):
         return None
 
     def teacher_matches(self, depth: int) -> tuple[TeacherMatch, ...]:
-        """Return how the method can learn from a teacher on a backbone of this depth: not at all, unless it says so.
+        """Return how the method can learn from a teacher on a backbone of this depth; by default it cannot.
 
-        A method that does passes `Batch.guidance` to its loss. Only members that stay the same in training can have a
-        teacher each.
+        A method that can must pass `Batch.guidance` to its loss. Only members that stay the same during training can
+        have a teacher each.
         """
         del depth
         return ()
@@ -182,22 +182,22 @@ class MethodSettings(Settings):
         """Raise a `ConfigError` if the method cannot be trained on this backbone."""
 
     def cheapest(self) -> "MethodSettings":
-        """Return the settings that cost least among those that a trained network can be read at."""
+        """Return the cheapest settings at which a trained network can be evaluated."""
         return self
 
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """All that the system needs to know of a method.
+    """Everything that the system needs to know about a method.
 
     Attributes:
-        settings: The class of its settings, which answers what depends on them.
+        settings: The class of its settings, which also answers questions that depend on them.
         build: From settings, backbone settings and a `DataSpec` to a `Method`.
-        kinds: What `settings.kind` may return.
-        space: What a search varies of the settings, with holes as in YAML.
-        small: Settings of a small one for tests.
-        rival: What a pick is compared with, such as `deep ensemble`: the best run of this method. None for no rival.
-        batch_sizes: Batch sizes that suit the method, by the usual one that they replace.
+        kinds: All kinds that `settings.kind` may return.
+        space: Settings that a search varies, with holes as in YAML.
+        small: Settings of a small network for tests.
+        rival: Phrase for the best run of this method if picks are compared with it, such as `deep ensemble`; else None.
+        batch_sizes: From usual batch sizes to those that suit the method better.
         influences: Settings whose effect a report shows: label to path, such as `N` to `method.inputs`.
     """
 
@@ -255,12 +255,12 @@ def all_kinds() -> dict[str, Kind]:
 
 
 def kinds_with_exits() -> set[str]:
-    """Return the keys of the kinds whose networks can be read at several numbers of exits."""
+    """Return the keys of the kinds whose networks can be evaluated at several K′."""
     return {kind.key for entry in METHODS if entry.settings.has_exits for kind in entry.kinds}
 
 
 def rivals() -> dict[str, str]:
-    """Return what a pick is compared with, phrases by method; the method that trains most networks comes first."""
+    """Return the phrases for a pick's rivals by method; the method that trains most networks comes first."""
     entries = [entry for entry in METHODS if entry.rival is not None]
     entries.sort(key=lambda entry: -entry.settings.model_validate(entry.small).num_members)
     return {entry.name: str(entry.rival) for entry in entries}
@@ -271,8 +271,8 @@ def rival_label(role: str, kind: str, called: str) -> str:
 
     Args:
         role: The rival's method.
-        kind: The class of methods that it is grouped with.
-        called: The kind whose name people give it.
+        kind: The kind that it is grouped with.
+        called: The kind to name it by.
     """
     if called == kind:
         return rivals().get(role, role)

@@ -49,11 +49,11 @@ __all__ = [
 DEFAULT_METHOD = "sae"
 
 TrimWeights = Literal["greedy", "em"]
-"""How `sae trim` weighs members: by how often they were chosen, or by weights fitted with EM."""
+"""How `sae trim` weights members: by how often each was chosen, or by EM."""
 
 
 def _matches(num_members: int) -> tuple[TeacherMatch, ...]:
-    """Return how a method with this many lasting members can learn from a teacher."""
+    """Return how a method with this many fixed members can learn from a teacher."""
     return ("mean", "members") if num_members > 1 else ("mean",)
 
 
@@ -161,7 +161,7 @@ class SaeConfig(MethodSettings):
 
     @property
     def can_choose_exits(self) -> bool:
-        """Whether no members were chosen after training, which no K′ describes."""
+        """Whether K′ can be chosen; no K′ describes the members that `sae trim` chose."""
         return self.trim is None
 
     @property
@@ -193,7 +193,7 @@ class SaeConfig(MethodSettings):
         return self.model_copy(update={"exits": num_exits}).kind(depth)
 
     def summary(self) -> list[str]:
-        """Return N and K as trained, what differs from the paper, and the limits on members chosen afterwards."""
+        """Return N and K as trained, settings that the paper does not have, and the limits of `sae trim`."""
         changed = {
             f"G={self.streams}": self.streams > 1,
             f"λ={self.cost_weight:.2g}": self.cost_weight > 0,
@@ -212,7 +212,7 @@ class SaeConfig(MethodSettings):
         return (self.inputs, self.exits) if self.streams == 1 else None
 
     def check(self, backbone: BackboneSource) -> None:
-        """Refuse more exits than stages, a price of exits that are not learnt, and streams that cannot be."""
+        """Refuse more exits than stages, a cost weight without learnt exits, and streams that cannot work."""
         check_streams(self.streams, backbone, "method.streams")
         if self.streams > 1 and (self.shared_head or self.trim is not None):
             raise ConfigError(
@@ -236,7 +236,7 @@ class SaeConfig(MethodSettings):
             )
 
     def cheapest(self) -> MethodSettings:
-        """Return one exit; what concerns training alone has no effect on the cost."""
+        """Return the settings with one exit; settings of training alone do not change the cost."""
         return SaeConfig(inputs=self.inputs, exits=1, shared_head=self.shared_head, streams=self.streams)
 
 
@@ -328,7 +328,7 @@ class McDropoutConfig(MethodSettings):
     kinds=(Kind("batch_ensemble", "BatchEnsemble", "BatchEnsemble", "#BF00BF", "triangle-left"),),
     space={"members": {"int": [1, 4]}},
     small={"members": 3},
-    batch_sizes={32: 36, 64: 72, 128: 144},  # that 2, 3, 4 and more members share evenly
+    batch_sizes={32: 36, 64: 72, 128: 144},  # which 2, 3 or 4 members share evenly
 )
 class BatchEnsembleConfig(MethodSettings):
     """Members that share their weights except for rank-1 factors and biases."""
@@ -351,7 +351,7 @@ class BatchEnsembleConfig(MethodSettings):
 @register_method(
     "sae.methods.packed:Packed",
     kinds=(Kind("packed", "Packed", "a packed ensemble", "#548235", "diamond"),),
-    space={"members": {"choice": [2, 4]}},  # which divide the features of every backbone
+    space={"members": {"choice": [2, 4]}},  # both divide the features of every backbone
     small={"members": 2},
 )
 class PackedConfig(MethodSettings):

@@ -49,7 +49,7 @@ def read_plain(text: str) -> Plain | None:
 def split_plain(text: str) -> list[str]:
     r"""Return the pieces of a plain text, one for each key of its outermost mapping, without a comment before them.
 
-    If all pieces are plain, the text is, and holds what they hold, unless a key is given twice.
+    If every piece is plain and no key is given twice, the text is plain and holds the same values.
 
     Example:
         >>> split_plain("# note\ndata:\n  name: digits\nseed: 3\n")
@@ -60,7 +60,7 @@ def split_plain(text: str) -> list[str]:
 
 
 class _Reader:
-    """What was read so far.
+    """State of a reader between two lines.
 
     Attributes:
         path: From the outermost mapping to the one that is being read.

@@ -136,7 +136,7 @@ class TrainConfig(Settings):
         return self.keep == "best" or self.patience > 0
 
     @model_validator(mode="after")
-    def _judges_what_it_keeps(self) -> Self:
+    def _keep_by_needs_the_best(self) -> Self:
         if self.keep_by != "nll" and not self.keeps_best:
             raise ValueError(
                 f"must keep the best epoch for keep_by={self.keep_by}, got keep=last and patience=0: "
@@ -192,14 +192,14 @@ class NetworkConfig(Settings):
 
     @property
     def kind(self) -> str:
-        """The class of methods it belongs to: SE, EE, MIMO, … for an SAE, else the method's name."""
+        """The kind it is grouped with: SE, EE, MIMO, … for an SAE, else the method's name."""
         kind, known = self.method.kind(self.backbone.depth), [item.key for item in METHODS.get(self.method.name).kinds]
         assert kind in known, f"{type(self.method).__name__}.kind must return one of {', '.join(known)}, got {kind!r}"
         return kind
 
     @property
     def called(self) -> Kind:
-        """The kind whose name people give it: an ensemble of one is a standard network."""
+        """The kind to name it by: an ensemble of one is a standard network."""
         return all_kinds()[self.method.called(self.backbone.depth)]
 
     @property
@@ -268,7 +268,7 @@ def suit_method(suggested: Layer, given: Layer) -> Values:
     """Return the suggestions of a data set with the batch size that suits the given method.
 
     BatchEnsemble deals each batch to its members and so takes 72 samples where other methods
-    take 64, and 144 where they take 128. Suggestions for a method give way to what pretrained weights need.
+    take 64, and 144 where they take 128. The needs of pretrained weights override suggestions for the method.
 
     Example:
         >>> suit_method({"data": {"name": "digits"}}, {"method": "batch_ensemble"})["train"]
@@ -295,7 +295,7 @@ def data_name(given: Layer) -> str:
 
 
 def data_kind(given: Layer) -> SampleKind | None:
-    """Return what a run's settings say a sample is, or None; a wrong value is refused when they are parsed."""
+    """Return the kind of samples in a run's settings, or None; a wrong value is refused later."""
     section = given.get("data")
     return as_kind(section.get("kind")) if isinstance(section, Mapping) else None
 
@@ -316,7 +316,7 @@ def data_side(given: Layer) -> int | None:
 
 
 def data_train_size(given: Layer) -> int | None:
-    """Return how many training samples a run's settings limit it to, or None; a wrong value is refused later."""
+    """Return the number of training samples in a run's settings, or None; a wrong value is refused later."""
     section = given.get("data")
     number = section.get("train_size") if isinstance(section, Mapping) else None
     return number if isinstance(number, int) and number > 0 else None
@@ -327,9 +327,9 @@ NAMED = ("data", "backbone", "method")
 
 
 def parse_run(*layers: Layer) -> RunConfig:
-    """Merge layers of settings, the later over the earlier, and check the result.
+    """Merge layers of settings, later ones over earlier ones, and check the result.
 
-    Nothing else is added: `sae.resolve` also lays them over what the data set suggests.
+    Suggestions of the data set are not added; `sae.resolve` adds them.
 
     Example:
         >>> base = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}

@@ -24,7 +24,7 @@ except ImportError:
 Layer = Mapping[str, Any]
 """Settings before they are checked: a mapping as YAML holds it, so the values may be anything."""
 Values = dict[str, Any]
-"""A layer that was read or merged just now, and belongs to whoever asked for it."""
+"""A layer that was just read or merged; the caller owns it and may change it."""
 
 USUAL_FILE = 1 << 14
 """Bytes that are read at first; configs are smaller."""
@@ -35,9 +35,9 @@ DEEPEST = 50
 MOST_VALUES = 100_000
 """Values in YAML once aliases are written out."""
 NESTING = ("[", "{", "- -", "? ?", "&")
-"""What deep nesting and aliases cannot do without; a block by indentation has to be long, too."""
+"""Deep nesting and aliases need one of these, or a long text with indentation."""
 LARGEST = 64
-"""For widths, inputs, members, repetitions and threads: more is of no use, and far more exhausts the memory."""
+"""Upper limit of widths, inputs, members, repetitions and threads: far more exhausts the memory."""
 
 
 class Settings(BaseModel):
@@ -61,7 +61,7 @@ class Settings(BaseModel):
 
     @classmethod
     def choose_class(cls, values: object) -> object:
-        """Check a mapping against the class that its name stands for; a validator for fields of this type."""
+        """Check a mapping against the class that its name selects; a validator for fields of this type."""
         if not isinstance(values, Mapping):
             return values
         return cls.class_of(values.get("name")).model_validate(dict(values))
@@ -71,12 +71,12 @@ Model = TypeVar("Model", bound=Settings)
 
 
 def later(default: Any, **facts: Any) -> Any:
-    """Declare a setting that came later than folders in use: at its default it is not written.
+    """Declare a setting that was added when folders were already in use: its default is not written.
 
-    A config without it, and with it the name of a trial's folder, is then the same as before.
+    The config of an older trial then stays the same, and so does the name of its folder, which depends on it.
 
     Args:
-        default: The default, which must do what was done before the setting came.
+        default: The default, which must keep the earlier behaviour.
         facts: Everything else that pydantic's `Field` takes.
     """
     return Field(default, exclude_if=lambda value: value == default, **facts)
@@ -136,7 +136,7 @@ def parse(model: type[Model], values: Layer) -> Model:
 
 
 def read_yaml(path: Path) -> Values:
-    """Read a mapping from a YAML file (safe loader: nothing in it is executed, and nothing explodes)."""
+    """Read a mapping from a YAML file (safe loader: nothing in it is executed, and its size is limited)."""
     return _values_of(_read_text(path), path)
 
 
@@ -154,7 +154,7 @@ def read_settings(model: type[Model], path: Path) -> Model:
 def _read_text(path: Path) -> str:
     try:
         with path.open("rb", buffering=0) as file:
-            content = file.read(USUAL_FILE)  # a larger buffer takes longer to get than the file to read
+            content = file.read(USUAL_FILE)  # allocating a larger buffer takes longer than reading the file
             if len(content) == USUAL_FILE:
                 content += file.read(LARGEST_FILE + 1 - USUAL_FILE)
         if len(content) > LARGEST_FILE:
@@ -184,7 +184,7 @@ def _not_yaml(path: Path, error: Exception) -> ConfigError:
 
 
 def _read_pieces(model: type[Settings], text: str) -> Layer | None:
-    """Return the sections of a plain text, checked where that is possible; None if one has a fault or is not plain."""
+    """Return the sections of a plain text, checked where possible; None if one is wrong or not plain."""
     pieces = split_plain(text)
     found = [_read_piece(model, piece) for piece in pieces]
     values = dict(item for item in found if item is not None)
@@ -193,7 +193,7 @@ def _read_pieces(model: type[Settings], text: str) -> Layer | None:
 
 @lru_cache(maxsize=1024)
 def _read_piece(model: type[Settings], piece: str) -> tuple[str, object] | None:
-    """Return the key and the value of a piece; a section of settings is checked, unless that takes another section."""
+    """Return the key and value of a piece; a section is checked unless its check depends on another section."""
     values = read_plain(piece)
     if values is None or len(values) != 1:
         return None
@@ -203,7 +203,7 @@ def _read_piece(model: type[Settings], piece: str) -> tuple[str, object] | None:
         return key, value
     try:
         return key, parse(section, value)
-    except ConfigError:  # it is found again in the whole, and named by its path
+    except ConfigError:  # the check of the whole finds it again, and names its path
         return None
 
 
@@ -240,9 +240,9 @@ def differences(one: Settings, other: Settings) -> list[str]:
 
 
 def _load_yaml(text: str) -> Any:
-    """Return the value of a YAML text; everything that is wrong with it is a YAMLError.
+    """Return the value of a YAML text; raise a YAMLError for anything wrong with it.
 
-    The parser of C would overflow its stack at a hundred thousand brackets, so that nesting is checked beforehand.
+    The C parser would overflow its stack at a hundred thousand brackets, so the nesting is checked first.
     """
     if len(text) > DEEPEST**2 or sum(map(text.count, NESTING)) > DEEPEST or "&" in text:
         _check_nesting(text)
@@ -257,7 +257,7 @@ def _load_yaml(text: str) -> Any:
 
 def _check_nesting(text: str) -> None:
     """Refuse what is nested too deeply, refers to itself, or grows too large once its aliases are written out."""
-    sizes: dict[str, int | None] = {}  # of what an anchor names; None while that is not complete
+    sizes: dict[str, int | None] = {}  # values behind each anchor; None while it is incomplete
     stack: list[tuple[str | None, int]] = []
     total = 0
     for event in yaml.parse(text, SafeLoader):

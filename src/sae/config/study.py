@@ -84,7 +84,7 @@ class ChoiceConfig(Settings):
     """Settings that choose how many configurations of a front are trained again."""
 
     most: int | None = Field(None, ge=1, description="at most this many of the front; by default all of it")
-    each: int = Field(0, ge=0, description="also this many of each class's own front")
+    each: int = Field(0, ge=0, description="also this many of each kind's own front")
     total: int | None = Field(None, ge=1, description="at most this many in all: the pick, then each, then the front")
 
 
@@ -122,30 +122,30 @@ class ConfirmConfig(ChoiceConfig):
 
     @property
     def under_shift(self) -> ChoiceConfig:
-        """How many of the front under shift are trained again; what is not set is as for the clean front."""
+        """How many of the front under shift are trained again; unset numbers are those of the clean front."""
         clean = {name: getattr(self, name) for name in ChoiceConfig.model_fields}
         return ShiftedChoice.model_validate(clean | self.shifted.model_dump(exclude_unset=True))
 
 
 class StudyConfig(Settings):
-    """All that the trials of a study depend on; settings that may change between sessions are not here.
+    """Everything that the trials of a study depend on; settings that may change between sessions are not here.
 
     Attributes:
         id: Identifies the study among others in the same storage.
         task: `classification` or `regression`.
         spaces: By method, the settings of its runs, with holes.
         objectives: Names of the objectives.
-        max: What a configuration may have at most.
-        min: What it must have at least.
+        max: Upper limits on metrics and costs.
+        min: Lower limits on metrics and costs.
         sampler: How sampled trials are chosen.
-        startup: Random trials before that.
+        startup: Random trials before the sampler's model.
         grid: A space of at most this many configurations is tried in full.
         rungs: Epochs at which dominated trials are stopped; none if they are not.
         reduction: One in this many trials passes a rung.
         shift: Whether trials are evaluated on the 95 corrupted test sets.
-        shift_sets: The corrupted validation sets that trials are evaluated on. None in older studies, and where only an
-            objective asks for them: a few of them, if an objective does.
-        seed: Of the search and of its runs.
+        shift_sets: The corrupted validation sets that trials are evaluated on. None in older studies and where only an
+            objective or limit needs them; see `val_sets`.
+        seed: Seed of the search and of its runs.
     """
 
     id: str

@@ -1,1 +1,1 @@
-"""Errors, words, seeds, tasks and metrics: what every other room builds on."""
+"""Errors, words, seeds, tasks and metrics that every other package builds on."""

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
-    """Look for no cyclic garbage meanwhile, as a context or a decorator.
+    """Switch the search for cyclic garbage off, as a context or a decorator.
 
-    Reading a large study makes millions of small objects and keeps them all. To look through them again and again for
-    garbage would take as long as to read them.
+    Reading a large study makes millions of small objects and keeps them all. Scanning them for garbage again and again
+    would take as long as reading them.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -17,8 +17,8 @@ EXTRA_OF = {
     "ray": "ray",
     "tensorboard": "tensorboard",
 }
-"""The extra to name where a package is missing. (The extra `report` installs scipy, too; what needs it without
-altair also trains or corrupts.)"""
+"""The extra to name where a package is missing. (`report` installs scipy, too; code that needs scipy but not altair
+belongs to training, or corrupts images.)"""
 
 
 class SaeError(Exception):
@@ -34,7 +34,7 @@ class ConfigError(SaeError):
 
 
 class NotRegisteredError(ConfigError):
-    """A method, backbone or metric has a name that nothing installed has registered.
+    """No installed package registers a method, backbone or metric of this name.
 
     Args:
         noun: What is missing, such as `method`.
@@ -78,13 +78,13 @@ class MissingPluginError(RecordError):
 
 
 class ModelError(SaeError):
-    """An exported model is missing, damaged, or of another program."""
+    """An exported model is missing, damaged, or made by another program."""
 
     exit_code = 2
 
 
 class OtherModelError(ModelError):
-    """There is another exported model where one is to be written."""
+    """Another exported model is where this one is to be written."""
 
 
 class ParityError(SaeError):
@@ -130,7 +130,7 @@ class MissingExtraError(SaeError, ImportError):
 
 
 def require(package: str, what: str) -> None:
-    """Refuse, before any work, what needs a package that is not installed; import nothing.
+    """Raise an error, before any work, if a package is not installed; do not import it.
 
     Args:
         package: One of `EXTRA_OF`.
@@ -163,7 +163,7 @@ class SaeWarning(UserWarning):
 
 
 class DataWarning(SaeWarning):
-    """The data can be used, but part of them is of no use or is changed."""
+    """The data can be used, but part of them is ignored or changed."""
 
 
 class RecordWarning(SaeWarning):
@@ -171,7 +171,7 @@ class RecordWarning(SaeWarning):
 
 
 class ModelWarning(SaeWarning):
-    """A model is there, but something beside it is not as it would be."""
+    """A model can be used, but a file beside it is missing or incomplete."""
 
 
 class UncutWarning(SaeWarning):

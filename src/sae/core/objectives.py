@@ -34,17 +34,17 @@ class Quantity:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricEntry(Quantity):
-    """All that the system needs to know of a metric.
+    """Everything that the system needs to know about a metric.
 
     Attributes:
         key: In files and on the command line, such as `cc_ece`.
-        task: What must be predicted.
+        task: The task whose predictions it measures.
         compute: From a predictive distribution and targets to a number; see `measure.metrics`.
         label: In tables and figures, such as `CC-ECE`.
         is_listed: Whether tables on the terminal show it; JSON has all metrics.
         power: The power of the target's unit that it is measured in: 2 for the MSE, 0 for a share or a likelihood.
         is_scaled: Whether it is measured after temperature scaling, with a temperature fitted on validation data.
-        margin: The smallest difference that matters; where `power` is not 0, as a share of what it is compared with.
+        margin: The smallest difference that matters; where `power` is not 0, as a share of the other value.
     """
 
     key: str
@@ -68,7 +68,7 @@ class MetricEntry(Quantity):
 
 @dataclass(frozen=True, kw_only=True)
 class CostEntry(Quantity):
-    """All that the system needs to know of a cost.
+    """Everything that the system needs to know about a cost.
 
     Attributes:
         label: In figures and sentences, such as `FLOPs`.
@@ -127,7 +127,7 @@ def metrics_of(task: str) -> dict[str, MetricEntry]:
 
 
 def unit_in(key: str, target: str) -> str:
-    """Return the unit of a metric of regression in terms of what is predicted; nothing if it has none.
+    """Return the unit of a regression metric, given the name of the target; empty if it has none.
 
     Example:
         >>> unit_in("rmse", "price"), unit_in("mse", "price"), unit_in("r2", "price")
@@ -171,7 +171,7 @@ _register_ours("pinball", "regression", "pinball loss", power=1, margin=0.02)
 _register_ours("nll_scaled", "regression", "NLL, scaled", "regression_nll", lower=-math.inf, is_scaled=True)
 
 OTHER_POWERS = {"width_90": 1}
-"""Powers of the target's unit of numbers beside the metrics."""
+"""Powers of the target's unit for numbers that are not registered metrics."""
 
 MILLION = 1e6
 COSTS: dict[str, CostEntry] = {
@@ -182,7 +182,7 @@ COSTS: dict[str, CostEntry] = {
 }
 """Counted on the network: pruned as the paper does, and as it is exported."""
 MEASURED_COSTS: dict[str, CostEntry] = {"latency": CostEntry(label="ms for a batch of 64", unit="ms for a batch of 64")}
-"""Measured on the exported network if somebody asks for it: milliseconds for a batch of 64."""
+"""Measured on the exported network, on request: milliseconds for a batch of 64."""
 ALL_COSTS = {**COSTS, **MEASURED_COSTS}
 
 DEFAULT_OBJECTIVES = {"classification": ("nll", "cc_ece", "flops"), "regression": ("nll", "mse", "flops")}
@@ -281,7 +281,7 @@ COST_OBJECTIVES = tuple(Objective(name, quantity) for name, quantity in COSTS.it
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that a configuration may have of an objective, or the least that it must have."""
+    """An upper or a lower limit on an objective of a configuration."""
 
     objective: Objective
     bound: float
@@ -328,7 +328,7 @@ def all_under_shift(chosen: Iterable[Objective]) -> tuple[Objective, ...]:
 
 
 def limits(maximum: Mapping[str, float], minimum: Mapping[str, float], task: str) -> tuple[Limit, ...]:
-    """Return all limits that a configuration has to keep; a limit that nothing can keep is refused."""
+    """Return all limits that a configuration must meet; a limit that nothing can meet is refused."""
     for name in set(maximum) & set(minimum):
         if maximum[name] < minimum[name]:
             raise ConfigError(

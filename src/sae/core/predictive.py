@@ -166,8 +166,8 @@ class Guidance:
     """Predictions of a teacher for the samples of a batch, and how closely a student is to follow them.
 
     Attributes:
-        outputs: (batch, teacher, out): log-probabilities at the temperature, or means and log-variances. Behind
-            `of`, one for each output of the student.
+        outputs: (batch, teacher, out): log-probabilities at the temperature, or means and log-variances. After
+            `of`, one row for each output of the student.
         weight: λ, the share of the teacher in the loss.
         temperature: τ, which softens the classes of both sides.
     """
@@ -201,7 +201,7 @@ def make_guidance(
     Args:
         task: Decides what the outputs mean.
         outputs: Raw outputs of the teacher's members, (batch, member, out).
-        member_weights: Those of the mean that all students learn from, (member,); None if each member is a teacher.
+        member_weights: Weights of the mean that all students learn from, (member,); None if each member is a teacher.
         weight: λ.
         temperature: τ, for classes.
     """

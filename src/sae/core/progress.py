@@ -58,27 +58,27 @@ class Bar:
 
 SILENT = Silent()
 LEAST_SHOWN = 1000
-"""Steps of reading below which no bar is worth its flicker."""
-_of_reading: ContextVar[Callable[[], ProgressDisplay]] = ContextVar("_of_reading", default=Silent)
+"""Shorter readings show no bar: it would only flicker."""
+_reading_display: ContextVar[Callable[[], ProgressDisplay]] = ContextVar("_reading_display", default=Silent)
 
 
 @contextmanager
 def showing_reading(make_display: Callable[[], ProgressDisplay]) -> Iterator[None]:
     """Show the progress of reading data within the context."""
-    token = _of_reading.set(make_display)
+    token = _reading_display.set(make_display)
     try:
         yield
     finally:
-        _of_reading.reset(token)
+        _reading_display.reset(token)
 
 
 def reading(name: str, total: int, unit: str) -> AbstractContextManager[Advance]:
-    """Return a context that shows the progress of reading data, where someone wants to see it.
+    """Return a context that shows the progress of reading data, if `showing_reading` asked for it.
 
     Args:
         name: What is read.
         total: Number of steps.
         unit: What a step is.
     """
-    display = _of_reading.get()() if total >= LEAST_SHOWN else SILENT
+    display = _reading_display.get()() if total >= LEAST_SHOWN else SILENT
     return display.steps(name, total, unit=unit)

@@ -38,7 +38,7 @@ class Registry(Generic[Entry]):
     """Entries by name, in the order in which they were registered.
 
     Entry points of other packages are loaded only when they are needed: one when its name is asked
-    for, all of them when the registry is searched in vain or iterated.
+    for, all of them when a name is not found or the registry is iterated.
 
     Args:
         noun: What an entry is called in messages, such as `method`.

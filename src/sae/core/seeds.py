@@ -1,4 +1,4 @@
-"""Seeds of single purposes, derived from the seed of a run.
+"""Seeds for single purposes, derived from the seed of a run.
 
 Every random draw in the library comes from a generator that was seeded for a named
 purpose. Nothing depends on the order of unrelated draws, so a resumed run draws what an

@@ -8,7 +8,7 @@ from typing import Literal
 
 Arrow = Literal["", "↑", "↓"]
 MISSING = "–"
-"""Stands where there is no value."""
+"""Shown where there is no value."""
 MOST_DIGITS = 6
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """Characters that start a formula in a spreadsheet."""
@@ -63,7 +63,7 @@ class Table:
         caption: How to read it.
         columns: From left to right.
         rows: One cell per column each.
-        keys: Of each row, the network that it is about, if its rows are about networks: a page links them by it.
+        keys: The key of each row's network, by which a page links rows and marks; empty for other tables.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Table:
 
 
 def text_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Make a table of texts, for numbers that are written in more than one way within a column."""
+    """Make a table of texts, for columns that mix number formats."""
     cells = tuple(tuple(Cell(text) for text in row) for row in rows)
     return Table("", title, "", tuple(Column(heading) for heading in headings), cells)
 
@@ -180,7 +180,7 @@ def _mean_text(cell: Cell, column: Column) -> str:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Return a text as a spreadsheet shows it, not as a formula that it computes; a text that is a number stays one.
+    """Quote a text that a spreadsheet would run as a formula; a number stays as it is.
 
     Example:
         >>> spreadsheet_text("=1+1"), spreadsheet_text("-2.5"), spreadsheet_text("cat")

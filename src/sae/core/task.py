@@ -43,7 +43,7 @@ class Classification:
 
 @dataclass(frozen=True)
 class WeightedClassification(Classification):
-    """A classification in whose training loss some classes count more than others; predictions take no part in it.
+    """A classification whose training loss weights the classes; predictions are not affected.
 
     Attributes:
         class_weights: The factor of each class's negative log-likelihood.
@@ -98,12 +98,12 @@ class SampleKind(StrEnum):
 
     @classmethod
     def of(cls, shape: Shape) -> "SampleKind":
-        """Return what a sample of this shape is."""
+        """Return the kind of a sample of this shape."""
         return list(cls)[len(shape) - 1]
 
     @property
     def phrase(self) -> str:
-        """The kind behind "is" in a sentence."""
+        """The kind as a noun phrase, such as `a set of images`."""
         return "a table" if self is SampleKind.TABLE else f"a set of {self}"
 
 
@@ -116,5 +116,5 @@ class DataSpec:
 
     @property
     def kind(self) -> SampleKind:
-        """What a sample is."""
+        """The kind of its samples."""
         return SampleKind.of(self.shape)

@@ -24,7 +24,7 @@ def is_code_trusted() -> bool:
 
 
 def is_source(name: object) -> bool:
-    """Return whether a name stands for a function in a file.
+    """Return whether a name is that of a function in a file.
 
     Example:
         >>> is_source("my_nets.py:make_resnet"), is_source("resnet")
@@ -40,7 +40,7 @@ def file_and_function(source: str) -> tuple[Path, str]:
 
 
 def trusted_file(source: str, sha256: str | None = None) -> Path:
-    """Return the file of a source, if its code may be imported and is the expected one.
+    """Return the file of a source, if its code may be imported and has the expected hash.
 
     Args:
         source: The name of a function in a file.
