@@ -122,7 +122,7 @@ class ExitHeads(nn.Module):
         return outputs.view(*outputs.shape[:2], self.num_inputs, self.num_outputs).permute(1, 2, 0, 3)
 
     def _by_stream(self, features: Tensor) -> Tensor:
-        """Do the same in one product over exits and streams."""
+        """Compute `forward` for several streams, in one product over exits and streams."""
         depth, streams = len(features), (self.num_streams, -1)
         own = features.unflatten(2, streams).transpose(1, 2).flatten(0, 1)  # (exit·stream, batch, feature)
         weight = self.weight.expand(depth, -1, -1).unflatten(1, streams).flatten(0, 1)
@@ -153,7 +153,7 @@ class ExitHeads(nn.Module):
 
 
 def scale_gradient(x: Tensor, share: float) -> Tensor:
-    """Return the same values, through which only a share of a gradient flows back.
+    """Return the same values, but let only a share of the gradient flow back.
 
     Example:
         >>> x = torch.tensor(3.0, requires_grad=True)
@@ -166,7 +166,7 @@ def scale_gradient(x: Tensor, share: float) -> Tensor:
 
 
 class StreamHeads(nn.Module):
-    """A head for each of some streams, which reads that stream's features.
+    """Heads for some of the streams; each reads the features of its own stream.
 
     Args:
         heads: One for each stream that is used.

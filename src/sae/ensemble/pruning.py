@@ -1,4 +1,4 @@
-"""Pruned and folded networks: only what a trained network uses at prediction."""
+"""Pruned and folded networks, which hold only the parts that are used at prediction."""
 
 import copy
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ class HeadRows(nn.Module):
     """Some inputs' rows of a head that several exits share.
 
     Args:
-        head: The common head, whose parameters are held, so that they are counted once.
-        places: The inputs whose rows are used, by their places among those of the head.
+        head: The common head; its parameters are shared, so that they are counted once.
+        places: The positions, among the inputs of the head, of those whose rows are used.
         num_outputs: The rows of one input.
     """
 
@@ -53,7 +53,7 @@ class HeadRows(nn.Module):
         return F.linear(features, self._rows(self.weight), self._rows(self.bias))
 
     def alone(self) -> nn.Linear:
-        """Return a head with these rows that is shared with no other exit."""
+        """Return a head of its own with these rows, shared with no other exit."""
         own = nn.Linear(self.weight.shape[1], len(self.places) * self.num_outputs, device=self.weight.device)
         own.weight, own.bias = (nn.Parameter(self._rows(values.detach())) for values in (self.weight, self.bias))
         return own
@@ -135,7 +135,7 @@ def used_heads(
     """Return a head with only the rows in use for each used exit; exits that share a head share its rows.
 
     Args:
-        heads: Those of the network in training.
+        heads: The heads of the network in training.
         slots_of: The slots that use each used exit.
         kept: All inputs that use any exit.
     """
@@ -164,9 +164,9 @@ def folded_stem(stem: nn.Module, num_inputs: int) -> nn.Module:
 def merged_stem(stem: nn.Module, num_inputs: int, kept: Sequence[int]) -> nn.Module:
     """Return a copy of a stem over N joined samples that takes fewer, for the case that all are equal.
 
-    A first layer over N joined samples is W·[x; x; …; x] + b = (W_1 + … + W_N)·x + b: the weights for the
-    inputs that are not kept move to those for the first that is. With one kept input, it is a layer over
-    one sample, which costs as much as the stem of a single network.
+    A first layer over N joined samples is W·[x; x; …; x] + b = (W_1 + … + W_N)·x + b: the weights of the
+    inputs that are left out are added to those of the first kept input. With one kept input, it is a layer
+    over one sample, which costs as much as the stem of a single network.
 
     The first Linear or convolution is the layer that takes the N samples. A LayerNorm in front of
     it spans them too: the mean and variance of equal samples are those of one, so it becomes a

@@ -28,7 +28,7 @@ Members = frozenset[int]
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Numbers about each member that a mixture averages, from which its likelihood follows.
+    """Statistics of each member; their weighted mean gives the likelihood of a mixture.
 
     For classes, this is the probability of the true class, relative to that of the member that is best for the
     sample. For real values, it is the first and the second moment.
@@ -43,7 +43,7 @@ class Mixtures:
 
     @classmethod
     def of(cls, task: Task, outputs: Tensor, targets: Tensor) -> "Mixtures":
-        """Reduce the outputs of members.
+        """Compute the statistics from the outputs of members.
 
         Args:
             task: Decides what the outputs mean.
@@ -62,7 +62,7 @@ class Mixtures:
             return cls(torch.stack([member.mean, member.variance + member.mean.square()], dim=-1), gaussian)
         log_probs = outputs.log_softmax(dim=-1)
         true = log_probs.gather(-1, targets.long().expand(len(outputs), -1)[..., None])  # (member, sample, 1)
-        best = true.amax(dim=0)  # keeps a probability that underflows from being 0
+        best = true.amax(dim=0)  # so that no probability underflows to 0
         return cls((true - best).exp(), lambda mean: -(mean.log() + best).squeeze(-1))
 
     def on(self, samples: Tensor) -> "Mixtures":
@@ -77,7 +77,7 @@ class Mixtures:
 
 @dataclass(frozen=True)
 class Step:
-    """A member that was chosen, and the validation NLL of all members chosen so far, as often as they were."""
+    """A chosen member, and the validation NLL of all members chosen so far, counted as often as they were chosen."""
 
     member: int
     nll: float
@@ -89,7 +89,7 @@ class Selection:
 
     Attributes:
         steps: The choice; empty if the members are those that the network has learnt to use.
-        given: The weight of each used member, where it is not how often it was chosen.
+        given: The weight of each used member; None if it is how often the member was chosen.
     """
 
     steps: tuple[Step, ...]
@@ -118,17 +118,17 @@ def select_members(
 ) -> Selection | None:
     """Choose members greedily and with repetitions, as Caruana and others (ICML 2004) select ensembles.
 
-    Every step adds the member with which the equally weighted mixture of all steps has the lowest NLL. Of all
-    steps, the first ones that have the lowest NLL are kept: a member that does not help is not paid for.
+    Every step adds the member that gives the equally weighted mixture of all steps the lowest NLL. Steps after the
+    lowest NLL are dropped, so that a member that does not help costs nothing.
 
     Args:
-        mixtures: Of all members, on the samples that decide.
+        mixtures: Mixtures of all members, on the samples that the choice is based on.
         is_allowed: Whether a set of members keeps the limits.
         among: The members to choose from.
         most_steps: The number of steps that are tried.
 
     Returns:
-        What was chosen; None if not even one member alone is allowed.
+        The selection; None if not even a single member is allowed.
     """
     offered = sorted(among)
     total, chosen, steps = torch.zeros_like(mixtures.statistics[0]), frozenset[int](), list[Step]()
@@ -153,7 +153,7 @@ def select_by_depth(
     return to several shallow ones that cost the same together.
 
     Args:
-        mixtures: Of all members, ordered by input, then exit.
+        mixtures: Mixtures of all members, ordered by input, then exit.
         depth: The number of exits.
         is_allowed: Whether a set of members keeps the limits.
         most_steps: As in `select_members`.
@@ -174,7 +174,7 @@ def fit_weights(mixtures: Mixtures, members: Members) -> dict[int, float]:
     bounds how far the NLL is from the lowest possible.
 
     Args:
-        mixtures: Of all members, on the samples to fit to; of classes.
+        mixtures: Mixtures of all members of a classifier, on the samples to fit to.
         members: The members to weigh.
     """
     assert mixtures.statistics.shape[-1] == 1, "the NLL of a collapsed Gaussian is not convex in the weights"
@@ -200,16 +200,18 @@ def _em(probs: Tensor) -> Tensor:
 def gain_held_out(
     mixtures: Mixtures, members: Members, others: Callable[[Mixtures], Tensor], num_folds: int = NUM_FOLDS
 ) -> float:
-    """Return by how much fitted weights lower the NLL of samples that they were not fitted to, in a cross-validation.
+    """Return how much fitted weights lower the NLL of held-out samples in a cross-validation.
 
     Args:
-        mixtures: Of all members, on the samples; of classes.
+        mixtures: Mixtures of all members of a classifier, on all samples.
         members: The members to weigh.
-        others: The weights to compare with, (member,), for the samples to fit to.
+        others: Computes the weights to compare with, (member,), from the samples to fit to.
         num_folds: The number of folds.
     """
     num_samples, num_members = mixtures.statistics.shape[1], len(mixtures.statistics)
-    fold_of = torch.randperm(num_samples, generator=torch.Generator().manual_seed(0)) % num_folds  # as in every run
+    fold_of = (
+        torch.randperm(num_samples, generator=torch.Generator().manual_seed(0)) % num_folds
+    )  # the same folds in every run
     gain = 0.0
     for fold in range(num_folds):
         kept, held = mixtures.on(fold_of != fold), mixtures.on(fold_of == fold)

@@ -1,4 +1,4 @@
-"""Training of SAE: the sample that each input sees, and the negative ELBO to minimise."""
+"""Training of SAE: the mixing of samples over inputs, and the negative ELBO to minimise."""
 
 import math
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Elbo:
 
 
 def expected_cost(theta: Tensor, exit_costs: Tensor) -> Tensor:
-    """Return the cost of the exit that an input uses, in expectation and as the mean over inputs, a scalar.
+    """Return the expected cost of the exit that an input uses, as a mean over inputs, a scalar.
 
     Example:
         >>> expected_cost(torch.tensor([[0.5, 0.5], [0.0, 1.0]]), torch.tensor([0.2, 1.0]))
@@ -74,7 +74,7 @@ def expected_cost(theta: Tensor, exit_costs: Tensor) -> Tensor:
 
 
 def exit_loss(task: Task, outputs: Tensor, targets: Tensor, guidance: Guidance | None = None) -> Tensor:
-    """Return the mean loss of every (input, exit) pair: its negative log-likelihood, unless there is a teacher.
+    """Return the mean loss of every (input, exit) pair: its NLL, or the loss with a teacher.
 
     Args:
         task: The task, which defines what the outputs mean.
@@ -90,7 +90,7 @@ def exit_loss(task: Task, outputs: Tensor, targets: Tensor, guidance: Guidance |
 
 
 def teacher_of(num_teachers: int, num_inputs: int, depth: int) -> Tensor:
-    """Return the teacher that each pair (input, exit) learns from, (input, exit): input i begins at teacher i·⌊M/N⌋.
+    """Return the teacher of each (input, exit) pair, (input, exit): input i begins at teacher i·⌊M/N⌋.
 
     Example:
         >>> teacher_of(4, num_inputs=2, depth=3)

@@ -12,7 +12,7 @@ from sae.methods.base import Batch, Loss, Members, Method, ParameterGroup
 
 
 def build_method(method: MethodSettings, backbone: BackboneSource, spec: DataSpec, seed: int = 0) -> Method:
-    """Build a method with fresh weights that depend on `seed` alone; the global generator is left as it was.
+    """Build a method with fresh weights that depend on `seed` alone; the global generator does not change.
 
     Args:
         method: Its settings; those that were not given may have other defaults on this backbone.
@@ -20,7 +20,7 @@ def build_method(method: MethodSettings, backbone: BackboneSource, spec: DataSpe
         spec: The shape of samples and the task.
         seed: The seed of the weights.
     """
-    _check_kinds(method, backbone, spec)
+    _check_types(method, backbone, spec)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(seed, "weights"))
         built = construct(method, backbone, spec)
@@ -29,14 +29,14 @@ def build_method(method: MethodSettings, backbone: BackboneSource, spec: DataSpe
 
 
 def construct(method: MethodSettings, backbone: BackboneSource, spec: DataSpec) -> Method:
-    """Build a method with weights from the global generator, on torch's present device."""
+    """Build a method with weights from the global generator, on torch's current device."""
     settings = method.with_defaults(backbone.method_defaults) if backbone.method_defaults else method
     built: Method = resolve_reference(METHODS.get(method.name).build)(settings, backbone, spec)
     return built
 
 
-def _check_kinds(method: object, backbone: object, spec: object) -> None:
-    """Refuse arguments of other kinds, which people give by habit: names, and modules that are not wrapped."""
+def _check_types(method: object, backbone: object, spec: object) -> None:
+    """Refuse arguments of a wrong type that are easily given: names, and modules that are not wrapped."""
     if not isinstance(method, MethodSettings):
         raise ConfigError(f"method must be settings such as SaeConfig(inputs=2, exits=2), got {type(method).__name__}")
     if not hasattr(backbone, "method_defaults"):

@@ -1,4 +1,4 @@
-"""The interface of methods, and what methods without early exits share."""
+"""The interface of methods, and the base of methods without early exits."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -26,8 +26,8 @@ class Batch:
         inputs: (batch, *sample).
         targets: (batch,), class indices or standardised values.
         stream: The number of the method's stream that they come from; 0 if it has only one.
-        population: |D|, the samples of the training split; None if these are all.
-        guidance: What a teacher predicts for them; None without a teacher.
+        population: |D|, the size of the training split; None if the batch is the whole split.
+        guidance: Predictions of a teacher for them; None without a teacher.
     """
 
     inputs: Tensor
@@ -88,8 +88,8 @@ class Method(nn.Module, ABC):
         task: The task, which defines what the outputs mean.
         exits: K, the exits per input as trained; 1 for methods without early exits.
         depth: D, the number of stages of the backbone.
-        seed: The seed of the run, for whatever is drawn at prediction.
-        progress: The progress of training in [0, 1]; during training predictions depend on it.
+        seed: The seed of the run, for random draws at prediction.
+        progress: The progress of training in [0, 1], on which predictions during training depend.
     """
 
     def __init__(self, task: Task, depth: int, exits: int = 1) -> None:
@@ -113,7 +113,7 @@ class Method(nn.Module, ABC):
         return self
 
     def trained_networks(self) -> list[nn.Module]:
-        """Return the networks that `training_loss` calls, for `train.compile`; everything around them stays as it is.
+        """Return the networks that `training_loss` calls, for `train.compile`; code around them is not compiled.
 
         A method whose settings say `can_compile` must override this.
         """
@@ -135,7 +135,7 @@ class Method(nn.Module, ABC):
         """Return the raw outputs of all possible members, (batch, member, out), for samples (batch, *sample)."""
 
     def outputs_from(self, first: int, x: Tensor) -> Tensor:
-        """Return `member_outputs` of samples of a split that follow each other, from number `first` on.
+        """Return `member_outputs` of consecutive samples of a split, starting at number `first`.
 
         The numbers matter to methods that draw at prediction: a sample's draws depend on its number and not on
         its batch.
@@ -157,7 +157,7 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def pruned(self, eval_exits: int | None = None) -> MemberNetwork:
-        """Return a new network with only what this method needs to predict at K′ exits.
+        """Return a new network with only the parts that predict at K′ exits.
 
         Its cost depends on K′ and `active_counts` only, not on any weight, as long as every input uses an exit.
         """
@@ -167,7 +167,7 @@ class Method(nn.Module, ABC):
         raise NotImplementedError(f"a method with exits must take chosen weights, {type(self).__name__} does not")
 
     def pruned_to(self, active: Sequence[int], kept_inputs: int | None = None) -> MemberNetwork:
-        """Return a new network in which `active[j]` inputs use exit j, whatever has been learnt.
+        """Return a new network in which `active[j]` inputs use exit j, instead of the learnt choice.
 
         Args:
             active: For each exit, how many inputs use it.
@@ -203,7 +203,7 @@ class SingleExitMethod(Method, Generic[Network]):
     """A method without early exits: its members are the outputs of one network behind the last stage.
 
     Attributes:
-        network: The network, which predicts for all members and has nothing to prune.
+        network: The network, which predicts for all members.
     """
 
     def __init__(self, task: Task, depth: int, network: Network) -> None:
@@ -226,7 +226,7 @@ class SingleExitMethod(Method, Generic[Network]):
         return (*[0] * (self.depth - 1), 1)
 
     def pruned(self, eval_exits: int | None = None) -> Network:
-        """Return a copy of the network, in which nothing is to be pruned."""
+        """Return a copy of the network; there is nothing to prune."""
         self.resolve_exits(eval_exits)
         return copy.deepcopy(self.network)
 

@@ -124,7 +124,7 @@ class BatchEnsemble(SingleExitMethod[FactoredNetwork]):
         return [self.network.network]
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Return the mean loss; each sample is seen by exactly one member, and its teacher has the same number."""
+        """Return the mean loss; exactly one member sees each sample, and learns from the teacher of its own number."""
         del progress, generator
         outputs = self.network.network(batch.inputs)
         member = torch.arange(len(outputs), device=outputs.device) % self.settings.members

@@ -68,7 +68,7 @@ class DeepEnsemble(SingleExitMethod[NetworkList]):
         return list(self.network.members)
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Return the mean loss of the member that this stream belongs to; a teacher has the same number."""
+        """Return the mean loss of the member of this stream, which learns from the teacher of its own number."""
         del progress, generator
         outputs = self.network.members[batch.stream](batch.inputs)  # (batch, out)
         guidance = batch.guidance and batch.guidance.of_all(batch.stream)

@@ -35,7 +35,7 @@ class MaskSource:
 
     Attributes:
         seed: The seed of the run.
-        first_row: The number of the first row of the batch: that of its first sample times the draws per sample.
+        first_row: The number of the batch's first row: the number of its first sample times the draws per sample.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class MaskSource:
         if self._generator is not None:
             return torch.rand(list(shape), generator=self._generator, device="cpu") < keep
         num_rows, size = shape[0], math.prod(shape[1:])
-        blocks = -(-size // WORDS_PER_BLOCK)  # a row starts with a block, so that it can be found
+        blocks = -(-size // WORDS_PER_BLOCK)  # a row starts with a new block, so that its place can be computed
         stream = np.random.Philox(key=derive_seed(self.seed, "masks", layer), counter=self.first_row * blocks)
         words = stream.random_raw(num_rows * blocks * WORDS_PER_BLOCK // 2).astype("<u8", copy=False).view("<u4")
         kept = words.reshape(num_rows, -1)[:, :size] < round(keep * 2**32)
@@ -128,7 +128,7 @@ class DrawnNetwork(RepeatedNetwork):
     """A network whose members differ in their dropout masks."""
 
     def folded(self, shape: Shape) -> Self:
-        """Return a copy with fixed masks: those of the first sample of a split, or of one that is predicted alone."""
+        """Return a copy with fixed masks: those of the first sample of a split, which a single sample gets, too."""
         names = [name for name, module in self.named_modules() if isinstance(module, Dropout)]
         drawn: dict[str, Tensor] = {}
 
@@ -168,7 +168,7 @@ def with_dropout(network: PlainNetwork, rate: float, source: MaskSource) -> Plai
 
     return replaced(
         network,
-        dict.fromkeys(places.within, around_dropout)  # first: they are inside of others
+        dict.fromkeys(places.within, around_dropout)  # first, because they are inside others
         | dict.fromkeys(places.before, behind_dropout)
         | dict.fromkeys(places.after, before_dropout),
     )
@@ -179,9 +179,9 @@ class DropoutPlaces:
     """The names of the modules of a network that get a dropout.
 
     Attributes:
-        before: Those that get it before them.
-        after: Those that get it behind them.
-        within: Products of attention, which get it on their probabilities.
+        before: Modules with a dropout in front of them.
+        after: Modules with a dropout behind them.
+        within: Attention products with a dropout on their probabilities.
     """
 
     before: list[str]
@@ -220,11 +220,11 @@ class McDropout(SingleExitMethod[DrawnNetwork]):
         return Loss(member_loss(self.task, outputs, batch.targets, guidance).mean())
 
     def member_outputs(self, x: Tensor) -> Tensor:
-        """Return one member for each draw; the samples get the masks of the first ones of a split."""
+        """Return one member for each draw; the samples get the masks of the first samples of a split."""
         return self.outputs_from(0, x)
 
     def outputs_from(self, first: int, x: Tensor) -> Tensor:
-        """Return one member for each draw; draws follow from the seed of the run and the numbers of the samples."""
+        """Return one member for each draw; draws depend on the run's seed and the samples' numbers alone."""
         self.source.seed = self.seed
         with self.source.starting_at(first * self.network.num_members):
             return super().member_outputs(x)

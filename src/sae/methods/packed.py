@@ -66,7 +66,7 @@ class Packed(SingleExitMethod[PackedNetwork]):
         return [self.network]
 
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
-        """Return the mean loss of all members on every sample; a member's teacher has its number."""
+        """Return the mean loss of all members on every sample; a member learns from the teacher of its own number."""
         del progress, generator
         outputs = self.network(batch.inputs)  # (batch, member, out)
         targets = batch.targets[:, None].expand(outputs.shape[:2])

@@ -66,7 +66,7 @@ class Sae(Method):
         return 2 if self.repetition == 1 else 1
 
     def trained_networks(self) -> list[nn.Module]:
-        """Return the network; what is drawn around it depends on schedules and would be compiled again and again."""
+        """Return the network; the draws around it follow schedules, and would be compiled again and again."""
         return [self.network]
 
     @property
@@ -122,7 +122,7 @@ class Sae(Method):
         return Loss(elbo.loss + self.settings.cost_weight * cost, {**terms, "cost": cost})
 
     def _guidance(self, batch: Batch, seen: Tensor) -> Guidance | None:
-        """Return what a teacher says about each output, (position, slot, exit), from the sample that each slot sees."""
+        """Return the guidance for each output, (position, slot, exit), given the sample that each slot sees."""
         if batch.guidance is None:
             return None
         teacher = teacher_of(batch.guidance.num_teachers, self.num_slots, self.depth)
@@ -145,7 +145,7 @@ class Sae(Method):
         return outputs.flatten(1, 2)
 
     def exit_weights(self, eval_exits: int | None = None) -> Tensor:
-        """Return θ*, (slot, exit), or the weights that were chosen instead times the number of slots."""
+        """Return θ*, (slot, exit); in a trimmed network, the chosen weights times the number of slots."""
         eval_exits = self.resolve_exits(eval_exits)
         if self.chosen is not None:
             return self.chosen * self.num_slots

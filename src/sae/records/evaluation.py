@@ -1,9 +1,8 @@
 """Measurements of a trained network as types, one for each file of a run folder.
 
-A trained network can be read at several numbers of exits K′, so every type holds one reading per
-K′ and finds it with `at`. JSON is parsed here, once; a file that does not hold what it should is
-refused by the folder that reads it. JSON keeps the short key `exits` where the code says
-`eval_exits`.
+A trained network can be evaluated at several numbers of exits K′, so every type holds one reading per
+K′ and finds it with `at`. JSON is parsed here, once; the folder that reads a file refuses one with
+missing or wrong content. JSON keeps the short key `exits` where the code says `eval_exits`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +66,7 @@ class PartCosts(Part):
 
 
 class Reading(AtExits):
-    """A network read at K′ exits: which exits it uses, what it costs, how well it predicts one split.
+    """A network evaluated at K′ exits: the exits it uses, its costs, and its metrics on one split.
 
     Attributes:
         active: Number of inputs that use each exit, shallowest first.
@@ -76,9 +75,9 @@ class Reading(AtExits):
         shipped_params: Parameters of the exported network.
         shipped_flops: FLOPs per sample of the exported network.
         metrics: Quality and uncertainty, by name.
-        parts: What the costs are the sums of, where they were counted; evaluations have none, `Network` has them.
+        parts: The parts whose costs sum to these, right after counting; files keep them in `Network` only.
         temperature: Fitted on validation data, if temperature scaling was asked for.
-        temperature_remark: What is special about the temperature, if anything: it stayed 1, or stopped at a bound.
+        temperature_remark: A remark if the temperature stayed 1 or stopped at a bound.
         calibrated: The metrics after temperature scaling.
     """
 
@@ -112,7 +111,7 @@ class Evaluation(Part):
     """One split, evaluated at every K′.
 
     Attributes:
-        exits: The number of exits that `metrics` is about; by default the trained K.
+        exits: The number of exits that `metrics` belongs to; by default the trained K.
         readings: One for each K′.
     """
 
@@ -153,7 +152,7 @@ class ShiftedSet(Part):
 
 
 class ShiftReading(AtExits):
-    """A network read at K′ exits on corrupted versions of a split.
+    """A network evaluated at K′ exits on corrupted versions of a split.
 
     Attributes:
         metrics: Mean over the sets.
@@ -170,7 +169,7 @@ class ShiftEvaluation(Part):
     """Corrupted versions of a split, evaluated at every K′.
 
     Attributes:
-        exits: The number of exits that the file's summary is about.
+        exits: The number of exits that the file's summary belongs to.
         num_sets: Number of corrupted versions.
         readings: One for each K′.
     """
@@ -285,15 +284,15 @@ class Interim(Part):
 
 
 class RunEvaluation(Part):
-    """Measurements of a finished run: quality on both splits, costs, and what a search asked for.
+    """Measurements of a finished run: quality on both splits, costs, and measurements for the objectives of a search.
 
     Attributes:
-        val: The validation split, which chooses.
-        test: The test split, which reports.
-        shifted_val: Corrupted validation images, which choose under shift, if they were measured.
+        val: The validation split, by which candidates are chosen.
+        test: The test split, for reports only.
+        shifted_val: Corrupted validation images, by which candidates are chosen under shift, if they were measured.
         latency: Measured on the exported network, if an objective needs it.
         shifted_test: The 95 corrupted versions of the test split, if they were measured.
-        has_shift: Whether `shifted_test` was looked for; the file is large, and few need it.
+        has_shift: Whether `shifted_test` was read; the file is large, and rarely needed.
     """
 
     val: Evaluation
@@ -310,7 +309,7 @@ class RunEvaluation(Part):
 
     @property
     def eval_exits(self) -> tuple[int, ...]:
-        """Every K′ at which the network was read."""
+        """Every K′ at which the network was evaluated."""
         return tuple(reading.eval_exits for reading in self.val.readings)
 
     def shift_at(self, eval_exits: int) -> ShiftReading | None:
@@ -364,7 +363,7 @@ class SplitEvaluation(Part):
         evaluation: Metrics and costs at every K′.
         shift: The same under corruption, if asked for.
         ood: Detection of another data set, if asked for.
-        other_data: Whether the samples are not those of the run, which the user allowed.
+        other_data: Whether the user allowed samples that are not those of the run.
         target: The column that is predicted, if the data name it: the unit of some metrics.
     """
 
@@ -378,7 +377,7 @@ class SplitEvaluation(Part):
 
     @property
     def exits(self) -> int:
-        """K′ that `metrics` is about."""
+        """K′ that `metrics` belongs to."""
         return self.evaluation.exits
 
     @property
@@ -396,7 +395,7 @@ class SplitEvaluation(Part):
         return self.evaluation.at(eval_exits)
 
     def to_json(self) -> Json:
-        """Return what `sae evaluate --json` prints."""
+        """Return the JSON of `sae evaluate --json`."""
         chosen = self.evaluation.chosen
         calibrated = {} if chosen.calibrated is None else dict(chosen.calibrated)
         remark = {} if chosen.temperature_remark is None else {"temperature_remark": chosen.temperature_remark}

@@ -30,12 +30,12 @@ UNUSUAL = re.compile(rb"-?(?:NaN|Infinity|[0-9.]+[eE]\+?[0-9]{3,})")
 """Numbers that JSON does not have, and those that may be too large for a float."""
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 LARGE_EXPONENT = re.compile(rb"e\+?[0-9]{3}")
-"""Part of every number that is too large and has no `E`; as it starts with one letter, it is quick to look for."""
+"""Part of every number that is too large and is written with `e`; a fixed first letter makes the search fast."""
 LOCK = ".lock"
 LOCK_PATIENCE = 5.0
 """Seconds to wait for another process, which may be about to end."""
 LONGEST_PLAIN = 100_000
-"""Characters of a CSV file that are read without `csv`, which would look for quotes."""
+"""Longest CSV file, in characters, that is split by hand instead of by `csv`."""
 START_OVER = "start over with --force"
 PERMISSION = "give this user the right to read it, and run the same command again"
 ASIDE = ".sae-replaced"
@@ -47,7 +47,7 @@ class Folder:
 
     Attributes:
         path: The folder.
-        advice: What a user should do about a damaged file.
+        advice: Advice to the user about a damaged file.
     """
 
     def __init__(self, path: Path, advice: str = START_OVER) -> None:
@@ -76,7 +76,7 @@ class Folder:
     def is_busy(self) -> bool:
         """Return whether a process works in the folder, as far as this system can tell.
 
-        Nothing is written. A shared lock is held for an instant, which `lock` waits out.
+        Nothing is written. A shared lock is held for an instant; `lock` waits for it to end.
         """
         try:
             import fcntl
@@ -118,7 +118,7 @@ class Folder:
         self.write_text(name, json.dumps(values, indent=2, allow_nan=False) + "\n")
 
     def read_model(self, name: str, model: type[FileModel]) -> FileModel:
-        """Read a JSON file into its type; anything else in it is damage, reported with the advice."""
+        """Read a JSON file into its type; report anything else in it as damage, with the advice."""
         content = self._find(name)
         if content is None:
             raise self.unreadable(name, FileNotFoundError())
@@ -132,7 +132,7 @@ class Folder:
     def _find(self, name: str) -> bytes | None:
         """Return the content of a file; None if it is missing."""
         try:
-            # A study has tens of thousands of files: paths, buffers and asking whether a file is there would cost more
+            # A study has tens of thousands of files: paths, buffers and a check whether a file exists would cost more
             # than reading it.
             with open(os.path.join(self.path, name), "rb", buffering=0) as file:  # noqa: PTH118, PTH123
                 return file.read()
@@ -194,7 +194,7 @@ class Folder:
             raise self.unreadable(name, error) from None
 
     def unreadable(self, name: str, error: OSError) -> RecordError:
-        """Return what to raise for a file that cannot be read; one that is merely not ours to read is not missing."""
+        """Return the error for a file that cannot be read; a file without permission is not called missing."""
         path = self.path / name
         if isinstance(error, FileNotFoundError):
             return RecordError(f"{path} is missing: {self.advice}")
@@ -210,13 +210,13 @@ class Record(Folder, Generic[Model]):
     """A folder that was made with a config, and keeps it."""
 
     KIND: ClassVar[str]
-    """What users call it."""
+    """Word for such a folder in messages."""
     MARK: ClassVar[str]
     """First line of its config; a folder with another first line is not ours to write to."""
     CONFIG: ClassVar[str]
     """Name of the config file."""
     FILES: ClassVar[tuple[str, ...]]
-    """Everything that the folder may hold."""
+    """Names of the files that the folder may hold."""
     MAKER: ClassVar[str]
     """The command that makes it."""
 
@@ -303,7 +303,7 @@ class Record(Folder, Generic[Model]):
     def clear(self) -> None:
         """Delete our files and nothing else.
 
-        They are moved aside first: if one cannot be moved, all go back, and nothing is lost.
+        They are moved aside first. If one cannot be moved, all are moved back, and nothing is lost.
         """
         aside, moved = self.path / ASIDE, []
         try:
@@ -339,17 +339,17 @@ class Record(Folder, Generic[Model]):
 
 
 def _may_not_be_finite(content: bytes) -> bool:
-    """Return whether it is worth while to look at every number, which takes longer than to read the file."""
+    """Return whether every number must be looked at, which takes longer than parsing the file."""
     return b"N" in content or b"I" in content or b"E" in content or LARGE_EXPONENT.search(content) is not None
 
 
 def _is_finite(content: bytes) -> bool:
-    """Return whether every number of a JSON text is finite; texts in it may say what they like."""
+    """Return whether every number of a JSON text is finite; strings in it do not count."""
     return all(math.isfinite(float(number)) for number in UNUSUAL.findall(STRING.sub(b"", content)))
 
 
 def _unquoted_rows(text: str) -> list[dict[str, str]] | None:
-    """Read CSV as we write numbers, faster than `csv`; None for any other text, which `csv` must read."""
+    """Read CSV without quotes, as we write numbers, faster than `csv`; None for any other text."""
     if len(text) > LONGEST_PLAIN or any(mark in text for mark in ('"', "\0", "\r\n\r\n")):
         return None
     header, *lines = (line.split(",") for line in text.removesuffix("\r\n").split("\r\n"))
@@ -368,7 +368,7 @@ def write_csv(rows: Sequence[Mapping[str, object]], path: Path) -> None:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Say where the first problem of a file is and what it is."""
+    """Return the first problem of a file with its place."""
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]

@@ -13,8 +13,8 @@ class Member(Part):
     """A prediction that takes part in the weighted mean.
 
     Attributes:
-        input: The input that it belongs to, counted from 1; None where a network has no several inputs.
-        exit: The exit that it leaves at, counted from 1.
+        input: The input that it belongs to, counted from 1; None if the method has no inputs to tell apart.
+        exit: Its exit, counted from 1.
         weight: Its weight; those of all members sum to 1.
     """
 
@@ -24,7 +24,7 @@ class Member(Part):
 
 
 class PrunedReading(AtExits):
-    """A network pruned to K′ exits per input: what it consists of.
+    """The members and parts of a network pruned to K′ exits per input.
 
     Attributes:
         members: The predictions that are averaged.
@@ -91,7 +91,7 @@ class TrimStep(Part):
     Attributes:
         input: The input of the member, counted from 1.
         exit: Its exit, counted from 1.
-        nll: Validation NLL of all members so far, as often as they were added.
+        nll: Validation NLL of all members so far; a member that was added twice counts twice.
         costs: Costs of the network with all members so far.
     """
 
@@ -102,12 +102,12 @@ class TrimStep(Part):
 
 
 class TrimPoint(Part):
-    """A network on the curve.
+    """A network on the curve of quality over cost.
 
     Attributes:
         kind: `theta`, the learnt top K′ exits of each input; `greedy`, members chosen on validation samples;
             `chosen`, those of the trimmed run.
-        limit: What the cost that is limited may be at most; None for the learnt exits, and without a limit.
+        limit: Upper limit on the cost; None for the learnt exits, and without a limit.
         eval_exits: K′ of the learnt exits.
         members: The number of members.
         inputs: The number of inputs that they belong to.
@@ -142,15 +142,15 @@ class Trimming(Part):
 
     Attributes:
         run: Name of the run that was trimmed.
-        cost: The cost that the curve is over: the first that is limited, or FLOPs.
-        limits: What costs may be at most.
-        val_samples: The number of validation samples that decided.
+        cost: The cost of the curve: the first that is limited, or FLOPs.
+        limits: Upper limits on costs.
+        val_samples: The number of validation samples that the choice is based on.
         members: The chosen members.
         steps: How they were chosen, step by step.
         points: The curve: learnt exits, chosen members at other limits, and the choice.
-        weights: How the members are weighed: `greedy`, by how often they were chosen; `em`, by weights fitted on
+        weights: How the members are weighted: `greedy`, by how often they were chosen; `em`, by weights fitted on
             validation samples; `theta`, by the learnt weights, because fitted ones were no better.
-        remark: How fitted weights did in a cross-validation, if they were asked for.
+        remark: Result of fitted weights in cross-validation, if they were asked for.
     """
 
     run: str

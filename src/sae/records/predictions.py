@@ -1,8 +1,8 @@
 """Predictions for every sample of a run, kept compressed so that runs can be compared sample by sample.
 
 A distribution is an array (…, sample, number): the log-probabilities of the classes in float32, or the
-mean and the variance of a real value, in the units of the data, in float64. Nothing is rounded: a
-metric of what is kept is the metric that the run recorded.
+mean and the variance of a real value, in the units of the data, in float64. Nothing is rounded: metrics
+of kept predictions equal those that the run recorded.
 """
 
 import io

@@ -53,10 +53,10 @@ class ReceiptRow(_Part):
     Attributes:
         trial: Name of the trial.
         run: Its run folder.
-        kind: Its class of methods.
-        called: The kind whose name people give it; missing in receipts of earlier versions.
+        kind: The kind that it is grouped with.
+        called: The kind to name it by; missing in receipts of earlier versions.
         settings: Its settings in short.
-        eval_exits: K′ that is shipped.
+        eval_exits: K′ of the shipped network.
         inputs_at_exit: Number of inputs that use each exit; missing in receipts of earlier versions.
         metrics: Metrics of the graph on the test split.
         params: Parameters of the pruned network.
@@ -100,7 +100,7 @@ class Receipt(_Part):
     Attributes:
         identity: The model it belongs to.
         why: Why it was picked.
-        task: What it predicts.
+        task: `classification` or `regression`.
         batch: Samples in a timed batch.
         noise: Time of the pick when measured again, relative to itself.
         predicted: Predictions of the test split from the file alone.

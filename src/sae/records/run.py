@@ -2,7 +2,7 @@
 
 Every file is written under a temporary name and renamed, and `status.json` comes last, so that a
 folder is either unfinished work, which is resumed, or a whole result. `RunRecord` is the folder;
-`Run` is what it held when it was read.
+`Run` is its content when it was read.
 """
 
 import hashlib
@@ -51,8 +51,8 @@ class Status(Part):
         error: Why it has no result.
         epochs: Epochs done, if it was stopped before the last.
         derived_from: The run whose members it took instead of training its own.
-        versions: Of the packages that made it.
-        config_sha256: SHA-256 of the file of its settings; older runs have recorded none.
+        versions: Versions of the packages that made it.
+        config_sha256: SHA-256 of the file of its settings; None in older runs.
         weights_sha256: SHA-256 of the file of its weights.
     """
 
@@ -86,7 +86,7 @@ class RunRecord(Record[RunConfig]):
     """One run folder; the only place that knows its file names.
 
     Attributes:
-        label: What the run is called: `sae/12` for a trial of a study, else the folder's name.
+        label: Name of the run: `sae/12` for a trial of a study, else the folder's name.
     """
 
     KIND, MAKER = "run", "sae train"
@@ -98,7 +98,7 @@ class RunRecord(Record[RunConfig]):
     TEACHER = "teacher.json"
     TRIM, TRIM_ROWS, TRIM_FIGURE = "trim.json", "trim.csv", "trim.png"
     SHIFT: ClassVar[Mapping[Split, str]] = {"val": "shift-val.json", "test": "shift-test.json"}
-    """Corrupted sets: of validation those that objectives use, of test all 95."""
+    """Results on corrupted sets: those of validation that objectives use, and all 95 of test."""
     TENSORBOARD, EVENTS = "tensorboard", "events.out.tfevents.*"
     FILES = (
         *(STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT, NETWORK),
@@ -112,7 +112,7 @@ class RunRecord(Record[RunConfig]):
 
     @classmethod
     def create(cls, path: Path, config: RunConfig, *, force: bool = False) -> Self:
-        """Return the record of this config at this path: a new one, or what an earlier command left there."""
+        """Return the record of this config at this path: a new one, or that of an earlier command."""
         record = cls(path)
         record.make(config, force=force)
         return record
@@ -143,7 +143,7 @@ class RunRecord(Record[RunConfig]):
         return status is not None and status.state == "finished"
 
     def read_evaluation(self) -> RunEvaluation:
-        """Read metrics and costs on both splits, and what a search measured for its objectives."""
+        """Read metrics and costs on both splits, and measurements for the objectives of a search."""
         metrics = self.read_model(self.METRICS, _MetricsFile)
         latency = self.find_model(self.LATENCY, Latency)
         found = RunEvaluation(val=metrics.val, test=metrics.test, shifted_val=self.read_shift("val"), latency=latency)
@@ -154,7 +154,7 @@ class RunRecord(Record[RunConfig]):
         return found
 
     def add_shift(self, evaluation: RunEvaluation) -> RunEvaluation:
-        """Read the results on corrupted test sets, too, if they were measured."""
+        """Add the results on corrupted test sets, if they were measured."""
         shifted = self.read_shift("test")
         if shifted is not None:
             self._check_exits(self.SHIFT["test"], shifted.readings, evaluation)
@@ -181,7 +181,7 @@ class RunRecord(Record[RunConfig]):
         return curves.val if split == "val" else curves.test
 
     def read_network(self) -> Network | None:
-        """Read what the network consists of; None if that was not recorded."""
+        """Read the members and parts of the network; None if they were not recorded."""
         return self.find_model(self.NETWORK, Network)
 
     def read_interim(self) -> Interim:
@@ -222,7 +222,7 @@ class RunRecord(Record[RunConfig]):
         derived_from: str | None = None,
         versions: Mapping[str, str] | None = None,
     ) -> None:
-        """Record how the run ended, and when; from then on it stays so."""
+        """Record how and when the run ended."""
         weights = self.hash_of(self.MODEL)
         status = Status(
             state=state,
@@ -246,7 +246,7 @@ class RunRecord(Record[RunConfig]):
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def identity(self) -> str:
-        """Return what no other run shares: a hash of its settings and of what it recorded about its data."""
+        """Return a hash that identifies the run: of its settings and of the facts recorded about its data."""
         parts = (self.hash_of(self.CONFIG), self.hash_of(self.DATA))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
@@ -254,7 +254,7 @@ class RunRecord(Record[RunConfig]):
         """Refuse settings or weights that are not those that the run ended with; warn if it recorded no hashes."""
         status = self.read_status()
         if status is None or status.weights_sha256 is None:
-            if self.has(self.DATA):  # an older run has recorded neither, and is told so where its data are read
+            if self.has(self.DATA):  # for an older run, which recorded neither, reading its data warns
                 warnings.warn(
                     f"{self.path} was made before runs recorded hashes of their files: whether its weights are its own "
                     f"is not checked",
@@ -276,12 +276,12 @@ class RunRecord(Record[RunConfig]):
             (self.path / name).unlink(missing_ok=True)
 
     def own_files(self) -> Iterator[Path]:
-        """Yield the files of a run: the status first so that no half of it looks whole, its settings last."""
+        """Yield the files of a run: the status first, so that no half-deleted run looks finished; its settings last."""
         names = (*(name for name in self.FILES if name != self.CONFIG), *self.SHIFT.values())
         yield from (self.path / name for name in names)
         yield from (path for path in self.path.glob("shift-*") if SHIFT_FILE.fullmatch(path.name))
         yield from (self.path / self.TENSORBOARD).glob(self.EVENTS)
-        yield from (self.path / f".{name}.tmp" for name in self.FILES)  # of a write that was killed
+        yield from (self.path / f".{name}.tmp" for name in self.FILES)  # left by a killed write
         yield self.path / self.CONFIG
 
     def clear_events(self) -> None:
@@ -295,14 +295,14 @@ class RunRecord(Record[RunConfig]):
 
 @dataclass(frozen=True)
 class Run:
-    """What a run folder held when it was read.
+    """The content of a run folder when it was read.
 
     Attributes:
         record: The folder.
         state: How the run ended; else `unfinished`, `running`, or `damaged` if a file could not be read.
         config: Its settings; None if they could not be read.
         status: How it ended; None while it is unfinished or if that could not be read.
-        evaluation: What was measured; only finished runs have it.
+        evaluation: Its measurements; only finished runs have them.
         damage: Which file could not be read, and what to do. A finished run whose results on corrupted
             test sets are damaged is still finished, without them.
     """
@@ -316,7 +316,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """What the run is called."""
+        """Name of the run."""
         return self.record.label
 
     @property

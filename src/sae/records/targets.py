@@ -10,7 +10,7 @@ from sae.records.study import StudyRecord
 from sae.records.writing import write_whole
 
 GRAPHS = ".onnx"
-"""What the names of graphs end in; a folder of a model holds no others."""
+"""Suffix of graphs; every graph in the folder of a model belongs to it."""
 
 
 def write_target(path: Path, write: Callable[[Path], object], option: str = "--out") -> None:
@@ -19,21 +19,21 @@ def write_target(path: Path, write: Callable[[Path], object], option: str = "--o
     Args:
         path: The file.
         write: Writes the content to the path that it is given.
-        option: What the user has named it with.
+        option: The option that names it.
     """
     check_target(path, option)
     write_whole(path, write)
 
 
 def check_target(path: Path, option: str = "--out") -> None:
-    """Refuse a file of a run, a study or a shipped model, which only their own commands write."""
+    """Refuse a file of a run, a study or a shipped model; only their own commands may write it."""
     owner = _owner(path.parent, path.name)
     if owner is not None:
         raise ConfigError(f"{option} must not replace a file of {owner}, got {path}: name another file")
 
 
 def _owner(folder: Path, name: str) -> str | None:
-    """Return what the file of this name in a folder belongs to; None if it is the user's."""
+    """Return the owner of the file of this name in a folder; None if it is the user's."""
     if RunRecord(folder).is_made():
         owned, owner = name in RunRecord.FILES or name in RunRecord.SHIFT.values(), f"the run in {folder}"
     elif StudyRecord(folder).is_made():

@@ -1,7 +1,7 @@
 """The one place that opens files for writing: whole or absent, and never in place of a device, a pipe or a link.
 
-A file is written under a temporary name, synced and renamed. A symbolic link is followed, so that what it points to
-changes and the link stays. What is not a regular file, such as a pipe or a terminal, gets the content as a stream.
+A file is written under a temporary name, synced and renamed. A symbolic link is followed: its target changes, and the
+link stays. A pipe, a terminal or anything else that is not a regular file gets the content as a stream.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path is no regular file, such as a pipe, a device or what standard output goes to."""
+    """Return whether to write a path as a stream: a pipe, a device, or the target of standard output."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def is_stream(path: Path) -> bool:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Return whether a path is what this process prints to, such as `/dev/stdout`."""
+    """Return whether a path is the standard output of this process, such as `/dev/stdout`."""
     with suppress(OSError):  # closed, or no such path
         return os.path.samestat(path.stat(), os.fstat(STANDARD_OUTPUT))
     return False
@@ -67,11 +67,11 @@ def _write_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
-    """Make the content in a folder of its own, because not everything can be written without going back."""
+    """Write the content to a temporary file first, because some formats need to seek."""
     with TemporaryDirectory(prefix="sae-") as folder:
         content = Path(folder) / f"content{path.suffix}"
         write(content)
-        # Opened anew, a file that standard output goes to would be cut to nothing, and overwritten from its start.
+        # If standard output goes to a file, opening that file anew would truncate and overwrite it.
         target = os.dup(STANDARD_OUTPUT) if is_standard_output(path) else os.open(path, os.O_WRONLY)
         with content.open("rb") as source, os.fdopen(target, "wb") as stream:
             shutil.copyfileobj(source, stream)
