@@ -258,9 +258,9 @@ class Twice(nn.Module):
 @pytest.mark.parametrize(
     ("exits", "message"),
     [
-        (["first", "unused"], "must run exactly once for a sample, but 'unused': it does not run"),
-        (["first", "nothing"], "but 'nothing': it does not run; what runs: first, again, pair"),
-        (["first", "again"], "but 'again': it runs 2 times"),
+        (["first", "unused"], "must run exactly once for a sample, but 'unused' does not run"),
+        (["first", "nothing"], "but 'nothing' does not run; these run: first, again, pair"),
+        (["first", "again"], "but 'again' runs 2 times"),
         (["first", "pair"], "must return one tensor with the samples first, but 'pair' returns no tensor"),
         ([], "exits must be different names of submodules, at least one, got none"),
         (["first", "first"], "exits must be different names"),
@@ -549,7 +549,10 @@ def test_a_block_with_most_weights_but_one_layer_is_not_taken_apart() -> None:
     ("arguments", "message"),
     [
         (("resnet", torch.zeros(6)), "module must be a torch.nn.Module, or a function without arguments.*got str"),
-        ((lambda size: nn.Linear(size, 3), torch.zeros(6)), "cannot be called so: missing a required argument: 'size'"),
+        (
+            (lambda size: nn.Linear(size, 3), torch.zeros(6)),
+            "cannot be called without arguments: missing a required argument: 'size'",
+        ),
         ((lambda: 3, torch.zeros(6)), "but it returns int"),
         ((Mlp, (6,)), "sample must be one sample as a tensor, without a batch, got tuple"),
         ((Mlp, torch.zeros(6), "act2"), r"exits must be a list of names, got the text 'act2': give \['act2'\]"),

@@ -45,11 +45,11 @@ class StageInfo:
 
 
 State = Tensor | tuple[Tensor, ...]
-"""What a stage returns: its features, or a tuple of them and of what later stages need besides."""
+"""The output of a stage: its features, or a tuple of its features and of other values that later stages need."""
 
 
 def features_of(state: State) -> Tensor:
-    """Return the features in what a stage returns."""
+    """Return the features in the output of a stage."""
     return state[0] if isinstance(state, tuple) else state
 
 
@@ -58,7 +58,7 @@ class Backbone(nn.Module):
 
     Attributes:
         stage_info: The features of each stage.
-        uncut_reason: Why the stages are one piece, so that no early exit saves work; None if they are not.
+        uncut_reason: Why the stages are one piece, so that no early exit saves work; None if they can be cut.
 
     Example:
         >>> import torch
@@ -164,9 +164,9 @@ class ClassTokens(nn.Module):
 
 
 def tokens_read(info: StageInfo) -> list[nn.Module]:
-    """Return what chooses the tokens that an exit reads: nothing, if it reads all of them, and they are in a row.
+    """Return the layers that select the tokens an exit reads: none if it reads all tokens of a sequence.
 
-    It comes first in an exit, because what follows treats each token alone and need not treat the others.
+    They come first in an exit: the layers behind them treat each token alone, so the others need not be computed.
     """
     in_a_row: list[nn.Module] = [nn.Flatten(1, -2)] if len(info.shape) > 2 else []
     return [*in_a_row, *([ClassTokens(info.class_tokens)] if info.class_tokens else [])]
@@ -202,7 +202,7 @@ class MemberNetwork(nn.Module, ABC):
     Attributes:
         weights: Member weights, (member,), summing to 1.
         num_inputs: How many copies of a sample the stem takes.
-        uncut_reason: Why the network is one piece, so that early exits save no work in it; None if it is not.
+        uncut_reason: Why the network is one piece, so that early exits save no work; None if it can be cut.
     """
 
     weights: Tensor
@@ -215,7 +215,7 @@ class MemberNetwork(nn.Module, ABC):
 
     @abstractmethod
     def parts(self) -> dict[str, nn.Module]:
-        """Return the modules whose cost is listed separately, by name; what two share is counted with the first."""
+        """Return the modules whose cost is listed separately, by name; shared parameters count with the first."""
 
     @property
     def num_passes(self) -> int:
@@ -228,7 +228,7 @@ class MemberNetwork(nn.Module, ABC):
         return outputs[:, member]
 
     def member_places(self, depth: int) -> list[tuple[int | None, int]]:
-        """Return the input and the exit of each member, counted from 1; without several inputs, None and the last."""
+        """Return the input and the exit of each member, counted from 1; by default None and the last exit."""
         return [(None, depth)] * len(self.weights)
 
     def folded(self, shape: Shape) -> Self:

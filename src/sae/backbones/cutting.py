@@ -1,6 +1,6 @@
 """Modules cut into stages.
 
-The record of what a module computes is cut behind its first layer and behind each exit, and every
+The record of a module's operations is cut behind its first layer and behind each exit, and every
 piece becomes a stage. The stages are compared with the module before they are used.
 """
 
@@ -19,12 +19,12 @@ from sae.backbones.survey import random_samples
 from sae.core.task import Shape
 
 FEW, MORE, OTHER = 2, 3, 5
-"""Batch sizes: two to record at, whose differences show what follows the batch, and one to compare at."""
+"""Batch sizes: two to record at, so that numbers that grow with the batch are found, and one to compare at."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """A number that follows the batch and the channels of the samples."""
+    """A number that grows linearly with the batch size and the channels of the samples."""
 
     constant: int
     per_sample: int
@@ -32,7 +32,7 @@ class Size:
 
 
 def align(items: Sequence[Any], fit: Callable[[Sequence[int]], Size]) -> Any:
-    """Return what the same part of several records has in common, with a `Size` where their numbers differ."""
+    """Merge the same part of several records into one, with a `Size` where their numbers differ."""
     one, *others = items
     if all(type(other) is type(one) for other in others):
         if isinstance(one, Step) and all((other.kind, other.target) == (one.kind, one.target) for other in others):
@@ -57,10 +57,10 @@ class Plan:
     """The places where a module is cut.
 
     Attributes:
-        steps: What it computes.
+        steps: Its operations.
         cuts: The numbers of the steps behind which it is cut: the first layer, then each exit.
         states: For each cut, the values that the next stage needs; the first are the features.
-        sizes: For each cut but the last, in which of these values, and in which dimension, the batch size is found.
+        sizes: For each cut but the last, the position in `states` and the dimension that hold the batch size.
         overwritten: The exits whose features the next stage changes in place.
     """
 
@@ -78,7 +78,7 @@ def make_plan(steps: Sequence[Step], few: Record, more: Record, first: str) -> P
         raise CannotCutError(f"its first layer {first} does not run once, before the first exit")
     cuts = (layers[0], *few.exits)
     if list(cuts) != sorted(cuts):
-        raise CannotCutError("an exit returns what was computed before the exit in front of it")
+        raise CannotCutError("an exit returns a value that was computed before the previous exit")
     needed = _needed(steps, few.exits)
     used_in: dict[int, list[int]] = {number: [] for number in range(len(steps))}
     for number in needed:
@@ -103,11 +103,11 @@ def _place_of_batch(state: Sequence[int], few: Record, more: Record) -> tuple[in
         for dimension, pair in enumerate(zip(few.shapes.get(number, ()), more.shapes.get(number, ()), strict=True)):
             if pair == (FEW, MORE):
                 return place, dimension
-    raise CannotCutError("the batch size cannot be found in what passes from one exit to the next")
+    raise CannotCutError("no value that passes from one exit to the next has the batch size as a dimension")
 
 
 def _needed(steps: Sequence[Step], ends: Iterable[int]) -> list[int]:
-    """Return the numbers of the steps that the given ones depend on, themselves included, in order."""
+    """Return the numbers of the given steps and of all steps that they depend on, in order."""
     found, waiting = set(), list(ends)
     while waiting:
         number = waiting.pop()
@@ -149,7 +149,7 @@ def check_shared(module: nn.Module, plan: Plan) -> None:
 
 
 def assemble(module: nn.Module, plan: Plan) -> tuple[nn.Module, list[nn.Module]]:
-    """Return a stem and stages that hold the submodules of a module, which are not copied."""
+    """Return a stem and stages that hold the submodules of a module; these are not copied."""
     needed = _needed(plan.steps, plan.cuts[1:])
     pieces: list[nn.Module] = []
     for index, cut in enumerate(plan.cuts):
@@ -160,7 +160,7 @@ def assemble(module: nn.Module, plan: Plan) -> tuple[nn.Module, list[nn.Module]]
 
 
 def _assemble_piece(module: nn.Module, plan: Plan, index: int, own: Sequence[int]) -> fx.GraphModule:
-    """Return the piece that leads to a cut: a module from the state before it to the state behind it."""
+    """Return the piece that ends at a cut: a module from the state at the cut before to the state at this cut."""
     graph = fx.Graph()
     given = graph.placeholder("x")
     entries = plan.states[index - 1] if index else (0,)
@@ -207,14 +207,14 @@ def plan_cuts(
 ) -> Plan:
     """Return where a module is cut, or raise a `CannotCutError` that says why it cannot be.
 
-    The stages are compared with the module, in evaluation and in training; buffers change on the way.
+    The stages are compared with the module, in evaluation and in training, which changes buffers.
 
     Args:
         module: The module, for one or several joined samples.
-        shape: The shape of what the module takes.
+        shape: The shape of the module's input, without the batch.
         exits: Names of submodules, in the order in which they run.
         first: The name of the first layer.
-        narrow: The same module for one sample, where `module` takes several.
+        narrow: The same module for one sample, if `module` takes several.
         narrow_shape: The shape of one sample.
     """
     with torch.no_grad():
@@ -238,7 +238,7 @@ def plan_cuts(
 
 
 def _size(sizes: Sequence[int], channels: Sequence[int]) -> Size:
-    """Return a number as one that grows with the batch and the channels.
+    """Fit a number that grows linearly with the batch size and the channels.
 
     Args:
         sizes: The number for 2 samples, for 3, and perhaps for 2 samples with fewer channels.
@@ -264,4 +264,6 @@ def _check_same(module: nn.Module, plan: Plan, shape: Shape, exits: Sequence[str
             for stage, wanted in zip(stages, expected, strict=True):
                 state = stage(state)
                 if not torch.allclose(features_of(state), wanted, rtol=1e-4, atol=1e-5):
-                    raise CannotCutError("its stages, run one after the other, do not compute what it computes")
+                    raise CannotCutError(
+                        "its stages, run one after the other, return other features than the whole module"
+                    )

@@ -29,7 +29,7 @@ class DryRun(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Say that torch need not guard this class from its compiler, whose import takes 1.5 s."""
+        """Return False, so that torch does not import its compiler to guard this class, which takes 1.5 s."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: dict[str, Any] | None = None) -> Any:
@@ -95,7 +95,9 @@ def _normalised(x: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _broadcast(x: Tensor, y: Tensor | float) -> Tensor:
-    shape = np.broadcast_shapes(x.shape, y.shape) if isinstance(y, Tensor) else x.shape  # torch's imports sympy
+    shape = (
+        np.broadcast_shapes(x.shape, y.shape) if isinstance(y, Tensor) else x.shape
+    )  # torch's own function imports sympy
     return _alike(x) if shape == x.shape else _empty(shape, x)
 
 
@@ -149,13 +151,13 @@ def _slid_over(
     dilation: Sequence[int],
     rounds_up: bool = False,
 ) -> Tensor:
-    """Return what a window gives that slides over positions."""
+    """Return the output of a window that slides over positions."""
     geometry = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
     return _empty([len(x), num_channels, *(_num_windows(*sizes, rounds_up) for sizes in geometry)], x)
 
 
 def _num_windows(size: int, width: int, step: int, pad: int, gap: int, rounds_up: bool) -> int:
-    """Count the windows; rounded up, the last may end outside, but must start inside or in the padding before."""
+    """Count the windows; if rounded up, the last may end outside, but must start inside or in the padding before."""
     room = size + 2 * pad - gap * (width - 1) - 1
     if not rounds_up:
         return room // step + 1

@@ -42,7 +42,7 @@ def _blueprint(settings: OwnConfig, shape: Shape) -> Blueprint:
 
 
 def describe_own(source: str, shape: Shape, exits: Sequence[str] | None = None) -> Values:
-    """Return the settings of a network of the user that follow from its code: its hash, its exits and their number.
+    """Return the settings that follow from the code of a user's network: its hash, its exits and their number.
 
     Args:
         source: The name of a function in a file.
@@ -88,7 +88,7 @@ def read_function(source: str, shape: Shape) -> Callable[[], nn.Module]:
 
 @cache
 def _import_file(file: Path, sha256: str) -> object:
-    """Import a file as python would run it: modules beside it can be imported, too."""
+    """Import a file as `python FILE` would: it can import modules beside it."""
     name = f"sae_own_{sha256[:16]}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None, f"the name of {file} ends in .py"

@@ -1,7 +1,7 @@
-"""Records of what a module computes up to its last exit.
+"""Records of a module's operations up to its last exit.
 
 A module's forward runs on samples while every operation outside its building blocks is recorded. A
-building block is any submodule that holds no exit and not the first layer; it is one step of the
+building block is any submodule that holds neither an exit nor the first layer; it is one step of the
 record, whatever it does inside.
 """
 
@@ -61,7 +61,7 @@ class Record:
 
     Attributes:
         steps: In the order in which they ran; step 0 are the samples.
-        shapes: Of the value of each step, None if it is no tensor.
+        shapes: The shape of each step's value, by the step's number; values that are not tensors are left out.
         exits: The number of the step that returned each exit's features.
         overwritten: The exits whose features a later step changed in place.
     """
@@ -105,7 +105,7 @@ class _Recorder(TorchFunctionMode):
         return out
 
     def note(self, kind: StepKind, target: Any, args: Any, kwargs: Any, out: Any) -> None:
-        """Note one operation and what it returned."""
+        """Note one operation and its result."""
         if kind is StepKind.FUNCTION and isinstance(target, str):  # an attribute of a tensor, such as x.T
             kind, target, args = StepKind.FUNCTION, getattr, (args[0], target)
         encoded = self._encoded(tuple(args)), self._encoded(dict(kwargs))
@@ -115,13 +115,13 @@ class _Recorder(TorchFunctionMode):
         """Note that an exit has returned."""
         number = self._known.get(id(output))
         if number is None:
-            raise CannotCutError("an exit returns what no recorded step has computed")
+            raise CannotCutError("an exit returns a value that no recorded step has computed")
         assert isinstance(output, Tensor)
         self._versions[len(self.record.exits)] = output, output._version
         self.record.exits.append(number)
 
     def finish(self) -> Record:
-        """Return the record, with the exits that were overwritten."""
+        """Return the record, including the exits that were overwritten."""
         changed = {index for index, (tensor, version) in self._versions.items() if tensor._version != version}
         self.record.overwritten |= changed
         return self.record
@@ -166,7 +166,7 @@ def _holds_tensor(value: object) -> bool:
 
 
 def _target_of(func: Any) -> tuple[StepKind, Any]:
-    """Return how to call a function again: as a method of its first argument, an attribute, or itself."""
+    """Return the way to repeat a call: a method or an attribute of the first argument, or the function itself."""
     name = getattr(func, "__name__", "")
     if name == "__get__":
         return StepKind.FUNCTION, str(func.__self__.__name__)
@@ -176,7 +176,7 @@ def _target_of(func: Any) -> tuple[StepKind, Any]:
 
 
 def record(module: nn.Module, x: Tensor, exits: Sequence[str], first: str) -> Record:
-    """Record what a module computes for samples, up to its last exit.
+    """Record the operations of a module on a batch, up to its last exit.
 
     Args:
         module: In the mode in which it is to be recorded.
@@ -227,8 +227,8 @@ def _prefixes(name: str) -> list[str]:
 def exit_features(module: nn.Module, x: Tensor, exits: Sequence[str]) -> list[Tensor]:
     """Run a module up to its last exit and return a copy of the features of each exit.
 
-    An export cannot follow the exception that stops the module. It runs to the end, and what no exit needs is not
-    part of the exported graph.
+    An export cannot follow the exception that stops the module. There the module runs to the end, and operations that
+    no exit needs are not part of the exported graph.
     """
     found: list[Tensor] = []
 

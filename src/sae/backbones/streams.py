@@ -1,7 +1,7 @@
 """Streams: a backbone whose features run through its stages in groups that never mix.
 
-Every group reads the whole stem, and is then a network of its own. A layer of α times the features costs α²/G of
-one that is not grouped, so that α = √G keeps the cost of a single network.
+Every group reads the output of the whole stem, and is then a network of its own. A grouped layer with α times the
+features costs α²/G of an ungrouped one, so α = √G keeps the cost of a single network.
 """
 
 from typing import TypeVar
@@ -46,7 +46,7 @@ class BlockLinear(nn.Linear):
 def in_streams(backbone: Backbone, num_streams: int) -> Backbone:
     """Return a copy of a backbone whose stages work in groups, with fresh weights; one stream is the backbone itself.
 
-    Its stages must treat features alone except in Linear layers and convolutions.
+    Its stages must not mix features, except in Linear layers and convolutions.
 
     Args:
         backbone: The backbone; its stem stays as it is.
@@ -59,9 +59,9 @@ def streamed(module: Module, num_streams: int, within: str = "") -> Module:
     """Return a copy of a module whose Linear layers and convolutions work in groups; one stream is the module itself.
 
     Args:
-        module: What to copy.
+        module: The module to copy.
         num_streams: G.
-        within: The beginning of the names of the layers that are grouped; by default all are.
+        within: Only layers whose names start with this are grouped; by default all.
     """
     if num_streams == 1:
         return module

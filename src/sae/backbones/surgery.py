@@ -19,8 +19,8 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 def weight_layers(network: nn.Module) -> list[str]:
     """Return the names of all Linear layers and convolutions that can be replaced, nested ones included, first to last.
 
-    A layer marked `is_fixed` cannot be: its parent reads its weight without calling it, or its input does not hold
-    one row per sample.
+    A layer marked `is_fixed` cannot be replaced: its parent reads its weight without calling it, or its input does not
+    hold one row per sample.
     """
     return [
         name

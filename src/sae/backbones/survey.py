@@ -1,4 +1,4 @@
-"""Surveys of modules: what runs when, what it returns, and which submodules could be exits."""
+"""Surveys of modules: the order in which submodules run, what they return, and which could be exits."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,8 +31,8 @@ class Call:
     Attributes:
         name: Its name in the whole module.
         module: The submodule.
-        num_rows: The first dimension of what it was given; None if that was no tensor.
-        shape: The shape of what it returned for `SURVEYED` samples; None if that was no tensor.
+        num_rows: The first dimension of its first argument; None if that is not a tensor.
+        shape: The shape of its output for `SURVEYED` samples; None if that is not a tensor.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Call:
 
     @property
     def is_sample_first(self) -> bool:
-        """Whether it returned a tensor whose first dimension are the samples."""
+        """Whether it returned a tensor whose first dimension is the samples."""
         return self.shape is not None and len(self.shape) > 1 and self.shape[0] == SURVEYED
 
 
@@ -65,7 +65,7 @@ def survey(module: nn.Module, shape: Shape) -> list[Call]:
             module(random_samples(module, shape, SURVEYED))
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise ShapeError(
-                f"the module must take a batch of samples of shape {list(shape)}, but it fails: {_reason(error)} "
+                f"the module must take a batch of samples of shape {list(shape)}, but it fails: {first_line(error)} "
                 "(a sample is given without a batch dimension)"
             ) from error
     return calls
@@ -73,7 +73,7 @@ def survey(module: nn.Module, shape: Shape) -> list[Call]:
 
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode without gradients, and afterwards each of its parts back as it was."""
+    """Put a module into evaluation mode without gradients; afterwards restore the mode of each part."""
     modes = [(item, item.training) for item in module.modules()]
     module.eval()
     try:
@@ -84,7 +84,8 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
             item.training = is_training
 
 
-def _reason(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its class if it has none."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
@@ -104,9 +105,9 @@ def check_exits(calls: Sequence[Call], exits: Sequence[str]) -> None:
     for name in exits:
         found = [(place, call) for place, call in enumerate(calls) if call.name == name]
         if len(found) != 1:
-            how = f"it runs {len(found)} times" if found else "it does not run"
+            how = f"runs {len(found)} times" if found else "does not run"
             known = ", ".join(dict.fromkeys(call.name for call in calls if call.name and "." not in call.name))
-            raise ConfigError(f"an exit must run exactly once for a sample, but {name!r}: {how}; what runs: {known}")
+            raise ConfigError(f"an exit must run exactly once for a sample, but {name!r} {how}; these run: {known}")
         place, call = found[0]
         if not call.is_sample_first:
             what = "no tensor" if call.shape is None else f"a tensor of shape {list(call.shape)} for {SURVEYED} samples"
@@ -132,12 +133,12 @@ def first_weight_layer(calls: Iterable[Call]) -> str:
 def stage_infos(
     calls: Sequence[Call], exits: Sequence[str], kinds: Mapping[str, str] | None = None
 ) -> tuple[StageInfo, ...]:
-    """Return the features of each exit, whose kind follows from their shape and the layers before them.
+    """Return the features of each exit; their kind follows from their shape and the layers before them.
 
     Args:
         calls: A survey.
         exits: Names that `check_exits` has accepted.
-        kinds: The kinds of exits for which they are given, by name.
+        kinds: Given kinds by exit; the others are inferred.
     """
     given = dict(kinds or {})
     unknown = [name for name in given if name not in exits]
@@ -156,7 +157,7 @@ def stage_infos(
 
 
 def _kind(name: str, shape: Shape, calls: Sequence[Call]) -> FeatureKind:
-    """Return the kind of features; of two dimensions or more, the last layer before them says where features are."""
+    """Return the kind of features; with several dimensions, the last layer before them decides where features are."""
     if len(shape) == 1:
         return FeatureKind.VECTOR
     if len(shape) > 4:
@@ -169,7 +170,7 @@ def _kind(name: str, shape: Shape, calls: Sequence[Call]) -> FeatureKind:
 
 
 def _are_features_last(name: str, shape: Shape, calls: Sequence[Call]) -> bool:
-    is_cube = len(shape) == 3 and shape[0] == shape[-1]  # then a Linear says nothing: blocks on maps use it, too
+    is_cube = len(shape) == 3 and shape[0] == shape[-1]  # then a Linear proves nothing: blocks on maps use it, too
     for call in reversed(calls):
         if isinstance(call.module, FEATURES_LAST) and _width(call.module) == shape[-1] and not is_cube:
             return True
@@ -179,7 +180,7 @@ def _are_features_last(name: str, shape: Shape, calls: Sequence[Call]) -> bool:
     if layers and isinstance(layers[-1].module, FEATURES_FIRST) and (layers[-1].shape or ())[2:] == shape[1:]:
         return False  # joined on features: no layer has as many, but the last one has its own at the same places
     raise ConfigError(
-        f"{name!r} returns {list(shape)}, and no layer before it says which dimension are the features: "
+        f"{name!r} returns {list(shape)}, and no layer before it says which dimension holds the features: "
         f"give its kind, kinds={{{name!r}: 'tokens'}} for features last, 'signal' or 'map' for features first"
     )
 
@@ -195,16 +196,16 @@ def suggest_exits(module: nn.Module, sample: Tensor, most: int = MOST_SUGGESTED)
     """Propose exits for a module: the blocks of its trunk, in the order in which they run.
 
     timm's networks name their stages themselves (`feature_info`). If they also return their features
-    (`forward_intermediates`), a run on random samples compares those with what the named submodules
-    return, and a warning says where they differ. In any other module the blocks are the submodules of
+    (`forward_intermediates`), a run on random samples compares those with the outputs of the named
+    submodules, and a warning says where they differ. In any other module the blocks are the submodules of
     the container that holds most of the weights; in a flat list of layers, a block is a layer with
-    weights and all that follows up to the next one. What computes the module's own output, its
-    classifier, is never proposed.
+    weights and all that follows up to the next one. The classifier, which computes the module's own
+    output, is never proposed.
 
     Args:
         module: The module.
         sample: One sample, without a batch.
-        most: The largest number of exits; of more blocks, evenly spaced ones are taken, and always the last.
+        most: The largest number of exits; from more blocks, evenly spaced ones are taken, always with the last.
 
     Example:
         >>> layers = [nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)]
@@ -246,7 +247,9 @@ def _check_published(module: nn.Module, shape: Shape, names: Sequence[str]) -> N
         try:
             returned = own(x, intermediates_only=True)
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
-            _warn_of_features(module, f"its forward_intermediates, which would confirm them, fails: {_reason(error)}")
+            _warn_of_features(
+                module, f"its forward_intermediates, which would confirm them, fails: {first_line(error)}"
+            )
             return
         found = exit_features(module, x, names)
     if not isinstance(returned, list | tuple) or len(returned) != len(names):
@@ -261,14 +264,14 @@ def _check_published(module: nn.Module, shape: Shape, names: Sequence[str]) -> N
 def _warn_of_features(module: nn.Module, reason: str) -> None:
     warnings.warn(
         f"the exits are the stages that feature_info of {type(module).__name__} names, but {reason}; "
-        "an exit reads what the submodule returns, so give exits if you want others",
+        "an exit reads the output of the submodule: name other exits if you want others",
         FeaturesWarning,
         stacklevel=4,
     )
 
 
 def _are_same(found: Tensor, returned: object) -> bool:
-    """Return whether features are the same numbers, features last or first, with or without tokens in front of them."""
+    """Return whether features agree, whether features come first or last, with or without class tokens in front."""
     if not isinstance(returned, Tensor) or returned.dim() < 2 or found.dim() < 2:
         return False
     ways = [found]
@@ -283,9 +286,9 @@ def _are_same(found: Tensor, returned: object) -> bool:
 
 def _blocks(module: nn.Module, once: Sequence[Call]) -> list[str]:
     prefix, level = _trunk(module, once)
-    if not level:  # everything that runs is in lists whose items share a level with nothing
+    if not level:  # every submodule that runs is alone in its list
         return []
-    last = once[-1].name  # of the modules at this level, what returns last is the classifier, or holds it
+    last = once[-1].name  # the module that returns last at this level is or holds the classifier
     nested = [name for name in level if list(module.get_submodule(name).children()) and _num_weights(module, name)]
     if len(nested) > 1:
         ends = nested
@@ -297,7 +300,7 @@ def _blocks(module: nn.Module, once: Sequence[Call]) -> list[str]:
 
 
 def _trunk(module: nn.Module, once: Sequence[Call]) -> tuple[str, list[str]]:
-    """Return the container that holds most of the weights, and the names of what runs in it, in order."""
+    """Return the container that holds most of the weights, and the names of its submodules that run, in order."""
     prefix = ""
     while True:
         container = module.get_submodule(prefix)
@@ -315,7 +318,7 @@ def _trunk(module: nn.Module, once: Sequence[Call]) -> tuple[str, list[str]]:
 
 
 def _opened(module: nn.Module, name: str) -> str:
-    """Return the name of a container, or of the one inside that is all it holds, such as the list of an encoder."""
+    """Return the name of a container, or of its only child (and so on), such as the list of an encoder."""
     inner = [child for child, _ in module.get_submodule(name).named_children()]
     return _opened(module, f"{name}.{inner[0]}") if name and len(inner) == 1 else name
 

@@ -19,10 +19,10 @@ class UncutModule(nn.Module):
     Shape: (batch, *sample) → the features of each exit.
 
     Args:
-        module: The module; what does not run until the last exit is taken out.
+        module: The module; submodules that do not run before the last exit are taken out.
         exits: Names of its submodules.
         first_layer: The name of the layer that takes the samples.
-        unused: For each exit, the names of submodules that have not run until then.
+        unused: For each exit, the names of submodules that have not run by then.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class UncutModule(nn.Module):
         return tuple(exit_features(self.module, x, self.exits))
 
     def up_to(self, depth: int) -> "UncutModule":
-        """Return a copy that stops at an earlier exit and holds only what runs until then."""
+        """Return a copy that stops at an earlier exit and holds only the submodules that run by then."""
         first_layer = self.first_layer.removeprefix("module.")
         return UncutModule(copy.deepcopy(self.module), self.exits[:depth], first_layer, self.unused[:depth])
 
 
 class Skipped(nn.Module):
-    """In place of a submodule that no exit needs: it passes on its first argument."""
+    """A stand-in for a submodule that no exit needs: it passes on its first argument."""
 
     def forward(self, x: Tensor, *_: object, **__: object) -> Tensor:
         """Return the argument."""
@@ -53,7 +53,7 @@ class Skipped(nn.Module):
 
 
 class NextFeatures(nn.Module):
-    """A stage of an uncut module, which has computed the features of all exits: those of the next one come first."""
+    """A stage of an uncut module: the stem has computed all features, and this moves on to those of the next exit."""
 
     def forward(self, state: tuple[Tensor, ...]) -> State:
         """Drop the first features."""
@@ -99,13 +99,18 @@ def unused_modules(module: nn.Module, shape: Shape, exits: Sequence[str]) -> tup
         try:
             with torch.no_grad():
                 exit_features(smaller, x, exits[:depth])
-        except (RuntimeError, AttributeError, TypeError, ValueError):  # it reads weights of a module that does not run
+        except (
+            RuntimeError,
+            AttributeError,
+            TypeError,
+            ValueError,
+        ):  # the module reads weights of a submodule that does not run
             found[depth - 1] = frozenset()
     return tuple(found)
 
 
 def _outermost(module: nn.Module, done: set[str]) -> list[str]:
-    """Return the outermost submodules with weights of which nothing has run; what has run may read its own parts."""
+    """Return the outermost submodules with weights in which nothing has run; one that ran may use all its parts."""
     found: list[str] = []
     for name, item in module.named_modules():
         is_inside = any(name.startswith(f"{other}.") for other in (*found, *done) if other)

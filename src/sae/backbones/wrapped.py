@@ -17,6 +17,7 @@ from sae.backbones.survey import (
     SURVEYED,
     Call,
     check_exits,
+    first_line,
     first_weight_layer,
     random_samples,
     stage_infos,
@@ -29,7 +30,7 @@ from sae.core.errors import ConfigError, UncutWarning
 from sae.core.task import Classification, DataSpec, Shape
 
 SPREAD = 0.5
-"""How far the first layer's weights for one input differ from those for another at the start, as a share of them."""
+"""Initial difference between the first layer's weights for different inputs, as a share of the weights."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class WrapPlan:
         first: The name of the layer that takes the samples.
         cuts: Where the module is cut; None if it cannot be.
         reason: Why it cannot be cut, as the end of a sentence.
-        unused: If it cannot be cut: for each exit, the names of submodules that have not run until then.
+        unused: If it cannot be cut: for each exit, the names of submodules that have not run by then.
         fixed: Names of layers that no method may replace.
     """
 
@@ -58,7 +59,7 @@ class Blueprint:
     """The source of a wrapped backbone, from which it is built as often as a method needs it.
 
     Attributes:
-        template: The module as it was given, or as the function that makes it returned it.
+        template: The module that was given, or that the given function returned.
         make: A function that makes a fresh module; None if a module was given.
         exits: Names of submodules, in the order in which they run.
         widen: The name of the layer that takes the samples; None for the first Linear or convolution that runs.
@@ -81,7 +82,7 @@ class Blueprint:
         return self
 
     def plan(self, shape: Shape, num_inputs: int) -> WrapPlan:
-        """Return how the module becomes a backbone; it is found out once."""
+        """Return the plan for this shape and number of inputs; it is made once."""
         key = shape, num_inputs
         if key not in self.plans:
             with torch.random.fork_rng(devices=[]), torch.device("cpu"):
@@ -108,7 +109,7 @@ class Blueprint:
             return WrapPlan(infos, first, cuts, "", (), fixed)
         except CannotCutError as error:
             reason = str(error)
-        except Exception as error:  # whatever a module does that cannot be recorded, it can still run in one piece
+        except Exception as error:  # a module that cannot be recorded can still run in one piece
             reason = f"recording its forward fails with {type(error).__name__}"
         return WrapPlan(infos, first, None, reason, unused_modules(narrow, shape, self.exits), fixed)
 
@@ -151,10 +152,10 @@ class WrappedBackbone(Backbone):
     Give it to `build_method` in place of the settings of a backbone.
 
     Attributes:
-        blueprint: What it is built from.
+        blueprint: The source that it is built from.
         name: The class of the module.
         sample_shape: The shape of one sample.
-        can_stream: Never: what a module does between its layers may mix features.
+        can_stream: Always False: operations between a module's layers may mix features.
     """
 
     can_stream = False
@@ -201,15 +202,15 @@ def wrap(
 ) -> WrappedBackbone:
     """Make a backbone of any module: features are read behind the submodules that `exits` names.
 
-    The module itself never changes. What it computes behind the last exit, such as its classifier, is
-    not used: every exit gets a head of ours. A method builds as many copies as it needs, each with
+    The module itself never changes. Its layers behind the last exit, such as its classifier, are not
+    used: every exit gets a head of ours. A method builds as many copies as it needs, each with
     fresh weights: a function that makes the module is called again; a given module is copied, and each
     of its submodules that has `reset_parameters` draws new weights. With `pretrained`, all copies keep
     the weights; the members of a deep ensemble then differ in their heads and in the order of their data.
 
     Several inputs are joined on channels, so the first layer is widened. With `pretrained`, its weights
     for each of N inputs are the module's divided by N, times 1 ± `spread` with random signs that cancel
-    out: with N equal inputs the network computes what the module did.
+    out: with N equal inputs the network computes the same as the module.
 
     Args:
         module: A module, or a function without arguments that returns one.
@@ -247,14 +248,16 @@ def wrap(
 
 
 def _made(make: object) -> nn.Module:
-    """Return what a function makes, if it is a function without arguments that makes a module."""
+    """Call a function without arguments and return the module that it makes; refuse anything else."""
     wanted = "module must be a torch.nn.Module, or a function without arguments that returns one"
     if not callable(make):
         raise ConfigError(f"{wanted}, got {type(make).__name__}")
     try:
         inspect.signature(make).bind()
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{wanted}, but it cannot be called so: {error}; give lambda: make(…)") from None
+        raise ConfigError(
+            f"{wanted}, but it cannot be called without arguments: {error}; give lambda: make(…)"
+        ) from None
     made = make()
     if not isinstance(made, nn.Module):
         raise ConfigError(f"{wanted}, but it returns {type(made).__name__}")
@@ -262,7 +265,7 @@ def _made(make: object) -> nn.Module:
 
 
 def uncut_sentence(name: str, reason: str) -> str:
-    """Say that a module cannot be cut, and why."""
+    """Return a sentence that a module cannot be cut, and why."""
     return f"{name} stays in one piece up to its last used exit, so it cannot have adaptive exits: {reason}"
 
 
@@ -298,7 +301,7 @@ def widened(layer: nn.Module, num_inputs: int, name: str, spread: float = 0.0) -
 
 
 def _prepared_copy(module: nn.Module) -> nn.Module:
-    """Return a copy to work with, whose layers compute the same.
+    """Return a copy to work with, whose layers compute the same numbers.
 
     No layer overwrites its input, which may be the features of an exit. torch's encoder layers call
     their layers one by one in evaluation, too, because methods put other layers in their place.
@@ -313,14 +316,14 @@ def _prepared_copy(module: nn.Module) -> nn.Module:
 
 
 def _fixed_layers(module: nn.Module, calls: Sequence[Call]) -> frozenset[str]:
-    """Return the names of layers that run not as modules, or not on one row per sample."""
+    """Return the names of layers that do not run as modules, or not on one row per sample."""
     rows = {call.name: call.num_rows for call in calls}
     layers = [name for name, item in module.named_modules() if isinstance(item, WeightLayer)]
     return frozenset(name for name in layers if rows.get(name) != SURVEYED)
 
 
 def _check_first(calls: Sequence[Call], first: str, exit_name: str) -> None:
-    """Refuse a first layer that does not run first, or not once."""
+    """Refuse a first layer that does not run exactly once, or not first."""
     names = [call.name for call in calls]
     if names.count(first) != 1 or names.index(first) > names.index(exit_name):
         how = "runs later" if names.count(first) == 1 else f"runs {names.count(first)} times"
@@ -347,10 +350,10 @@ def _check_widened(
         try:
             found = exit_features(wide.eval(), joined, exits)
         except (RuntimeError, ValueError, TypeError, AssertionError) as error:
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise ConfigError(
                 f"with {first} widened, the module must take {num_inputs} samples joined on channels, but it fails: "
-                f"{reason}; let its forward take any number of channels, name another with widen, or use one input"
+                f"{first_line(error)}; let its forward take any number of channels, name another with widen, or use one "
+                "input"
             ) from error
         wanted = exit_features(narrow.eval(), x, exits)
     if not all(torch.allclose(one, other, rtol=1e-3, atol=1e-4) for one, other in zip(found, wanted, strict=True)):
