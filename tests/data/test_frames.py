@@ -73,7 +73,7 @@ def test_numbers_are_categories_where_the_user_says_so() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([np.inf, 1.0], r"finite, got infinity in row 1, column 'c' of X"),
+        ([np.inf, 1.0], r"finite, got inf in row 1, column 'c' of X"),
         ([{"a": 1}, {"b": 2}], r"texts, numbers or dates, got \{'a': 1\} in column 'c' of X"),
         (np.array([1j]), "got complex128 in column 'c'"),
         (["1,5", "2"], "decimal point, got '1,5'"),

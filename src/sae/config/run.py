@@ -322,6 +322,11 @@ def data_train_size(given: Layer) -> int | None:
     return number if isinstance(number, int) and number > 0 else None
 
 
+def lay_over(suggested: Layer, given: Layer) -> RunConfig:
+    """Return the given settings of a run over the suggestions of its data set that suit the method."""
+    return parse_run({"method": {"name": DEFAULT_METHOD}}, suit_method(suggested, given), given)
+
+
 NAMED = ("data", "backbone", "method")
 """Sections that may be given by their name alone."""
 

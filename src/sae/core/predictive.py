@@ -51,6 +51,13 @@ class Gaussian:
 Predictive = Categorical | Gaussian
 
 
+def as_numbers(predictive: Predictive) -> Tensor:
+    """Return the log-probabilities, or mean and variance, of each sample, (batch, number)."""
+    if isinstance(predictive, Categorical):
+        return predictive.log_probs
+    return torch.stack([predictive.mean, predictive.variance], dim=1)
+
+
 def as_gaussian(outputs: Tensor) -> Gaussian:
     """Read raw outputs (…, 2) as mean and log-variance; the latter is clamped to [−6, 1].
 

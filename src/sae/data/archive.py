@@ -54,7 +54,7 @@ class Folder:
 
 
 class Files:
-    """Files that are named one by one, in their order: relative to a folder, or by their whole paths."""
+    """Files of a given list, in its order; names are relative to a folder, or whole paths."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self.path, self.names = path, tuple(names)

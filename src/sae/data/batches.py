@@ -19,11 +19,11 @@ from sae.data.dataset import Array, Normalisation, Samples, Split
 
 EVALUATION_BATCH = 256
 BATCHES_AT_ONCE = 8
-"""Training batches that are augmented and normalised together; this takes a third of the time of one by one."""
+"""Training batches that are augmented and normalised together, which is three times as fast as one by one."""
 
 
 class Preparation:
-    """The step from raw samples to the network's input: float32, normalised, on the device.
+    """The conversion of raw samples to the network's input: float32, normalised, on the device.
 
     Samples in float64, the rows of a table, are normalised before they are rounded: the mean of a
     column may be so large that float32 would lose its spread.
@@ -51,7 +51,7 @@ class Preparation:
 def standardise_each(images: Tensor) -> Tensor:
     """Shift and scale each image to mean 0 and deviation 1 over all of its numbers.
 
-    The deviation counts as at least 1/√n for n numbers, so that an image of one colour becomes 0 and not noise.
+    The deviation is taken as at least 1/√n for n numbers, so that an image of one colour becomes 0 and not noise.
 
     Args:
         images: (batch, channel, height, width).
@@ -155,7 +155,7 @@ def random_shift(signals: Array, most: int, generator: np.random.Generator) -> A
 def disturbed(signals: Tensor, config: DataConfig, generator: np.random.Generator) -> Tensor:
     """Return prepared signals, each channel times a random factor around 1, with random noise added.
 
-    Other samples come back as they are: `data.scale` and `data.jitter` are off for them.
+    Other samples are returned unchanged: `data.scale` and `data.jitter` are off for them.
 
     Args:
         signals: (batch, channel, length), standardised.

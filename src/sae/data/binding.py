@@ -1,8 +1,8 @@
-"""Data bound to a run: what it was trained on, and whether data that are read later are the same.
+"""Binding of a run to its data: a record of the training data, and a check that data read later are the same.
 
-A run records a fingerprint of its samples, their splits, and what was learnt from the training
-samples: encodings, normalisation, standardisation. For the user's own data it also records a hash
-of every sample, so that a file whose rows were shuffled is split as before.
+A run records a fingerprint of its samples, their splits, and the encodings, normalisation and standardisation
+that were learnt from the training samples. For the user's own data it also records a hash of every sample,
+so that a file whose rows were shuffled is split as before.
 """
 
 import warnings
@@ -55,10 +55,10 @@ class DataDescription(BaseModel):
     Attributes:
         fingerprint: SHA-256 over the hashes of all samples, in the order of the splits.
         samples: Number of samples in each split.
-        root: The folder in which the data were found; a hint for the next time.
+        root: The folder in which the data were found; it is searched again later.
         class_names: Names of the classes in the order of their labels, if they have names.
-        normalisation: Of the inputs.
-        target: Of real-valued targets.
+        normalisation: Normalisation of the inputs.
+        target: Standardisation of real-valued targets.
         columns: Encodings of the columns of a table.
     """
 
@@ -78,8 +78,8 @@ class Binding:
     """The data of a run.
 
     Attributes:
-        description: What is recorded about them.
-        hashes: Of the samples of each split; None for data of the catalogue, whose files have a known MD5.
+        description: The recorded facts.
+        hashes: Hashes of the samples of each split; None for data of the catalogue, whose files have a known MD5.
     """
 
     description: DataDescription
@@ -125,7 +125,7 @@ class Binding:
 
     @property
     def known(self) -> Known:
-        """What reading must not learn anew."""
+        """The facts that reading must not learn again."""
         return Known(self.description.columns, self.description.class_names)
 
 
@@ -134,8 +134,8 @@ class Whereabouts:
     """The place of a run's data today.
 
     Attributes:
-        path: The user's own file or folder; by default as the run was given it.
-        allow_other: Whether to go on if the samples are not those of the run.
+        path: The user's own file or folder; by default the path in the run's settings.
+        allow_other: Whether to continue if the samples are not those of the run.
     """
 
     path: Path | None = None
@@ -157,9 +157,9 @@ def load_bound(
     Args:
         config: The data settings of the run.
         seed: Seed of the run.
-        binding: What the run recorded; without it nothing can be checked.
+        binding: The recorded data; without it nothing can be checked.
         where: Where the data are today.
-        advice: What to do about other data, for the error message.
+        advice: Advice for the error message if the data differ.
     """
     if where.path is not None:
         if config.name in CATALOGUE:
@@ -175,7 +175,7 @@ def load_bound(
 
 
 def warn_of_unbound(record: RunRecord) -> None:
-    """Say that a run is from before data were recorded."""
+    """Warn that a run is from before data were recorded."""
     warnings.warn(
         f"{record.path} was made before runs recorded their data: whether they are still the same is not checked",
         DataWarning,
@@ -246,7 +246,7 @@ def _joined(hashes: Mapping[SplitName, Hashes]) -> Hashes:
 
 
 def _positions(wanted: Hashes, found: Hashes) -> Indices | None:
-    """Return where each wanted hash is among those found, in any order; None unless each is there as often."""
+    """Return the position of each wanted hash among those found; None if one is not there, or not often enough."""
     by_wanted, by_found = np.argsort(wanted, kind="stable"), np.argsort(found, kind="stable")
     wanted, found = wanted[by_wanted], found[by_found]
     repetition = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)
@@ -264,7 +264,7 @@ def _cut(rows: Indices, samples: Mapping[SplitName, int]) -> dict[SplitName, Ind
 
 
 def _kept_apart(dataset: Dataset, found: Mapping[SplitName, Hashes], binding: Binding) -> Dataset:
-    """Put every sample of the run into its old split, so that none it was trained on is tested; leave the others."""
+    """Put every sample of the run into its old split, so that no training sample is tested; leave the others."""
     if binding.hashes is None:
         return dataset
     split_of = np.repeat(np.arange(len(SPLITS)), [len(found[name]) for name in SPLITS])
@@ -302,7 +302,7 @@ def _rearranged(dataset: Dataset, rows: Mapping[SplitName, Indices]) -> Dataset:
 
 
 class Gathered:
-    """Rows of several arrays that are taken as one, copied only when they are indexed."""
+    """Rows of several arrays that act as one array, copied only when they are indexed."""
 
     def __init__(self, parts: tuple[Samples, ...], rows: Indices) -> None:
         self.parts, self.rows = parts, rows

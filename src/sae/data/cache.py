@@ -4,9 +4,9 @@ An entry is a folder of uncompressed `.npy` files, named by a hash of its source
 in a working folder, synced and then renamed. If several processes write the same entry at once, one
 of them wins and the others use its result. An entry whose files are not as they were written is made again.
 
-Content identifies a source, not name, size or time: a file that was changed and given its old size and time back is
-another one. To hash gigabytes once instead of at every start, a hash is remembered together with what the system says
-about the files, the time of their last change of any kind among it, which nobody can set back.
+A source is identified by its content, not by its name, size or time: an edited file is another source even if its old
+size and time are restored. To hash gigabytes once instead of at every start, a hash is remembered together with the
+status of the files, which includes the time of their last change of any kind (ctime); that time cannot be set back.
 """
 
 import hashlib
@@ -34,11 +34,11 @@ DECODED, SEAL = "decoded", "entry.json"
 BEGINNING = 1 << 16
 """Bytes of a file that are checked before an entry is used."""
 ABANDONED_SECONDS = 24 * 3600.0
-"""Age from which a working folder counts as left by a killed process, where there are no locks."""
+"""Without locks, a working folder older than this is taken as left by a killed process."""
 LARGEST_IN_MEMORY = 2**30
-"""Bytes of an array above which it is mapped from disk."""
+"""Larger arrays, in bytes, are mapped from disk."""
 SETTLED_SECONDS = 2.0
-"""Age of a change from which on the next change surely has another time."""
+"""A change at least this old cannot share its time with a later change."""
 
 
 def cached(reader: str, version: int, source: object, write: Callable[[Path], None]) -> Path:
@@ -46,7 +46,7 @@ def cached(reader: str, version: int, source: object, write: Callable[[Path], No
 
     Args:
         reader: Name of the reader that decodes.
-        version: Version of what the reader writes; raise it whenever that changes.
+        version: Version of the reader's output; raise it whenever that changes.
         source: JSON value that identifies the source: hashes of its content, and how it is decoded.
         write: Function that fills a folder.
     """
@@ -74,7 +74,7 @@ def cached(reader: str, version: int, source: object, write: Callable[[Path], No
 
 @contextmanager
 def working_folder(name: str) -> Iterator[Path]:
-    """Give a hidden folder in the cache to work in, which is gone afterwards; what killed processes left goes first.
+    """Give a temporary hidden folder in the cache; first delete the ones that killed processes left.
 
     Args:
         name: Part of its name, for people.
@@ -93,12 +93,12 @@ def working_folder(name: str) -> Iterator[Path]:
 def sweep() -> None:
     """Delete the working folders of processes that were killed."""
     for folder in (cache_root() / DECODED).glob(".*"):
-        with suppress(OSError), _held(folder):  # refused: its process is at work, or it has just gone
+        with suppress(OSError), _held(folder):  # refused: it is in use, or was just deleted
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _hold_new(parent: Path, name: str, stack: ExitStack) -> Path:
-    """Make a folder and lock it; another process may sweep it away in between, and then there is a next one."""
+    """Make a folder and lock it; try again if another process deletes it in between."""
     while True:
         folder = parent / f".{name}.{uuid.uuid4().hex}"
         folder.mkdir()
@@ -116,14 +116,14 @@ def _held(folder: Path) -> Iterator[None]:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # Windows: another process may be at work for as long as its folder is young
+        except ImportError:  # Windows: a young folder may be in use
             if 1 < time.time() - folder.stat().st_ctime < ABANDONED_SECONDS:
                 raise BlockingIOError(str(folder)) from None
         yield
 
 
 def is_whole(folder: Path) -> bool:
-    """Return whether an entry has all its files, with their sizes and beginnings; use no damaged one."""
+    """Return whether an entry is undamaged: it has all its files, with their sizes and beginnings."""
     try:
         sealed = json.loads((folder / SEAL).read_bytes())
         return isinstance(sealed, dict) and sealed == _marks(folder)
@@ -132,7 +132,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def _seal(folder: Path) -> None:
-    """Write down what the files of an entry are, and have everything on disk before the entry gets its name."""
+    """Record the files of an entry, and sync everything to disk before the entry gets its name."""
     (folder / SEAL).write_text(json.dumps(_marks(folder)), encoding="utf-8")
     for path in (*folder.iterdir(), folder):
         handle = os.open(path, os.O_RDONLY)
@@ -166,14 +166,14 @@ def entries() -> list[Entry]:
     """Return the entries of the cache, the largest first."""
     found = []
     for folder in (cache_root() / DECODED).glob("[!.]*"):
-        with suppress(OSError):  # another process deletes it just now
+        with suppress(OSError):  # another process is deleting it
             size = sum(path.stat().st_size for path in folder.iterdir() if path.name != SEAL)
             found.append(Entry(folder, folder.name.rpartition("-")[0], size, folder.stat().st_mtime))
     return sorted(found, key=lambda entry: -entry.bytes)
 
 
 def clear() -> None:
-    """Delete all entries, remembered hashes, and what killed processes left; a set in use stays readable."""
+    """Delete all entries, remembered hashes, and folders of killed processes; a set in use stays readable."""
     for entry in entries():
         delete_entry(entry.folder)
     sweep()
@@ -181,18 +181,18 @@ def clear() -> None:
 
 
 def entry_folder(reader: str, version: int, source: object) -> Path:
-    """Return the folder that an entry of the cache has, whether it exists or not."""
+    """Return the folder of an entry, whether it exists or not."""
     digest = hashlib.sha256(json.dumps([version, source]).encode()).hexdigest()[:24]
     return cache_root() / DECODED / f"{reader}-{digest}"
 
 
 def make_room(reader: str, own: str, most: int) -> bool:
-    """Delete the entries of a reader that were not used for longest until the rest takes at most `most` bytes.
+    """Delete the least recently used entries of a reader until the rest takes at most `most` bytes.
 
     Args:
-        reader: What the names of the entries begin with.
-        own: What the names of entries that are never deleted begin with: those that are in use.
-        most: Bytes that all entries may take.
+        reader: Prefix of the names of the entries.
+        own: Prefix of the names of entries in use, which are never deleted.
+        most: Largest size of all entries, in bytes.
 
     Returns:
         Whether the rest takes at most `most` bytes.
@@ -207,7 +207,7 @@ def make_room(reader: str, own: str, most: int) -> bool:
 
 
 def delete_entry(folder: Path) -> None:
-    """Delete an entry; whoever reads it finds all of it or nothing."""
+    """Delete an entry; a reader finds all of it or nothing."""
     hidden = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
     with suppress(OSError):  # another process was faster
         folder.rename(hidden)
@@ -232,7 +232,7 @@ def write_rows(path: Path, shape: tuple[int, ...], dtype: DTypeLike, rows: Itera
 def roomy(shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return an array to fill, in memory or, if it is large, mapped from a nameless file in the cache folder.
 
-    The file is gone when nobody uses the array any more, also after a kill.
+    The file disappears with the array, also if the process is killed.
     """
     if math.prod(shape) * 8 <= LARGEST_IN_MEMORY:
         return np.empty(shape)
@@ -264,8 +264,8 @@ def content_identity(folder: Path, names: Sequence[str]) -> str:
     """Return a hash of the names and contents of files.
 
     Args:
-        folder: What the names are relative to; it is no part of the hash, so that files can be moved.
-        names: Relative paths, in an order that always is the same.
+        folder: Base of the names; it is not part of the hash, so that files can be moved.
+        names: Relative paths, always in the same order.
     """
     try:
         states = [_state(folder / name) for name in names]

@@ -16,8 +16,7 @@ from sae.config.run import (
     data_name,
     data_side,
     data_train_size,
-    parse_run,
-    suit_method,
+    lay_over,
 )
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
@@ -34,7 +33,7 @@ OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 TABLE_SETTINGS = ("target", "ignore", "categories", "dates", "group", "time")
 """Settings that only the user's own tables take."""
 ROW_SETTINGS = ("target", "ignore", "group", "time")
-"""Those of them that a table of signals takes, too."""
+"""The ones that a table of signals takes, too."""
 SMALLEST_FOR_VGG = 16
 """Side of the smallest image for VGG, in pixels: VGG halves an image four times."""
 
@@ -44,7 +43,7 @@ AUGMENTATIONS: Mapping[str, tuple[SampleKind, ...]] = {
     "jitter": (SampleKind.SIGNALS,),
     "scale": (SampleKind.SIGNALS,),
 }
-"""The kinds of samples that each way to vary training samples applies to."""
+"""The kinds of samples that each augmentation applies to."""
 
 LEFT_OUT = {"chestmnist": "its samples have several labels at once, which no task here supports"}
 
@@ -67,18 +66,17 @@ class Entry:
         summary: One line for people.
         reader: `module:function`; the function takes a `DataConfig` and the run's seed and returns a `Dataset`.
         suggests: Settings for a run on this data; the user's settings override them.
-        kind: What a sample is.
+        kind: The kind of its samples.
         task: The task, if the data set fixes it.
-        takes: Settings that only some data sets use and this one does: task, size, val_fraction, resize, and
-            those of tables.
+        takes: The optional settings that this data set uses: task, size, val_fraction, resize, and those of tables.
         files: The published files of each size; the key None means that there is only one size.
             Empty if nothing has to be fetched.
-        learns: Whether reading learns from the training samples how to encode; the reader then also takes what an
-            earlier reading learnt, a `Known` or None.
+        learns: Whether reading learns encodings from the training samples; the reader then also takes the `Known`
+            of an earlier reading, or None.
         count: Counts the training samples of the user's own data, given its path; None if it cannot tell. Settings
             that suit this number are then suggested, too.
         depth: Bits of a channel of an image.
-        headline: The metrics that results begin with: quality, calibration, likelihood; by default those of the task.
+        headline: The metrics shown first in results: quality, calibration, likelihood; by default those of the task.
     """
 
     summary: str
@@ -224,7 +222,7 @@ def suggestions(
 
     Args:
         name: Name or path of the data.
-        kind: What a sample is, where the data does not say.
+        kind: The kind of samples, if the data do not tell.
         side: Shorter side that images are resized to, if they are.
         train_size: Number of training samples that are used; by default all.
     """
@@ -233,10 +231,10 @@ def suggestions(
 
 
 def resolve(*layers: Layer) -> RunConfig:
-    """Return the settings of a run: the given layers over what the data set suggests for the method.
+    """Return the settings of a run: the given layers over the data set's suggestions for the method.
 
-    This is what `sae train` does with its config file, flags and --set, so the same settings
-    give the same run from Python and from the command line.
+    `sae train` does the same with its config file, flags and --set, so the same settings give the
+    same run from Python and from the command line.
 
     Args:
         layers: Mappings of settings, later ones over earlier ones; one of them names the data.
@@ -252,11 +250,11 @@ def resolve(*layers: Layer) -> RunConfig:
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
     suggested = suggestions(data_name(given), data_kind(given), data_side(given), data_train_size(given))
-    return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
+    return lay_over(suggested, given)
 
 
 def _for_other_file(below: Values, above: Layer) -> Values:
-    """Let the data settings of one own file, such as its task and target, stand for another that is named above it."""
+    """Keep the data settings of one own file, such as its task and target, for another that the layer above names."""
     before, after = section_name(below.get("data")), section_name(above.get("data"))
     if not (isinstance(before, str) and isinstance(after, str)) or before in CATALOGUE or after in CATALOGUE:
         return below
@@ -269,7 +267,7 @@ def load(config: DataConfig, seed: int = 0, known: "Known | None" = None) -> "Da
     Args:
         config: Name or path of the data, and how to read it.
         seed: Seed of the run; it chooses the validation images of TinyImageNet.
-        known: What an earlier reading learnt, to be used again.
+        known: Facts that an earlier reading learnt, to be used again.
     """
     return find_entry(config.name, config.kind).read(config, seed, known)
 
@@ -279,7 +277,7 @@ def load_others(name: str, like: "Dataset") -> "Samples":
 
     Args:
         name: Name or path of the other set.
-        like: The data set of the run, whose images tell how those of the other set are resized.
+        like: The data set of the run; images of the other set are resized like its images.
     """
     kind, resize = like.spec.kind, (like.spec.shape[1], like.spec.shape[2]) if like.fit else None
     if Path(name).suffix.lower() == ".npz" and kind is SampleKind.SIGNALS:
@@ -311,7 +309,7 @@ def find_entry(name: str, kind: SampleKind | None = None, side: int | None = Non
 
     Args:
         name: The name or path.
-        kind: What the user says that a sample is, if the data are the user's own and do not say so.
+        kind: The kind of samples that the user gave for own data, if any.
         side: Shorter side that the user resizes images to.
     """
     if name in CATALOGUE:
@@ -408,7 +406,7 @@ def _signals(summary: str, reader: str, takes: set[str], count: Callable[[Path],
 
 
 def _names_images(path: Path, kind: SampleKind | None) -> bool:
-    """Return whether a table names image files: because the user says so, or because its first row does."""
+    """Return whether a table names image files: the user says so, or its first row names one."""
     from sae.data.image_list import is_image_list
 
     return kind is SampleKind.IMAGES or (kind is None and is_image_list(path))

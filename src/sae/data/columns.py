@@ -29,7 +29,7 @@ MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 SEPARATORS = (",", ";", "\t")
 """Characters that may separate the values of a CSV; in the header, the most frequent one does."""
 MOST_COLUMNS = 20_000
-"""Every column is encoded and described on its own, and a first layer has weights for each."""
+"""Upper limit of columns: each one is encoded, described, and has weights in the first layer."""
 KILOBYTE = 1000
 TEXTS_AT_ONCE = 20_000
 """Rows of a CSV that are in memory as texts at the same time."""
@@ -100,7 +100,7 @@ def read_columns(path: Path, reading: Reading | None = None) -> dict[str, Column
     if not columns or not len(next(iter(columns.values())).values):
         raise DataError(f"{path} must hold rows, got none")
     for column in columns.values():
-        _check_finite(column, path)
+        check_finite(column, path)
     return columns
 
 
@@ -116,7 +116,7 @@ def column_names(path: Path) -> list[str]:
 
 
 def first_row(path: Path) -> list[str]:
-    """Return the texts in the first row of a file; empty if it has none or cannot be read, which is reported later."""
+    """Return the texts in the first row of a file; empty if there are none, or if it cannot be read."""
     try:
         if path.suffix.lower() == ".parquet":
             return _first_parquet_row(path)
@@ -139,7 +139,7 @@ def _first_parquet_row(path: Path) -> list[str]:
 
 
 def _read_csv(path: Path, reading: Reading) -> dict[str, Column]:
-    """Read a CSV in pieces; once more if a column of numbers turns out to hold texts after its first piece."""
+    """Read a CSV in pieces; start again if a column of numbers turns out to hold texts after its first piece."""
     texts = {*reading.texts, *reading.dates}
     while True:
         pieces, broken = _pieces(path, reading, texts)
@@ -155,7 +155,7 @@ def _read_csv(path: Path, reading: Reading) -> dict[str, Column]:
 
 
 class Pieces:
-    """The pieces of a column. Numbers are on disk if the file is too large for memory; texts repeat and need little."""
+    """The pieces of a column. Numbers are on disk if the file is large; texts repeat, and need little memory."""
 
     def __init__(self, *, on_disk: bool) -> None:
         self.file = nameless_file() if on_disk else None
@@ -181,14 +181,14 @@ class Pieces:
         return joined
 
     def close(self) -> None:
-        """Forget all rows."""
+        """Drop all rows."""
         self.arrays = []
         if self.file is not None:
             self.file.close()
 
 
 def _pieces(path: Path, reading: Reading, texts: Collection[str]) -> tuple[dict[str, Pieces], set[str]]:
-    """Return the pieces of each column, and the columns whose numbers ended after their first piece."""
+    """Return the pieces of each column, and the columns in which texts follow pieces of numbers."""
     size = path.stat().st_size if path.exists() else 0
     with _opened(path) as rows, reading_progress(path.name, size // KILOBYTE, "kB") as advance:
         names = _header(next(rows, []), path)
@@ -211,13 +211,13 @@ def _pieces(path: Path, reading: Reading, texts: Collection[str]) -> tuple[dict[
                     are_texts.add(name)
                 pieces[name].append(_texts(cells) if numbers is None else numbers)
             start += len(chunk)
-            advance(sum(map(len, chunk[0])) * len(chunk) // KILOBYTE)  # about
+            advance(sum(map(len, chunk[0])) * len(chunk) // KILOBYTE)  # approximately
     return pieces, broken
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Iterator[list[str]]]:
-    """Provide the rows of a CSV file that are not empty, the header first."""
+    """Give the rows of a CSV file that are not empty, starting with the header."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             separator = separator_of(file.readline())
@@ -228,7 +228,7 @@ def _opened(path: Path) -> Iterator[Iterator[list[str]]]:
 
 
 def separator_of(header: str) -> str:
-    """Return what separates the values of a CSV: the most frequent separator of its header, not counting quotes.
+    """Return the separator of a CSV: the most frequent one in its header, outside quotes.
 
     Example:
         >>> separator_of('id;"name, first";age'), separator_of("a,b"), separator_of("alone")
@@ -264,7 +264,7 @@ def _texts(cells: Sequence[str]) -> Cells:
 
 
 def as_column(name: str, values: Cells, reading: Reading, path: Path | str) -> Column:
-    """Return a column of a CSV or in memory; texts may be dates, or numbers with a decimal comma, which are refused."""
+    """Return a column of a CSV or in memory; texts may be dates; numbers with a decimal comma are refused."""
     if values.dtype != np.dtype(object) or (name in reading.texts and name not in reading.dates):
         return Column(name, values)
     present = [value for value in values if value is not None]
@@ -325,7 +325,7 @@ def _read_parquet(path: Path, reading: Reading) -> dict[str, Column]:
 
 @contextmanager
 def _reading_parquet(path: Path) -> Iterator[None]:
-    """Turn what pyarrow raises for a damaged file into a DataError."""
+    """Turn an exception of pyarrow for a damaged file into a DataError."""
     from pyarrow import ArrowException
 
     try:
@@ -367,7 +367,7 @@ def _arrow_column(name: str, values: "ChunkedArray", reading: Reading, path: Pat
 
 
 def ignoring(names: Sequence[str]) -> str:
-    """Return the flag that leaves out some columns, as a shell takes it.
+    """Return the flag that leaves out some columns, quoted for a shell.
 
     Example:
         >>> ignoring(["id", "zip code"])
@@ -376,11 +376,12 @@ def ignoring(names: Sequence[str]) -> str:
     return f"--ignore {shlex.quote(','.join(names))}"
 
 
-def _check_finite(column: Column, path: Path) -> None:
+def check_finite(column: Column, where: Path | str) -> None:
+    """Refuse a column with infinite numbers."""
     if column.is_numeric:
         wrong = np.flatnonzero(np.isinf(column.numbers))
         if wrong.size:
             raise DataError(
                 f"numbers must be finite, got {column.values[wrong[0]]} in row {wrong[0] + 1}, "
-                f"column {column.name!r} of {path}"
+                f"column {column.name!r} of {where}"
             )

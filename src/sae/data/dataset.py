@@ -12,6 +12,7 @@ from pydantic import Field
 from sae.config.run import Fit
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
+from sae.data.defaults import TRAINING_SHARE
 from sae.data.halving import split_in_two
 
 Array = NDArray[np.number]
@@ -27,16 +28,16 @@ Depth = Literal[8, 16, 32]
 """Bits of a channel of an image: 8 are decoded to uint8, 16 to float32; 32 stands for float32 on any scale."""
 
 STEPS_PER_DEVIATION = 100
-"""Different numbers that a standard deviation must span; with fewer, the spread of a column is lost in rounding."""
+"""Distinct floats that a standard deviation must span; with fewer, rounding destroys the spread of a column."""
 DATE_FEATURES = 4
 SplitName = Literal["train", "val", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 ALL = "all"
-"""The one part of a file or folder without splits."""
+"""The name of the only part of a file or folder without splits."""
 ROWS_AT_ONCE = 4096
-"""Samples that are looked at together, so that a large set need not be in memory."""
+"""Samples that are processed at once, so that a large set need not be in memory."""
 MOST_COPIED = 2**25
-"""Bytes of a data set up to which its splits are copies, which are faster to index than views."""
+"""Splits of a data set up to this many bytes are copies, which are faster to index than views."""
 VALIDATION_SHARE = 0.1
 """Share of the training samples held out if a data set has a test split but no validation split."""
 
@@ -104,8 +105,8 @@ class Normalisation:
     """(x − mean) / std per channel or feature, in the units of the raw samples.
 
     Attributes:
-        mean: What is subtracted.
-        std: What the difference is divided by.
+        mean: Subtracted from each value.
+        std: Divisor of the difference.
         each_image: Whether each image is then standardised by its own mean and deviation; left out of files if not.
     """
 
@@ -116,7 +117,7 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class ColumnEncoding:
-    """The way a column of a table becomes features; learned from training rows and exported with a model.
+    """The encoding of a table's column as features; learnt from training rows and exported with a model.
 
     Attributes:
         name: Name of the column.
@@ -266,7 +267,7 @@ def _moments(values: Features) -> tuple[float, float]:
 
 
 def is_resolved(mean: float, std: float, dtype: type[np.floating]) -> bool:
-    """Return whether numbers of this type tell apart values within a standard deviation of their mean.
+    """Return whether numbers of this type distinguish values within a standard deviation of their mean.
 
     Example:
         >>> is_resolved(1.7e9, 100.0, np.float32), is_resolved(1.7e9, 100.0, np.float64)
@@ -315,7 +316,7 @@ def split_indices(
         path: The file or folder, for messages.
     """
     try:
-        train, rest = split_in_two(num_samples, 0.4, split_seed, labels)
+        train, rest = split_in_two(num_samples, 1 - TRAINING_SHARE, split_seed, labels)
         val, test = split_in_two(len(rest), 0.5, split_seed, None if labels is None else labels[rest])
     except ValueError:
         where = f" in {path}" if path else ""
@@ -353,10 +354,10 @@ def hold_out_validation(targets: Array, seed: int, share: float = VALIDATION_SHA
 def split_parts(
     targets: Mapping[str, Array], split_seed: int, class_names: Sequence[str] | None, path: Path
 ) -> dict[str, tuple[str, Indices | None]]:
-    """Return for train, val and test the part of a file that it comes from and its rows there; None for all rows.
+    """Return the source of train, val and test: a part of the file, and the rows there; None for all rows.
 
     Args:
-        targets: Of each part: train, test and perhaps val, or `ALL`. Whole numbers are labels, whose shares are kept.
+        targets: Targets of train, test and perhaps val, or of `ALL`. Integers are labels, whose shares are kept.
         split_seed: Seed of the random choices.
         class_names: Names of the classes, for messages.
         path: The file or folder, for messages.
@@ -393,7 +394,7 @@ def split_up(
 
 
 def rows_of(array: Array, part: Indices) -> Array | Rows:
-    """Return some rows of an array: a copy, or a view if it is mapped from disk or too large to hold it twice."""
+    """Return some rows of an array: a copy, or a view if the array is mapped from disk or large."""
     is_mapped = not array.flags.writeable
     return Rows(array, part) if is_mapped or array.nbytes > MOST_COPIED else np.ascontiguousarray(array[part])
 

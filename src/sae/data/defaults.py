@@ -12,24 +12,24 @@ from sae.core.errors import DataError
 from sae.core.task import SampleKind
 
 LARGE = 5_000
-"""Training samples from which on the paper's settings have enough updates."""
+"""With at least this many training samples, the paper's settings have enough updates."""
 UPDATES = 1000
-"""Updates that a training has at least, in batches of `BATCH_SIZE`: a standard network takes 500, two inputs twice."""
+"""Fewest updates of a training, in batches of `BATCH_SIZE`: a standard network takes 500, two inputs twice that."""
 FEWEST_EPOCHS, MOST_EPOCHS = 20, 1000
 BATCH_SIZE, LEARNING_RATE = 32, 3e-3
 PATIENCE = 0.25
 """Share of the epochs after which a training without a better epoch stops."""
 TRAINING_SHARE = 0.6
-"""Share of the samples that are for training where the data has no splits."""
+"""Share of the training split if the data have no splits; the rest is halved into validation and test."""
 CHUNK = 2**20
 
 
 def suggest_training(num_samples: int) -> Layer:
     """Return the settings that suit this many training samples; none for many samples.
 
-    What is enough for one small set overfits another of the same size whose labels are noisy, so training stops
-    early. The inputs of SAE see different samples to the end, which regularises. Two inputs are two tasks for the same
-    weights, though, and take twice the updates of a standard network, which early stopping keeps from overfitting.
+    Training stops early, because a length that suits one small set overfits another of the same size with noisy labels.
+    The inputs of SAE see different samples to the end, which regularises. Two inputs are two tasks for the same
+    weights, though, and take twice the updates of a standard network; early stopping keeps the latter from overfitting.
 
     Example:
         >>> suggest_training(206)["train"]
@@ -85,7 +85,7 @@ def count_folder(path: Path) -> int:
 
 
 def training_part(count: int) -> int:
-    """Return about how many of these samples are for training, where the data has no splits."""
+    """Return about how many of these samples are for training, if the data have no splits."""
     return round(TRAINING_SHARE * count)
 
 

@@ -22,7 +22,7 @@ from sae.data.dataset import (
 DIGITS_NORMALISATION = Normalisation(mean=(77.8,), std=(95.9,))
 """Mean and standard deviation of all pixels of the digits, in [0, 255]."""
 DIGITS_FILE = "datasets/data/digits.csv.gz"
-"""Of scikit-learn: a row for each digit, of 64 numbers from 0 to 16 and the label."""
+"""File in scikit-learn's package: a row for each digit, with 64 numbers from 0 to 16 and the label."""
 
 
 def read_digits(config: DataConfig, _seed: int) -> Dataset:
@@ -36,7 +36,7 @@ def read_digits(config: DataConfig, _seed: int) -> Dataset:
 
 
 def _digits() -> NDArray[np.float64]:
-    """Return the digits that come with scikit-learn, (sample, pixel and label), from its file if that is where it was.
+    """Return the digits of scikit-learn, (sample, pixel and label), from its file if that is in its usual place.
 
     Importing scikit-learn for them would take as long as importing torch.
     """

@@ -9,12 +9,12 @@ from typing import Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.config.run import RunConfig, parse_run, suit_method
+from sae.config.run import RunConfig, lay_over
 from sae.config.settings import Layer, Values, merge
 from sae.core.errors import DataError
 from sae.core.task import Classification, Task
 from sae.data.catalogue import TABLE_SUGGESTS
-from sae.data.columns import MISSING_TEXTS, Column, Reading, as_column, as_days
+from sae.data.columns import MISSING_TEXTS, Column, Reading, as_column, as_days, check_finite
 from sae.data.dataset import (
     Array,
     Cells,
@@ -36,7 +36,7 @@ MISSING_TYPES = ("NAType", "NaTType")
 
 @runtime_checkable
 class ColumnFrame(Protocol):
-    """The interface that is used of a data frame, of pandas or polars, which need not be installed."""
+    """The part of a data frame's interface that is used; pandas or polars need not be installed."""
 
     @property
     def columns(self) -> Iterable[object]:
@@ -57,7 +57,7 @@ def frame_columns(frame: ColumnFrame, reading: Reading, where: str) -> dict[str,
 
     Args:
         frame: The data frame.
-        reading: What its columns hold, where their types do not say.
+        reading: How to read columns whose types do not tell what they hold.
         where: What to call the table, for messages.
     """
     found = {str(name): column_of(str(name), frame[name], reading, where) for name in frame.columns}
@@ -74,13 +74,13 @@ def array_columns(array: NDArray[np.generic], names: Sequence[str], reading: Rea
 def column_of(name: str, given: object, reading: Reading, where: str) -> Column:
     """Return a column in the form that a file gives it.
 
-    Numbers, dates and texts are what their types say. Booleans and categories are texts. Texts that are
+    The type decides what numbers, dates and texts are. Booleans and categories are texts. Texts that are
     all ISO dates are dates, as in a CSV; texts of digits stay texts.
 
     Args:
         name: Its name.
         given: Its values: an array, a list, or a column of a data frame.
-        reading: What columns hold, where their types do not say.
+        reading: How to read columns whose types do not tell what they hold.
         where: What to call the table, for messages.
 
     Example:
@@ -89,7 +89,7 @@ def column_of(name: str, given: object, reading: Reading, where: str) -> Column:
         >>> column_of("born", ["1970-01-02", "1970-01-03"], Reading(), "X").is_date
         True
     """
-    values = np.asarray(given, object if isinstance(given, list) else None)  # else numbers beside texts become texts
+    values = np.asarray(given, object if isinstance(given, list) else None)  # object: numbers stay numbers
     is_text = name in reading.texts or _is_category(given)
     if values.dtype.kind in "iuf" and not is_text and name not in reading.dates:
         return _checked(Column(name, values.astype(np.float64)), where)
@@ -138,7 +138,7 @@ def is_missing(value: object) -> bool:
 
 
 def as_text(value: object, name: str = "", where: str = "") -> str:
-    """Return a category as a file spells it; pandas makes whole numbers beside missing ones floats.
+    """Return a category as a file spells it; pandas turns integers beside missing values into floats.
 
     Example:
         >>> as_text(3.0), as_text(" red "), as_text(True)
@@ -153,16 +153,12 @@ def as_text(value: object, name: str = "", where: str = "") -> str:
 
 def _checked(column: Column, where: str) -> Column:
     """Return a column of numbers; refuse infinite ones."""
-    wrong = np.flatnonzero(np.isinf(column.numbers))
-    if wrong.size:
-        raise DataError(
-            f"numbers must be finite, got infinity in row {wrong[0] + 1}, column {column.name!r} of {where}"
-        )
+    check_finite(column, where)
     return column
 
 
 def hold_out(targets: Array, seed: int, share: float) -> tuple[Indices, Indices]:
-    """Return the rows for training and for validation; no class and no row is in validation alone.
+    """Return the rows for training and for validation; no class is in validation alone.
 
     Where every class has too few rows for its share, rows are drawn from all classes that have more than one.
 
@@ -188,7 +184,7 @@ def hold_out(targets: Array, seed: int, share: float) -> tuple[Indices, Indices]
 
 
 def resolve_table(num_training: int, *layers: Layer) -> RunConfig:
-    """Return the settings of a run on a table in memory: the given layers over what suits its training rows.
+    """Return the settings of a run on a table in memory: the given layers over those that suit its training rows.
 
     Example:
         >>> resolve_table(206, {"data": "X"}, {"method": {"inputs": 3}}).train.epochs
@@ -198,7 +194,7 @@ def resolve_table(num_training: int, *layers: Layer) -> RunConfig:
     for layer in layers:
         given = merge(given, layer)
     suggested = merge(suggest_training(num_training), TABLE_SUGGESTS)
-    return parse_run({"method": {"name": "sae"}}, suit_method(suggested, given), given)
+    return lay_over(suggested, given)
 
 
 def dataset_of(
@@ -208,10 +204,10 @@ def dataset_of(
     rows: tuple[Indices, Indices],
     where: str,
 ) -> Dataset:
-    """Make a data set of columns in memory, encoded and standardised by its training rows, as a file of them would be.
+    """Make a data set of columns in memory, encoded and standardised by its training rows like a file.
 
-    It has no test split of its own: whoever has a table in memory keeps test rows apart. The validation
-    rows stand in its place, because a data set has three splits.
+    A data set has three splits, but here the caller keeps the test rows, so the validation rows serve as the test
+    split, too.
 
     Args:
         columns: The columns to predict from.

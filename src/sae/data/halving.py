@@ -1,7 +1,7 @@
-"""Random splits of samples in two, as scikit-learn's `train_test_split` makes them, sample by sample.
+"""Random splits of samples in two, sample by sample the same as scikit-learn's `train_test_split`.
 
-Importing scikit-learn takes nearly as long as importing torch, and many runs need no more of it than a split. Runs of
-earlier versions were split by scikit-learn, and are split the same way here: the tests compare.
+Importing scikit-learn takes nearly as long as importing torch, and many runs would need it for the split alone. Earlier
+versions used scikit-learn, so the splits must be the same; a test compares them.
 """
 
 import math
@@ -55,9 +55,9 @@ def split_in_two(num_samples: int, share: float, seed: int, labels: Array | None
 
 
 def _deal(counts: Indices, number: int, generator: np.random.RandomState) -> Indices:
-    """Return how many samples of each class a part of this number takes, as near to their shares as whole numbers are.
+    """Return how many samples of each class go into a part of this size, as close to their shares as possible.
 
-    What rounding down leaves over goes to the classes that lost most by it; where several lost the same, by lot.
+    Shares are rounded down; the remaining samples go to the classes that lost most, at random among equals.
     """
     exact = counts / counts.sum() * number
     dealt: NDArray[np.float64] = np.floor(exact)

@@ -22,11 +22,11 @@ from sae.data.published import MNIST
 from sae.data.splits import choose_rows
 
 VERSION = 1
-"""Version of what is kept in the cache."""
+"""Version of the decoded files in the cache."""
 UINT8 = 0x08
-"""Number of the type of unsigned bytes in the head of a file."""
+"""Code of the type of unsigned bytes in the header of a file."""
 LARGEST_UNPACKED = 1 << 28
-"""Bytes; the largest published file unpacks to 47 million."""
+"""Largest unpacked size in bytes; the largest published file takes 47 million."""
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -56,8 +56,8 @@ def read_mnist(config: DataConfig, _seed: int) -> Dataset:
 def read_idx(path: Path) -> Pixels:
     """Read the array of unsigned bytes in an idx file, packed by gzip or not.
 
-    The head of a file is two zeros, the number of its type, the number of dimensions and the size of
-    each of them in four bytes, the highest first.
+    The header of a file is two zero bytes, the code of its type, the number of dimensions, and the size of
+    each dimension as four big-endian bytes.
     """
     return parse_idx(unpacked(path), path)
 

@@ -16,7 +16,7 @@ from sae.data.kept_images import image_dataset, keep_kind, keep_split, kept_kind
 from sae.data.table import split_table
 
 VERSION = 1
-"""Version of what is kept in the cache."""
+"""Version of the decoded files in the cache."""
 
 
 def is_image_list(path: Path) -> bool:
@@ -55,7 +55,7 @@ def read_list(config: DataConfig, _seed: int, known: Known | None = None) -> Dat
 def listed_files(columns: Mapping[str, Column], path: Path) -> Files:
     """Return the image files that a table names, row by row; refuse one that does not exist.
 
-    The column of their paths is the one in which every value ends like the name of an image.
+    The column of their paths is the one in which every value ends in the suffix of an image.
     """
     found = [column for column in columns.values() if holds_images(column)]
     if len(found) != 1:
@@ -72,7 +72,7 @@ def listed_files(columns: Mapping[str, Column], path: Path) -> Files:
 
 
 def holds_images(column: Column) -> bool:
-    """Return whether every value of a column ends like the name of an image."""
+    """Return whether every value of a column ends in the suffix of an image."""
     return not column.is_numeric and not column.missing.any() and all(is_image(str(name)) for name in column.values)
 
 

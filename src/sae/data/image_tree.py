@@ -21,7 +21,7 @@ from sae.core.task import Classification, DataSpec
 from sae.data.archive import FileTree, open_tree, tree_identity
 from sae.data.cache import cached
 from sae.data.catalogue import published_files
-from sae.data.dataset import SPLITS, Dataset, Depth, Indices, Normalisation, Split, hold_out_validation, rows_of
+from sae.data.dataset import ALL, SPLITS, Dataset, Depth, Indices, Normalisation, Split, hold_out_validation, rows_of
 from sae.data.defaults import training_part
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
 from sae.data.kept_images import (
@@ -39,7 +39,7 @@ from sae.data.kept_images import (
 from sae.data.locations import check_md5, find_own, find_published
 
 VERSION, LAYOUT_VERSION = 2, 3
-"""Versions of what is kept in the cache: of decoded images and of layouts."""
+"""Versions of the files in the cache: of decoded images and of layouts."""
 LAYOUT_FILE = "layout.json"
 NUM_CLASSES = 200
 """Classes of TinyImageNet."""
@@ -51,7 +51,7 @@ NORMALISATION = Normalisation(
 
 @dataclass(frozen=True)
 class Layout:
-    """Facts about a tree of images that are needed before it is read.
+    """Facts about a tree of images that are needed before it is decoded.
 
     Attributes:
         is_tiny: Whether it has the layout of TinyImageNet.
@@ -181,7 +181,7 @@ def _keep(
 
 
 def _group_by_split(tree: FileTree) -> dict[str, list[tuple[str, str]]]:
-    """Return (image, class) of each split; the only split is `all` if the folder has no splits."""
+    """Return (image, class) of each split; the only part is `ALL` if the folder has no splits."""
     images = [name for name in tree.names if is_image(name)]
     tops = {name.split("/")[0] for name in images}
     has_splits = "train" in tops and tops <= set(SPLITS)
@@ -189,10 +189,10 @@ def _group_by_split(tree: FileTree) -> dict[str, list[tuple[str, str]]]:
     loose = next((name for name in images if name.count("/") <= depth), None)
     if loose is not None:
         raise DataError(f"every image must be in the folder of its class, but {tree.path / loose} is not")
-    groups: dict[str, list[tuple[str, str]]] = {split: [] for split in (SPLITS if has_splits else ("all",))}
+    groups: dict[str, list[tuple[str, str]]] = {split: [] for split in (SPLITS if has_splits else (ALL,))}
     for name in images:
         parts = name.split("/")
-        groups[parts[0] if has_splits else "all"].append((name, parts[depth]))
+        groups[parts[0] if has_splits else ALL].append((name, parts[depth]))
     if has_splits and not groups["test"]:
         raise DataError(
             f"{tree.path} must have test images besides its training images: if there is a folder val, "
@@ -202,7 +202,7 @@ def _group_by_split(tree: FileTree) -> dict[str, list[tuple[str, str]]]:
 
 
 def _class_names(tree: FileTree, groups: dict[str, list[tuple[str, str]]]) -> tuple[str, ...]:
-    training = groups.get("train", groups.get("all", []))
+    training = groups.get("train", groups.get(ALL, []))
     names = tuple(sorted({name for _, name in training}))
     if len(names) < 2:
         raise DataError(f"there must be at least 2 classes, got {list(names)} in {tree.path}")

@@ -1,4 +1,4 @@
-"""Decoding of image files: upright, in one size, in gray or RGB, as the same numbers in training and prediction."""
+"""Decoding of image files: upright, in one size, in gray or RGB, and the same in training and prediction."""
 
 import io
 import struct
@@ -26,13 +26,13 @@ IMAGE_DAMAGES = (
     *(OSError, ValueError, SyntaxError, TypeError, KeyError, IndexError, EOFError, OverflowError, RuntimeError),
     *(struct.error, zlib.error, Image.DecompressionBombError),
 )
-"""Exceptions of Pillow's many decoders for a damaged file; the file is the only thing they work on."""
+"""Exceptions of Pillow's many decoders for a damaged file."""
 LARGEST_RESIZED = 16384
 """Largest width and height of an image that is resized, in pixels."""
 LARGEST_WHOLE = 2**24
-"""Largest whole number up to which float32 holds every one."""
+"""float32 holds every whole number up to this one."""
 ORIENTATION = 0x0112
-"""The EXIF tag that says how a camera was held."""
+"""The EXIF tag of an image's orientation."""
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -42,10 +42,10 @@ TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What brings an image of each orientation upright."""
+"""The operation that turns an image of each orientation upright."""
 SIDEWAYS = (5, 6, 7, 8)
 FILTER = Image.Resampling.BILINEAR
-"""Averages over all pixels that become one, and never leaves the range of the pixels."""
+"""A filter that averages all pixels that become one, and stays in the range of the pixels."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def decode_images(tree: FileTree, names: Sequence[str], kind: ImageKind) -> Iter
 
 
 def as_floats(values: Array, where: object) -> Floats:
-    """Return pixels on any scale as float32; refuse those that are not finite or would be rounded by much."""
+    """Return pixels on any scale as float32; refuse pixels that are not finite, or too large for float32."""
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         raise DataError(
@@ -227,7 +227,7 @@ def _is_gray(image: Image.Image) -> bool:
 def _depth(image: Image.Image) -> Depth:
     if image.mode in EIGHT_BIT_MODES:
         return 8
-    is_old = image.mode == "I" and image.format == "PNG"  # the mode of 16 bits in older versions of Pillow
+    is_old = image.mode == "I" and image.format == "PNG"  # older versions of Pillow use this mode for 16 bits
     return 16 if image.mode in SIXTEEN_BIT_MODES or is_old else 32
 
 
@@ -244,7 +244,7 @@ def _orientation(image: Image.Image) -> int:
         return 1
     try:
         return int(image.getexif().get(ORIENTATION, 1))
-    except IMAGE_DAMAGES:  # EXIF that cannot be read says nothing, and the pixels may be fine
+    except IMAGE_DAMAGES:  # the pixels may be fine even if EXIF is damaged
         return 1
 
 
@@ -274,7 +274,7 @@ def _size(size: tuple[int, int]) -> str:
 
 
 def resized(image: Array, height: int, width: int, fit: Fit) -> Array:
-    """Return an image in this size; one that has it already comes back unchanged.
+    """Return an image in this size; one that already has it is returned unchanged.
 
     Args:
         image: (channel, height, width) in uint8 or float32.
@@ -282,7 +282,7 @@ def resized(image: Array, height: int, width: int, fit: Fit) -> Array:
         width: Pixels from left to right.
         fit: `stretch` uses the whole image, and changes its proportions. `pad` uses the whole image in its
             proportions, with black (0) around it. `crop` fills the size in the proportions of the image, and cuts off
-            what stands out on both sides.
+            the rest on both sides.
 
     Example:
         >>> image = np.full((1, 4, 8), 100, np.uint8)

@@ -3,7 +3,7 @@
 A kept set has three files per part: `{part}_images.npy` (sample, channel, height, width),
 `{part}_labels.npy` (sample,), and `{part}_moments.npy` (sample, 2, channel), the mean and mean
 square of each image. The moments give the normalisation of any choice of samples without reading
-the images again. `kind.json` says what the images are.
+the images again. `kind.json` holds the `ImageKind` of the images.
 """
 
 import json
@@ -43,7 +43,7 @@ class DecodedImages:
 
 
 def resizing(config: DataConfig) -> list[object]:
-    """Return how images are resized as a part of what identifies a kept set; empty if they are not."""
+    """Return how images are resized, as part of the identity of a kept set; empty if they are not."""
     return [config.resize, config.fit] if config.resize else []
 
 
@@ -62,7 +62,7 @@ def keep_split(
         split: Name of the split.
         images: (channel, height, width) each.
         labels: (sample,) or (sample, 1).
-        kind: What the images are, without the frame.
+        kind: The kind of the images, without the frame.
         frame: Black pixels to add on each side.
     """
     shape = (len(labels), kind.channels, kind.height + 2 * frame, kind.width + 2 * frame)
@@ -82,12 +82,12 @@ def keep_split(
 
 
 def keep_kind(folder: Path, kind: ImageKind) -> None:
-    """Write what the images of a kept set are."""
+    """Write the kind of the images of a kept set."""
     (folder / "kind.json").write_text(json.dumps(asdict(kind)))
 
 
 def kept_kind(folder: Path) -> ImageKind:
-    """Read what the images of a kept set are."""
+    """Read the kind of the images of a kept set."""
     return ImageKind(**json.loads((folder / "kind.json").read_text()))
 
 
@@ -121,11 +121,11 @@ def split_images(
     class_names: Sequence[str] | None,
     path: Path,
 ) -> tuple[dict[str, Split], NDArray[np.float64]]:
-    """Return train, val and test, and the moments of the training images; split what is not split.
+    """Return train, val and test, and the moments of the training images; make missing splits at random.
 
     Args:
         decoded: The parts of a set: train, test and perhaps val, or all.
-        targets: Of each part; whole numbers are labels, whose shares are kept.
+        targets: Targets of each part; integers are labels, whose shares are kept.
         split_seed: Seed of the random choices.
         class_names: Names of the classes, for messages.
         path: The file or folder, for messages.
@@ -163,8 +163,8 @@ def image_dataset(
         name: Name of the data set.
         parts: Train, val and test.
         task: The task.
-        moments: Of the training images.
-        kind: What the images are, without a frame.
+        moments: Moments of the training images.
+        kind: The kind of the images, without a frame.
         class_names: Names of the classes, if they have names.
         frame: Black pixels that were added on each side.
     """

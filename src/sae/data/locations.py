@@ -31,7 +31,7 @@ class PublishedFile:
         name: File name on disk.
         url: Address of the published file.
         md5: Checksum of the published file.
-        unpacked: Name of the unpacked file or folder, which may take the place of the file.
+        unpacked: Name of the unpacked file or folder, which is used if the file is missing.
         sha256: Checksum of the unpacked content, if that is what a reader checks.
         folders: Folders in a data root that may hold it; downloads go to the first.
         elsewhere: Folders of system packages that may hold it; they are searched last.
@@ -91,7 +91,7 @@ def also_looking_in(folder: str | None) -> Iterator[None]:
 
 
 def root_of(name: str, *, is_own: bool) -> str | None:
-    """Return the folder in which data were found, to look there again later; None if the default places will do.
+    """Return the folder in which data were found, to search it again later; None if the default folders suffice.
 
     Args:
         name: Name or path of the data.
@@ -128,7 +128,7 @@ def find_own(name: str) -> Path:
 
 
 def _own_root(name: str) -> Path:
-    """Return the folder that a path of the user's own data relates to: the working folder, or a data root."""
+    """Return the folder that a path of the user's own data is relative to: the working folder, or a data root."""
     path = Path(name).expanduser()
     for root in (Path(), *data_roots()):
         if (root / path).exists():
@@ -137,7 +137,7 @@ def _own_root(name: str) -> Path:
 
 
 def check_md5(path: Path, md5: str) -> None:
-    """Refuse a file that has the name of a published file but another content."""
+    """Refuse a file that has the name of a published file but different content."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != md5:

@@ -1,4 +1,4 @@
-""".npz files: their arrays without reading them whole, which array holds what, and labels as targets."""
+""".npz files: arrays that are read in parts, the layout of samples and labels, and labels as targets."""
 
 import math
 import tokenize
@@ -18,11 +18,11 @@ DAMAGES = (
     *ZIP_DAMAGES,
     *(KeyError, TypeError, OverflowError, SyntaxError, RecursionError, tokenize.TokenError),
 )
-"""Exceptions that numpy and zipfile raise for a damaged file: its header is a piece of Python that is parsed."""
+"""Exceptions of numpy and zipfile for a damaged file; the header of an array is parsed as Python."""
 
 
 SPARSE_LABELS = 1000
-"""Largest label from which on most labels must be in use: a network has an output for each."""
+"""Above this label, most labels must be in use, because a network has an output for each."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ def _refusal(path: Path, name: str, error: Exception) -> DataError:
 
 @dataclass(frozen=True)
 class NamePair:
-    """The names of an array of samples and of its labels; `{}` stands for the split, if there are splits.
+    """The names of an array of samples and of its labels; `{}` is replaced by the split, if there are splits.
 
     Attributes:
-        kind: What the samples are, if their name says so.
+        kind: The kind of the samples, if their name says so.
     """
 
     samples: str
@@ -116,7 +116,7 @@ class NpzLayout:
     """The arrays of a file, under the names they have there.
 
     Attributes:
-        pair: How they are named; upper and lower case are the same.
+        pair: Their naming; upper and lower case are the same.
         samples: Name of the samples of each part: train, val and test, or `ALL`.
         labels: Name of the labels of each part that has labels.
     """
@@ -144,11 +144,11 @@ class NpzLayout:
 
 
 def find_layout(path: Path, kind: SampleKind | None = None) -> NpzLayout | None:
-    """Return where the samples and labels of a file are, or None if it has no array of a known name.
+    """Return the layout of a file's samples and labels, or None if no array has a known name.
 
     Args:
         path: An `.npz` file.
-        kind: What the samples are; chooses between the arrays of a file that holds several kinds.
+        kind: The kind of samples to find, if a file holds several kinds.
     """
     found = [layout for layout in _layouts(path) if kind is None or layout.pair.kind in (None, kind)]
     found = found or list(_layouts(path))

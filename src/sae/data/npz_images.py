@@ -47,7 +47,7 @@ from sae.data.npz import (
 from sae.data.published import MEDMNIST, PADDED_SIZE, MedMnistSet
 
 VERSION = 2
-"""Version of what is kept in the cache."""
+"""Version of the decoded files in the cache."""
 DEPTHS: dict[np.dtype[np.generic], Depth] = {np.dtype(np.uint8): 8, np.dtype(np.uint16): 16}
 """Depth of images by the type of their array; other numbers are on a scale of their own."""
 
@@ -86,7 +86,7 @@ def read_medmnist(config: DataConfig, _seed: int) -> Dataset:
 
 
 def official_rows(labels: Mapping[str, Array], config: DataConfig) -> dict[str, tuple[str, Indices | None]]:
-    """Return for train, val and test the official split that it comes from and its rows there; None for all rows."""
+    """Return the source of train, val and test: an official split, and the rows there; None for all rows."""
     official: dict[str, tuple[str, Indices | None]] = {name: (name, None) for name in SPLITS}
     if config.val_fraction is None:
         return official
@@ -151,7 +151,7 @@ def decoded_images(member: Member, kind: ImageKind) -> Iterator[Array]:
 
 
 def kind_of(member: Member, resize: tuple[int, int] | None = None, fit: Fit = "stretch") -> ImageKind:
-    """Return what the images of an array are, or refuse an array that does not hold images."""
+    """Return the kind of the images in an array; refuse an array that does not hold images."""
     where = f"{member.name} of {member.path}"
     if member.dtype.kind not in "iuf":
         raise DataError(f"images must be numbers, got {member.dtype} in {where}: convert them first")
@@ -165,7 +165,7 @@ def kind_of(member: Member, resize: tuple[int, int] | None = None, fit: Fit = "s
 
 
 def first_kind(path: Path) -> ImageKind | None:
-    """Return what the images in a file are, or None if it has none; `read_own` reports the error."""
+    """Return the kind of the images in a file, or None if it has none; `read_own` reports the error."""
     try:
         layout = find_layout(path, SampleKind.IMAGES)
         return kind_of(open_member(path, next(iter(layout.samples.values())))) if layout else None
@@ -179,7 +179,7 @@ def frame_of(height: int, width: int) -> int:
 
 
 def _frame(kind: ImageKind) -> int:
-    """Return the width of the black frame to add; images that are resized have the size that was asked for."""
+    """Return the width of the black frame to add; resized images get none."""
     return frame_of(kind.height, kind.width) if kind.fit is None else 0
 
 

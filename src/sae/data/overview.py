@@ -51,7 +51,7 @@ def summarise(dataset: Dataset) -> Summary:
 
 
 def first_of_each_class(dataset: Dataset, most: int = 80, most_per_class: int = 8) -> tuple[Array, list[str]]:
-    """Return some training images with their titles, equally many of each class or level.
+    """Return some training images with their titles, the same number for each class or level.
 
     Args:
         dataset: A data set of images.

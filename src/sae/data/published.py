@@ -1,6 +1,6 @@
 """Facts about published sets: files, checksums, classes and sizes of MedMNIST, and of MNIST and sets in its format.
 
-Those of MedMNIST are about the two-dimensional sets of version 3 (Zenodo record 10519652) and come from the
+The facts of MedMNIST are those of the two-dimensional sets of version 3 (Zenodo record 10519652), from the
 `medmnist` package, version 3.0.2. ChestMNIST is left out: its samples have several labels at once.
 
 The SHA-256 of sets in the format of MNIST are of the unpacked files, so that a file packed by somebody else, such as

@@ -28,14 +28,14 @@ def kind_of_samples(path: Path, given: SampleKind | None) -> SampleKind:
 
     Args:
         path: An `.npz` file.
-        given: What the user says that it holds.
+        given: The kind that the user gave, if any.
     """
     if given is SampleKind.TABLE:
         raise DataError(f"an .npz file holds images or signals, got --kind table for {path}")
     layout = find_layout(path, given)
     kind = given or (layout and layout.pair.kind)
     if kind or layout is None:
-        return kind or SampleKind.IMAGES  # whose reader reports what is missing
+        return kind or SampleKind.IMAGES  # the reader of images reports what is missing
     first = open_member(path, next(iter(layout.samples.values())))
     if len(first.shape) == 4 or (len(first.shape) == 3 and first.dtype == np.uint8):
         return SampleKind.IMAGES

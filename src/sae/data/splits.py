@@ -1,4 +1,4 @@
-"""Splits that keep groups together or the future out of training, and choices that keep the shares of classes."""
+"""Splits by group and in time, and random choices of rows that keep the shares of the classes."""
 
 from dataclasses import replace
 
@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError, DataError
 from sae.data.dataset import MOST_COPIED, Array, Dataset, Features, Indices, Rows, Split, class_titles
+from sae.data.defaults import TRAINING_SHARE
 
-TRAINING_SHARE, SEEN_SHARE = 0.6, 0.8
-"""Shares of the rows in train, and in train and val together; the rest is test."""
+SEEN_SHARE = 0.8
+"""Share of the rows in train and val together; the rest is test."""
 
 Parts = tuple[Indices, Indices, Indices]
 
@@ -17,7 +18,7 @@ Parts = tuple[Indices, Indices, Indices]
 def split_groups(groups: NDArray[np.object_] | Features, split_seed: int, where: str) -> Parts:
     """Split rows into about 60 % train, 20 % val and 20 % test, with every group in one of them.
 
-    Groups are dealt in random order, each to the split that lacks the largest share of its rows.
+    Groups are dealt in random order, each to the split that is furthest from its size.
 
     Args:
         groups: The group of each row, (row,).
@@ -76,10 +77,10 @@ def split_in_time(times: Features, where: str) -> Parts:
 
 
 def choose_rows(targets: Array, number: int, seed: int) -> Indices:
-    """Return this many rows, in order, in which each class has the share it has in all rows.
+    """Return this many rows, sorted; each class keeps its share.
 
     Each class gives the first rows of its own random order, so that a smaller choice with the same seed is part of
-    a larger one, but for a row of a class here and there that rounding adds.
+    a larger one, except for single rows that rounding adds.
 
     Args:
         targets: (row,); integers are class labels.
@@ -105,7 +106,7 @@ def choose_rows(targets: Array, number: int, seed: int) -> Indices:
 
 
 def limit_training(dataset: Dataset, number: int | None, split_seed: int) -> Dataset:
-    """Return the data set with only this many training samples, in the shares of their classes; None leaves all."""
+    """Return the data set with only this many training samples; classes keep their shares. None keeps all samples."""
     if number is None:
         return dataset
     train = dataset.train

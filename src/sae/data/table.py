@@ -36,9 +36,9 @@ from sae.data.locations import find_own
 from sae.data.splits import Parts, split_groups, split_in_time
 
 MOST_CATEGORIES = 256
-"""Most different texts in a column; a column with more holds names or identifiers, which teach a network nothing."""
+"""Most distinct texts in a column; a column with more holds names or identifiers, which teach a network nothing."""
 FEWEST_FOR_IDENTIFIER = 20
-"""Rows from which different values in all of them are no accident."""
+"""With at least this many rows, distinct values in all of them are no accident."""
 IDENTIFIER = re.compile(r"(.*[^a-z])?(id|uuid|guid)", re.IGNORECASE)
 """Names of columns that hold identifiers if their numbers are all different."""
 
@@ -47,7 +47,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     """Read the user's table: numbers unchanged, texts one-hot, dates in parts; 60 % train, 20 % val, 20 % test.
 
     Args:
-        config: The path, the task, the target, and what columns are.
+        config: The path, the task, the target, and the roles of columns.
         known: Encodings and classes that an earlier reading learnt; by default they are learnt here.
     """
     known = known or Known()
@@ -151,7 +151,7 @@ def _time_step(column: Column, training: Indices, path: Path) -> ColumnEncoding:
 def reading_of(
     encodings: Sequence[ColumnEncoding], texts: Collection[str] = (), only: Collection[str] | None = None
 ) -> Reading:
-    """Return how to read columns that have encodings: what were texts, numbers or dates still are.
+    """Return how to read columns that have encodings: texts, numbers and dates stay what they were.
 
     Args:
         encodings: The encodings of the columns.
@@ -166,7 +166,7 @@ def reading_of(
 
 
 def _reading(config: DataConfig, known: Known, names: Sequence[str]) -> Reading:
-    """Return how to read the columns of a data set; those that are ignored may hold anything."""
+    """Return how to read the columns of a data set; ignored columns may hold anything."""
     skipped = {*config.ignore} - {config.target, config.group, config.time}
     found = reading_of(known.columns) if known.columns else Reading(texts=config.categories, dates=config.dates)
     return dataclasses.replace(found, only=[name for name in names if name not in skipped])
@@ -232,7 +232,7 @@ def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> 
 
 
 def _warn_of_identifiers(columns: Iterable[Column], path: Path) -> None:
-    """Suggest to leave out columns that look like identifiers: a network would learn single rows by heart."""
+    """Warn of columns that look like identifiers: a network would memorise single rows by them."""
     found = [column.name for column in columns if _is_identifier(column)]
     if found:
         _warn(
@@ -242,7 +242,7 @@ def _warn_of_identifiers(columns: Iterable[Column], path: Path) -> None:
 
 
 def _is_identifier(column: Column) -> bool:
-    """Return whether all values differ and are texts, count the rows, or are whole numbers with the name of an id."""
+    """Return whether all values differ and are texts, row numbers, or whole numbers in a column named like an id."""
     values = column.values
     if column.is_date or len(values) < FEWEST_FOR_IDENTIFIER or column.missing.any():
         return False

@@ -1,6 +1,5 @@
 """Calibration of predictive distributions by temperature scaling; `sae.analysis.temperature` has the rule."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -8,7 +7,7 @@ from sae.analysis import temperature as scaling
 from sae.analysis.temperature import Temperature
 from sae.core.errors import DataError
 from sae.core.objectives import TaskName
-from sae.core.predictive import Categorical, Gaussian, Predictive
+from sae.core.predictive import Categorical, Gaussian, Predictive, as_numbers
 from sae.records.predictions import Numbers
 
 
@@ -31,7 +30,7 @@ def fit_temperature(predictive: Predictive, targets: Tensor) -> Temperature:
 
 
 def fit_or_keep(predictive: Predictive, targets: Tensor) -> Temperature:
-    """Fit the temperature like `fit_temperature`, but keep it at 1 where the variance of exact predictions is asked."""
+    """Fit the temperature like `fit_temperature`, but keep it at 1 if predictions are exact and it cannot be fitted."""
     try:
         return fit_temperature(predictive, targets)
     except DataError:
@@ -39,19 +38,19 @@ def fit_or_keep(predictive: Predictive, targets: Tensor) -> Temperature:
 
 
 def held_out_temperatures(predictive: Predictive, targets: Tensor, fitted: Temperature) -> Tensor:
-    """Return for each sample a temperature that was fitted without it, (batch,): on the other folds of five."""
+    """Return for each sample a temperature that was fitted without it, (batch,): on the other four folds of five."""
     return torch.from_numpy(scaling.held_out_temperatures(*_arrays(predictive), targets.numpy(), fitted))
 
 
 def cross_calibrated(predictive: Predictive, targets: Tensor) -> Predictive:
-    """Return the distribution of each sample at a temperature that was fitted on the other folds of five."""
+    """Return the distribution of each sample at a temperature that was fitted on the other four folds of five."""
     return calibrated(predictive, held_out_temperatures(predictive, targets, fit_or_keep(predictive, targets)))
 
 
 def calibrated(predictive: Predictive, temperature: float | Tensor) -> Predictive:
     """Return the distribution at this temperature, or at one for each sample; 1 does not change it.
 
-    Class probabilities are float64: different ones stay different, so the most probable class stays the same.
+    Class probabilities are float64, so that different ones stay different and the most probable class does not change.
 
     Example:
         >>> import torch
@@ -65,7 +64,6 @@ def calibrated(predictive: Predictive, temperature: float | Tensor) -> Predictiv
 
 
 def _arrays(predictive: Predictive) -> tuple[TaskName, Numbers]:
-    """Return the task and the numbers of the predictions, (batch, number), as kept predictions have them."""
-    if isinstance(predictive, Categorical):
-        return "classification", predictive.log_probs.double().numpy()
-    return "regression", np.stack([predictive.mean.double().numpy(), predictive.variance.double().numpy()], axis=1)
+    """Return the task and the predictions, (batch, number), in the layout of kept predictions."""
+    task: TaskName = "classification" if isinstance(predictive, Categorical) else "regression"
+    return task, as_numbers(predictive).double().numpy()

@@ -54,7 +54,7 @@ def measure_cost(network: nn.Module, shape: Shape) -> Cost:
     """
     parts = network.parts() if isinstance(network, MemberNetwork) else dict(network.named_children())
     counter = _Counter()
-    with counter.knowing(network, parts):
+    with counter.tracking(network, parts):
         dry_run(network, shape, counter)
     own = _own_params(parts)
     by_part = {name: PartCost(own[name], counter.flops.get(name, 0)) for name in parts}
@@ -101,8 +101,8 @@ class _Counter(DryRun):
         self.is_free = False
 
     @contextmanager
-    def knowing(self, network: nn.Module, parts: dict[str, nn.Module]) -> Iterator[None]:
-        """Know within the context which part is running."""
+    def tracking(self, network: nn.Module, parts: dict[str, nn.Module]) -> Iterator[None]:
+        """Track within the context which part is running."""
         with ExitStack() as hooks:
             for name, module in parts.items():
                 self._set_within(hooks, module, "part", name, REST)
@@ -131,7 +131,7 @@ def register_cost(operation: OpOverload | OpOverloadPacket, rule: Rule) -> None:
     """Set the rule that counts the cost of an operation.
 
     Args:
-        operation: As an error names it, such as `torch.ops.aten.cumsum`.
+        operation: The operation that an error named, such as `torch.ops.aten.cumsum`.
         rule: From the arguments and the output of one call to multiply-accumulates; a batch holds one sample.
 
     Example:
@@ -146,7 +146,7 @@ def register_cost(operation: OpOverload | OpOverloadPacket, rule: Rule) -> None:
 
 
 def rule_of(operation: OpOverload) -> Rule:
-    """Return the rule of an operation; one that works in place has that of the other, `add` for `add_`."""
+    """Return the rule of an operation; one in place has the rule of its counterpart, `add` for `add_`."""
     packet = operation.overloadpacket
     name = packet.__name__
     other = getattr(aten, name[:-1], None) if name.endswith("_") and not name.startswith("_") else None
@@ -161,7 +161,7 @@ def rule_of(operation: OpOverload) -> Rule:
 
 
 def _tensor(value: object) -> Tensor:
-    """Return an argument or an output as a tensor; of several outputs the first."""
+    """Return an argument or an output as a tensor; the first of several outputs."""
     tensor = value[0] if isinstance(value, tuple) else value
     assert isinstance(tensor, Tensor), f"a cost rule reads tensors, got {type(tensor).__name__}"
     return tensor
@@ -243,7 +243,7 @@ RULES: dict[OpOverload | OpOverloadPacket, Rule] = {
     **dict.fromkeys((aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge, aten.logical_not), _output),
     **dict.fromkeys((aten.sin, aten.cos, aten.reciprocal, aten.square, aten.addcmul), _output),
     **dict.fromkeys((aten.upsample_nearest2d, aten.upsample_bilinear2d), _output),
-    # What reads each number once.
+    # Operations that read each number once.
     **dict.fromkeys(
         (aten.mean, aten.sum, aten.amax, aten.amin, aten.var, aten.var_mean, aten.linalg_vector_norm), _input
     ),

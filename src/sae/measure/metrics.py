@@ -89,7 +89,7 @@ def mae(predictive: Gaussian, targets: Tensor) -> float:
 
 
 def r2(predictive: Gaussian, targets: Tensor) -> float:
-    """Return R² = 1 − MSE / variance of the targets: 1 is perfect, 0 is what their mean reaches.
+    """Return R² = 1 − MSE / variance of the targets: 1 is perfect, 0 is as good as predicting their mean.
 
     If all targets are equal, it is 1 for exact predictions and 0 otherwise, as in scikit-learn.
     """
@@ -110,12 +110,12 @@ def pinball(predictive: Gaussian, targets: Tensor) -> float:
 
 
 def measure_all(predictive: Predictive, targets: Tensor) -> dict[str, float]:
-    """Compute every registered metric of this kind of distribution, by its key, without those after scaling."""
+    """Compute every registered metric for this kind of distribution by key, except those after temperature scaling."""
     return _measure(predictive, targets, is_scaled=False)
 
 
 def measure_scaled(tempered: Predictive, targets: Tensor) -> dict[str, float]:
-    """Compute the metrics after temperature scaling of distributions that are scaled already, by key."""
+    """Compute the metrics after temperature scaling by key, for distributions that are already scaled."""
     return _measure(tempered, targets, is_scaled=True)
 
 
@@ -154,7 +154,7 @@ def reliability(predictive: Categorical, labels: Tensor) -> Reliability:
 
 def _bin(confidence: Tensor, right: Tensor) -> Reliability:
     inner_edges = torch.arange(1, NUM_BINS, dtype=torch.float64) / NUM_BINS
-    index = torch.bucketize(confidence.cpu(), inner_edges)  # right=False: a value on an edge belongs below it
+    index = torch.bucketize(confidence.cpu(), inner_edges)  # right=False: a value on an edge belongs to the bin below
     count = torch.bincount(index, minlength=NUM_BINS)
     per_bin = count.clamp(min=1)
 

@@ -22,7 +22,7 @@ from sae.core.task import Classification, Task
 
 INTERVAL_LEVELS = (0.5, 0.9, 0.95)
 ROWS_AT_ONCE = 16384
-"""Samples whose members are compared together: every pair of members needs memory."""
+"""Samples whose members are compared at once; every pair of members takes memory."""
 
 
 @dataclass(frozen=True)
@@ -184,14 +184,14 @@ def error_correlation(task: Task, outputs: Tensor, weight: Tensor, targets: Tens
 def risk_coverage(uncertainty: Tensor, loss: Tensor) -> RiskCoverage:
     """Return the mean loss of the most certain samples, for every share of them.
 
-    Samples that are equally certain could be kept in any order: the risk is its mean over all such orders,
-    in which each of them counts with their mean loss. So it does not depend on the order of samples.
+    Equally certain samples could be kept in any order: the risk is the mean over all such orders, in which
+    each of these samples counts with their mean loss. So it does not depend on the order of samples.
 
     Args:
         uncertainty: (batch,); samples with the largest are deferred first.
         loss: The loss of each sample if it is kept, (batch,): 0 or 1, or a squared error.
     """
-    by_loss = loss.argsort(stable=True)  # sums in one order, whatever the order of samples
+    by_loss = loss.argsort(stable=True)  # sums do not depend on the order of samples
     order = by_loss[uncertainty[by_loss].argsort(stable=True)]
     _, tie, size = uncertainty[order].unique_consecutive(return_inverse=True, return_counts=True)
     total = torch.zeros(len(size), dtype=torch.float64).index_add(0, tie, loss[order].double())

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sae.core.predictive import Categorical, Predictive, aggregate
+from sae.core.predictive import aggregate, as_numbers
 from sae.core.task import Classification
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.binding import AS_BEFORE, Whereabouts, hash_samples
@@ -49,7 +49,7 @@ def _predict(method: Method, dataset: Dataset, name: Split, prepare: Preparation
     return SplitPredictions(
         hashlib.sha256(hash_samples(split).astype("<u8").tobytes()).hexdigest(),
         split.targets,
-        {k: _numbers(predictive_at(method, outputs, k)) for k in method.exit_choices},
+        {k: as_numbers(predictive_at(method, outputs, k)).numpy() for k in method.exit_choices},
         _members(method, outputs) if method.num_streams > 1 else None,
     )
 
@@ -57,15 +57,4 @@ def _predict(method: Method, dataset: Dataset, name: Split, prepare: Preparation
 def _members(method: Method, outputs: Tensor) -> Numbers:
     """Return the prediction of each network of a deep ensemble, (member, sample, number)."""
     alone = torch.eye(outputs.shape[1])
-    return torch.stack([_tensor(aggregate(method.task, outputs, weight)) for weight in alone]).numpy()
-
-
-def _numbers(predictive: Predictive) -> Numbers:
-    return _tensor(predictive).numpy()
-
-
-def _tensor(predictive: Predictive) -> Tensor:
-    """Return the numbers of a distribution for each sample, (sample, number)."""
-    if isinstance(predictive, Categorical):
-        return predictive.log_probs
-    return torch.stack([predictive.mean, predictive.variance], dim=1)
+    return torch.stack([as_numbers(aggregate(method.task, outputs, weight)) for weight in alone]).numpy()

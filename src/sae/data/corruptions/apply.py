@@ -28,9 +28,9 @@ VERSION = 2
 CHUNK = 1024
 """Images corrupted at once, to bound memory."""
 READER = "corrupted"
-"""What the names of kept sets begin with."""
+"""Prefix of the names of kept sets."""
 ATTEMPTS = 3
-"""How often a set is computed that other processes delete at once."""
+"""How often a set is computed if other processes keep deleting it."""
 
 
 def corrupt(images: Array, name: str, severity: int, seed: int, indices: Array | None = None) -> Pixels:
@@ -113,12 +113,12 @@ class CorruptedImages:
     def each(self, sets: Sequence[CorruptedSet], processes: int = 1) -> Iterator[Pixels]:
         """Yield corrupted sets in order, one at a time; those that are not kept yet are computed ahead.
 
-        A set that was written for this stays in the cache if there is room. To make room, the sets of other images
-        are deleted, those that were not used for longest first.
+        A new set stays in the cache if there is room. To make room, sets of other images are deleted, least recently
+        used first.
 
         Args:
             sets: Corruptions with their severities.
-            processes: How many processes may compute; changes no pixel.
+            processes: How many processes may compute; the pixels do not depend on it.
         """
         missing = [item for item in sets if not entry_folder(self.reader, VERSION, self._source(*item)).is_dir()]
         limit = cache_limit()
@@ -134,7 +134,7 @@ class CorruptedImages:
     def _computed_ahead(
         self, missing: Sequence[CorruptedSet], processes: int
     ) -> Iterator[Callable[[CorruptedSet], None]]:
-        """Compute sets in processes that share a copy of the images on disk; wait for one with the given function."""
+        """Compute sets in processes that share a copy of the images on disk; give a function that waits for a set."""
         count = min(processes, len(missing))
         if count <= 1:
             yield lambda _: None
@@ -150,7 +150,7 @@ class CorruptedImages:
             futures: dict[CorruptedSet, Future[None]] = {}
 
             def wait_for(item: CorruptedSet) -> None:
-                while waiting and len(futures) < 2 * count:  # no further ahead, to bound what is on disk
+                while waiting and len(futures) < 2 * count:  # no further ahead, to limit the space on disk
                     ahead = waiting.pop(0)
                     futures[ahead] = pool.submit(_keep_set, path, self.digest, *ahead)
                 try:
@@ -171,7 +171,7 @@ class CorruptedImages:
 
 
 def _keep_set(path: Path, digest: str, name: str, severity: int) -> None:
-    """Keep a corrupted set of the images in a file; the work of a process."""
+    """Compute and keep a corrupted set of the images in a file; runs in a worker process."""
     images: Pixels = np.load(path, mmap_mode="r")
     CorruptedImages(images, digest).keep(name, severity)
 

@@ -95,7 +95,7 @@ class Corruption:
     """A way to damage images, at five severities.
 
     Attributes:
-        name: The benchmark's name for it.
+        name: Its name in the benchmark.
         family: The kind of damage: Noise, Blur, Weather or Digital.
         function: Takes images in [0, 1], (sample, 3, height, width), their generators if it is
             random, and the constants of a severity. Returns images of the same shape, not yet clipped.

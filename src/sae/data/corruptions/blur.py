@@ -22,8 +22,8 @@ def defocus_blur(images: Floats, radius: float, alias_std: float) -> Floats:
 def glass_blur(images: Floats, generators: ImageGenerators, std: float, reach: float, passes: float) -> Floats:
     """Blur, overwrite every pixel by a random neighbour, `passes` times, and blur again.
 
-    A neighbour is from `reach` before a pixel to `reach` − 1 behind it, on each axis. The published code
-    means to swap the two, but swaps views, so that it copies: that is the benchmark.
+    On each axis, a neighbour is between `reach` before a pixel and `reach` − 1 behind it. The published code
+    was meant to swap the two pixels, but copies one over the other, so the benchmark is a copy.
 
     Each copy depends on those before it, so there is a loop over pixels; each step copies in all
     images at once. The loop copies pixel numbers, and the colours are looked up once at the end.
