@@ -1,6 +1,6 @@
-"""A whole experiment in one resumable call: its settings from presets; search, confirm, ship, report."""
+"""A whole experiment in one resumable call: settings from presets, search, confirmation, shipping and report."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import yaml
 from sae.analysis.selection import select
 from sae.config.run import as_kind
 from sae.config.settings import Layer, read_yaml, section_name
-from sae.core.errors import ConfigError, ModelError, OtherModelError, did_you_mean
+from sae.core.errors import ConfigError, ModelError, OtherModelError, check_known
 from sae.data.catalogue import find_entry
 from sae.records.receipt import Receipt
 from sae.records.study import StudyRecord
@@ -22,7 +22,7 @@ RECIPES: Mapping[str, Layer] = {
     "tuned": {"train": {"lr": {"choice": [3e-4, 1e-3, 3e-3]}}},
     "paper": {},
 }
-"""How networks are trained: `tuned` searches the learning rate of every method, `paper` has one for all."""
+"""Training recipes: `tuned` searches the learning rate of every method, `paper` uses one for all."""
 USUAL_RECIPES = {"small": "tuned", "paper": "paper"}
 YAML = (".yaml", ".yml")
 
@@ -41,9 +41,9 @@ def experiment_layers(what: str, budget: str, over: Sequence[Layer] = (), recipe
         over: Layers that override all others, e.g. flags.
         recipe: One of `RECIPES`; by default the usual one of the budget.
     """
-    _check_known("budget", budget, BUDGETS)
+    check_known("budget", budget, BUDGETS)
     recipe = USUAL_RECIPES[budget] if recipe is None else recipe
-    _check_known("recipe", recipe, RECIPES)
+    check_known("recipe", recipe, RECIPES)
     own = dict(_own_settings(what))
     special = [_section_for(name, own.pop(name, None)) for name in BUDGETS]
     asked = [own, special[BUDGETS.index(budget)], *over]
@@ -51,11 +51,6 @@ def experiment_layers(what: str, budget: str, over: Sequence[Layer] = (), recipe
     shipped = [read_preset(budget), *(asked[:2] if what in presets() else [])]
     suited = [_of_methods(layer, methods) for layer in shipped]
     return [_suited_to_data(suited[0], asked), RECIPES[recipe], *(suited[1:] or asked[:2]), *over]
-
-
-def _check_known(name: str, given: str, known: Collection[str]) -> None:
-    if given not in known:
-        raise ConfigError(f"{name} must be one of {', '.join(known)}; got {given!r}{did_you_mean(given, known)}")
 
 
 def _section_for(budget: str, given: object) -> Layer:
@@ -80,7 +75,7 @@ def _of_methods(layer: Layer, methods: object) -> Layer:
 
 
 def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
-    """Adapt a budget to the data: only images of bytes have corruptions, and regression has metrics of its own."""
+    """Adapt a budget to the data: only images of 8 bits have corruptions, and regression has its own metrics."""
     name = next((name for layer in reversed(asked) if (name := section_name(layer.get("data")))), None)
     kind = as_kind(_last_set(asked, "data", "kind"))
     entry, search = find_entry(name, kind) if isinstance(name, str) else None, dict(budget["search"])
@@ -128,7 +123,7 @@ def run_experiment(place: Place, plan: SearchPlan, say: Say) -> Receipt:
     say("shipping the pick, and measuring it beside the best ensemble and the best standard network")
     try:
         receipt = ship(record)
-    except Exception:  # a study without anything to ship gets a report too, which says why
+    except Exception:  # the report of a study with nothing to ship says why
         try:
             write_report(record)
         except Exception as error:
@@ -141,7 +136,7 @@ def run_experiment(place: Place, plan: SearchPlan, say: Say) -> Receipt:
 def ship(record: StudyRecord) -> Receipt:
     """Export the pick into the study folder and return its receipt.
 
-    The pick of an earlier session is replaced. A model without a manifest is not: it may be the user's own file.
+    The pick of an earlier session is replaced, but not a model without a manifest: it may be the user's own file.
     """
     from sae.deploy.manifest import NAME
     from sae.deploy.receipt import ship_pick

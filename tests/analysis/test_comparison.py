@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sae.analysis.comparison import best_by_kind, class_means, mean_ranks
+from sae.analysis.comparison import best_by_kind, kind_means, mean_ranks
 from sae.analysis.results import Result
 from sae.core.errors import ConfigError
 from sae.core.objectives import objective
@@ -23,7 +23,7 @@ def test_a_class_counts_as_the_mean_of_its_configurations() -> None:
         result("b", {"f1": 0.5}, method=EE),
         result("c", {"nll": 1.0}, method=EE),
     ]
-    assert class_means(found, "f1") == {"EE": pytest.approx(0.7)}
+    assert kind_means(found, "f1") == {"EE": pytest.approx(0.7)}
 
 
 def test_the_better_ranks_first() -> None:

@@ -1,1 +1,1 @@
-"""Numbers from records, without torch: Pareto sets, hypervolume, the one to pick."""
+"""Numbers from records, without torch: Pareto fronts, picks, comparisons and statistics."""

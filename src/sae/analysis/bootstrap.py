@@ -1,11 +1,11 @@
 """Differences between two configurations on the same samples, with intervals by a paired bootstrap.
 
-Each resample draws test samples with replacement, the same for all runs, and of each configuration
-as many seeds as it has, with replacement, too. An interval so covers the choice of the test samples
-and of the seeds. Few seeds make it too narrow; a single seed leaves their choice out.
+Each resample draws test samples with replacement, the same for all runs. It also draws as many seeds
+as each configuration has, with replacement. So an interval covers the choice of the test samples and
+of the seeds. With few seeds it is too narrow; with a single seed it covers the samples only.
 
-Calibration errors are larger where samples repeat. The resamples of a metric that is not a mean over
-samples are therefore shifted, so that their mean is the difference on all samples.
+Repeated samples make calibration errors larger. Resamples of a metric that is not a mean over samples
+are therefore shifted, so that their mean is the difference on all samples.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +17,14 @@ from scipy.sparse import csr_array
 
 from sae.analysis.contestants import Contestant, check_same_samples
 from sae.analysis.sample_metrics import joined, sample_metric
-from sae.analysis.statistics import SCALED, Verdict, margin_of, verdict_of
-from sae.core.objectives import TaskName, objective
+from sae.analysis.statistics import Verdict, is_lower_better, margin_of, verdict_of
+from sae.core.objectives import TaskName
 
 RESAMPLES = 1000
 CONFIDENCE = 0.95
 """Share of the resamples within an interval."""
 AT_ONCE = 128
-"""Resamples that are drawn together, to bound memory."""
+"""Resamples that are drawn at once, to limit memory."""
 Values = NDArray[np.float64]
 
 
@@ -36,9 +36,9 @@ class Difference:
         metric: Its name.
         task: Decides its direction.
         one: Mean over the seeds of the first, on all samples.
-        other: That of the second.
+        other: The same for the second.
         low: Lower end of the interval of `one − other`.
-        high: Upper end of it.
+        high: Upper end of the interval.
         p: The probability of such a difference between equals: twice the share of resamples beyond 0.
     """
 
@@ -57,17 +57,17 @@ class Difference:
 
     @property
     def worst(self) -> float:
-        """How much worse than the second the first may be: the end of the interval on that side, positive if worse."""
-        return self.high if _is_lower_better(self.metric, self.task) else -self.low
+        """How much worse the first may be at most: one end of the interval, positive if worse."""
+        return self.high if is_lower_better(self.metric, self.task) else -self.low
 
     @property
     def best(self) -> float:
-        """The other end of the interval: how much worse it is at least; negative if it is better."""
-        return self.low if _is_lower_better(self.metric, self.task) else -self.high
+        """How much worse the first is at least: the other end of the interval, negative if better."""
+        return self.low if is_lower_better(self.metric, self.task) else -self.high
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the first is better or worse, if the interval does not hold 0, or whether that can be told at all."""
+        """Better or worse if the interval excludes 0; otherwise no difference, or not enough evidence."""
         margin = margin_of(self.metric, self.task, self.other)
         is_significant = self.worst < 0 or self.best > 0
         return verdict_of(self.low, self.high, margin, is_significant=is_significant, is_better=self.worst < 0)
@@ -82,12 +82,12 @@ def compare_samples(
 ) -> list[Difference]:
     """Compare two configurations on the same test samples.
 
-    Temperatures are fitted on validation once for each run; they belong to the configuration, as its weights do.
+    Temperatures are fitted once for each run on validation samples; they are part of the configuration, like weights.
 
     Args:
         one: The first configuration.
         other: The second.
-        metrics: Names of metrics, with `_scaled` behind those after temperature scaling.
+        metrics: Names of metrics, with the suffix `_scaled` for metrics after temperature scaling.
         resamples: Number of resamples.
         seed: Seed of their choice.
     """
@@ -102,7 +102,7 @@ class Drawn:
 
     Attributes:
         task: Decides the directions of the metrics.
-        values: By metric, (resample, run).
+        values: Values by metric, (resample, run).
         points: The mean over the runs on all samples, by metric.
     """
 
@@ -112,7 +112,7 @@ class Drawn:
 
 
 def draw_metrics(rival: Contestant, metrics: Sequence[str], resamples: int = RESAMPLES, seed: int = 0) -> Drawn:
-    """Resample the test samples of a configuration, once for all that it is compared with.
+    """Resample the test samples of a configuration, once for all comparisons.
 
     Args:
         rival: The configuration.
@@ -136,7 +136,7 @@ def draw_metrics(rival: Contestant, metrics: Sequence[str], resamples: int = RES
 
 
 def differences_of(one: Drawn, other: Drawn, seed: int = 0) -> list[Difference]:
-    """Return the differences of two configurations that were resampled alike, also drawing their seeds.
+    """Return the differences of two configurations with the same resamples; their seeds are drawn here.
 
     Args:
         one: The first.
@@ -161,7 +161,7 @@ def resampled_means(features: Sequence[csr_array], resamples: int, seed: int) ->
     """Yield for each run the means of its features in every resample of the samples, (resample, feature).
 
     Args:
-        features: Of each run, (sample, feature), with the same samples in the same order.
+        features: Features of each run, (sample, feature), with the same samples in the same order.
         resamples: Number of resamples.
         seed: Seed of their choice.
     """
@@ -190,7 +190,7 @@ def interval(values: Values) -> tuple[float, float]:
 
 
 def p_value(values: Values) -> float:
-    """Return twice the smaller share of the resamples on one side of 0, which counts on both; never less than one.
+    """Return twice the smaller share of resamples on one side of 0; 0 itself counts on both, and one resample is added.
 
     Example:
         >>> p_value(np.array([-1.0, 1.0, 2.0, 3.0])), p_value(np.zeros(9))
@@ -198,8 +198,3 @@ def p_value(values: Values) -> float:
     """
     below, above = int((values <= 0).sum()), int((values >= 0).sum())
     return min(1.0, 2 * (1 + min(below, above)) / (len(values) + 1))
-
-
-def _is_lower_better(metric: str, task: TaskName) -> bool:
-    ranked = objective(metric.removesuffix(SCALED), task)
-    return ranked.loss(1.0) > ranked.loss(0.0)

@@ -1,4 +1,4 @@
-"""Comparisons of classes of methods: their ranks, and the best configuration of each."""
+"""Comparisons of kinds of methods: their ranks, and the best configuration of each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from sae.analysis.statistics import spread_of
 from sae.core.objectives import objective
 
 OR = " or "
-"""Between the names of metrics that share a column, because each data set has its own."""
+"""Joins the names of metrics that share a column, because data sets use different ones."""
 
 
 @dataclass(frozen=True)
 class MeanRank:
-    """Rank of a class of methods in one metric or cost; 1 is best.
+    """Rank of a kind in one metric or cost; 1 is best.
 
     Attributes:
-        kind: The class.
-        metric: What it is ranked by; several names with `OR` between them if data sets have their own.
-        mean: Over the data sets in which the class is present.
-        std: Over the same data sets, divided by their number as in the paper; None for a single one.
+        kind: The kind.
+        metric: The metric or cost; several names joined by `OR` if data sets use different ones.
+        mean: Mean over the data sets in which the kind is present.
+        std: Standard deviation over them, divided by their number as in the paper; None for a single one.
         datasets: Number of these data sets.
     """
 
@@ -38,15 +38,15 @@ def mean_ranks(
     task: str,
     where: Tested = "test",
 ) -> list[MeanRank]:
-    """Rank all classes in each metric; a class without a number in any data set has no rank in it.
+    """Rank all kinds in each metric; a kind that no data set has a number for has no rank.
 
-    In each data set the number of a class is the mean over its configurations. Classes with the same
-    number share the average of their ranks. Data sets with more classes allow larger ranks.
+    In each data set the number of a kind is the mean over its configurations. Kinds with the same
+    number share the average of their ranks. Data sets with more kinds allow larger ranks.
 
     Args:
-        results: By data set.
-        metrics: Metrics and costs to rank by; one that differs is given by data set.
-        task: Of all data sets, `classification` or `regression`.
+        results: Results by data set.
+        metrics: Metrics and costs to rank by; a mapping by data set if data sets use different ones.
+        task: The task of all data sets, `classification` or `regression`.
         where: Clean or corrupted test split; costs are the same for both.
     """
     found = []
@@ -64,8 +64,8 @@ def mean_ranks(
     return found
 
 
-def class_means(results: Sequence[Result], metric: str, where: Tested = "test") -> dict[str, float]:
-    """Return by class the mean of a metric or cost over its configurations that have it."""
+def kind_means(results: Sequence[Result], metric: str, where: Tested = "test") -> dict[str, float]:
+    """Return by kind the mean of a metric or cost over its configurations that have it."""
     values: dict[str, list[float]] = {}
     for result in results:
         spread = result.get(metric, where)
@@ -75,10 +75,10 @@ def class_means(results: Sequence[Result], metric: str, where: Tested = "test") 
 
 
 def _ranks_in(results: Sequence[Result], metric: str, task: str, where: Tested) -> dict[str, float]:
-    """Rank the classes within one data set."""
+    """Rank the kinds within one data set."""
     from scipy.stats import rankdata
 
-    means, ranked = class_means(results, metric, where), objective(metric, task)
+    means, ranked = kind_means(results, metric, where), objective(metric, task)
     ranks = rankdata([ranked.loss(value) for value in means.values()])
     return dict(zip(means, ranks.tolist(), strict=True))
 
@@ -86,10 +86,10 @@ def _ranks_in(results: Sequence[Result], metric: str, task: str, where: Tested) 
 def best_by_kind(
     results: Sequence[Result], metrics: Sequence[str], task: str, where: Tested = "test"
 ) -> dict[str, dict[str, Result]]:
-    """Return by class and metric the best configuration, as in the paper's tables of results.
+    """Return by kind and metric the best configuration, as in the paper's tables of results.
 
-    Of equals the one with fewest FLOPs is taken, else the first. A class without a number of a metric
-    has no entry for it.
+    Among equals, the one with the fewest FLOPs is taken, then the first. A kind without a number of a
+    metric has no entry for it.
     """
     by_kind: dict[str, list[Result]] = {}
     for result in results:

@@ -1,7 +1,7 @@
-"""Configurations that are compared sample by sample: their runs, their predictions, and temperature scaling of them.
+"""Configurations that are compared sample by sample: their runs, predictions and temperature scaling.
 
 Each run has its own temperature, fitted on its validation predictions by the one rule of `sae.analysis.temperature`.
-A temperature that ran to its bound is not applied: the predictions stay as they are.
+A temperature that reached its bound is not applied: the predictions stay unscaled.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.analysis.curves import Curve, ReliabilityBin
-from sae.analysis.run_list import find_runs
-from sae.analysis.sample_metrics import SAMPLE_METRICS
+from sae.analysis.run_list import check_folder, find_runs
+from sae.analysis.sample_metrics import SAMPLE_METRICS, confidence_bins
 from sae.analysis.statistics import SCALED, Spread, spread_of
 from sae.analysis.temperature import Temperature, fit_temperature, tempered
 from sae.config.run import RunConfig
@@ -35,7 +35,7 @@ class Contestant:
     """A configuration that is compared: its runs, one per seed, at a number of exits.
 
     Attributes:
-        name: For tables and messages.
+        name: Name for tables and messages.
         runs: The kept predictions of each run.
         eval_exits: K′ of each run.
         seeds: Seed of each run, if they are known.
@@ -57,7 +57,7 @@ class Contestant:
         return all(run.val.members is not None and run.test.members is not None for run in self.runs)
 
     def test_numbers(self, name: str) -> list[Numbers]:
-        """Return for each run the test predictions that a metric is about: raw, or after temperature scaling."""
+        """Return each run's test predictions for a metric: raw, or after temperature scaling."""
         return [
             scaled(run.task, run.val.readings[exits], run.val, run.test.readings[exits])
             if name.endswith(SCALED)
@@ -71,7 +71,7 @@ def read_contestant(paths: Sequence[Path], eval_exits: int | None = None) -> Con
 
     Args:
         paths: Run folders, or folders that hold run folders.
-        eval_exits: K′ to read them at; by default the trained K.
+        eval_exits: K′; by default the trained K.
     """
     records = [record for path in paths for record in _runs_in(path)]
     configs = [record.read_config() for record in records]
@@ -100,8 +100,7 @@ def _with_seed_of(config: RunConfig, other: RunConfig) -> RunConfig:
 
 def _runs_in(path: Path) -> list[RunRecord]:
     """Return the finished runs at or below a folder."""
-    if not path.is_dir():
-        raise RecordError(f"{path} {'is not a folder' if path.exists() else 'does not exist'}")
+    check_folder(path)
     found = [RunRecord.open(record.path) for record in find_runs(path)]
     if not found:
         raise RecordError(f"{path} is not a run folder and holds none")
@@ -128,7 +127,7 @@ def scaled(task: TaskName, fitted_on: Numbers, val: SplitPredictions, numbers: N
 
     Args:
         task: Decides what the numbers mean.
-        fitted_on: Validation predictions of the same network, which the temperature is fitted on.
+        fitted_on: Validation predictions of the same network, to fit the temperature on.
         val: The validation split, for its targets.
         numbers: Its test predictions.
     """
@@ -140,7 +139,7 @@ class Scaling:
     """A configuration after temperature scaling.
 
     Attributes:
-        temperatures: Of each run, as fitted.
+        temperatures: The fitted temperature of each run.
         metrics: Test metrics after scaling, over seeds.
         reliability: Its reliability on the test split after scaling; None for regression.
     """
@@ -163,7 +162,7 @@ class Scaling:
 
     @property
     def num_bounded(self) -> int:
-        """Runs whose temperature ran to its bound, and was not applied."""
+        """Runs whose temperature reached its bound, and was not applied."""
         return sum(item.is_bounded for item in self.temperatures)
 
     @property
@@ -190,9 +189,8 @@ def scale(kept: Contestant) -> Scaling:
 
 def _reliability(predictions: Sequence[tuple[Numbers, NDArray[np.number]]]) -> Curve[ReliabilityBin]:
     """Pool the samples of all seeds in bins (lo, hi] of their confidence."""
-    confidence = np.concatenate([np.minimum(np.exp(numbers.max(axis=1)), 1.0) for numbers, _ in predictions])
+    confidence, bins = map(np.concatenate, zip(*(confidence_bins(numbers) for numbers, _ in predictions), strict=True))
     is_right = np.concatenate([numbers.argmax(axis=1) == targets for numbers, targets in predictions])
-    bins = np.searchsorted(np.arange(1, NUM_BINS) / NUM_BINS, confidence)
     count = np.bincount(bins, minlength=NUM_BINS)
     sums = [np.bincount(bins, weights=values, minlength=NUM_BINS) for values in (confidence, is_right)]
     points = tuple(

@@ -14,7 +14,7 @@ from sae.core.errors import RecordError
 from sae.records.evaluation import CurveReading, Part, Reliability, RiskCoverage, Split
 
 CURVE_POINTS = 100
-"""Points of a risk–coverage curve over runs whose own points differ."""
+"""Points of a risk–coverage curve if those of its runs differ."""
 
 Point = TypeVar("Point")
 Drawn = TypeVar("Drawn", bound=Part)
@@ -26,9 +26,9 @@ class Curve(Generic[Point]):
     """Points of a curve over the seeds of a configuration.
 
     Attributes:
-        points: In order.
-        runs: Number of runs that they are over.
-        left_out: Number of other runs: their curves are damaged or not finite.
+        points: The points in order.
+        runs: Number of runs that are pooled.
+        left_out: Number of runs whose curves are damaged or not finite.
     """
 
     points: tuple[Point, ...]
@@ -113,7 +113,7 @@ def _common_coverage(coverages: Sequence[Values]) -> Values:
 
 
 def _drawn(result: Result, split: Split, part: Callable[[CurveReading], Drawn | None]) -> list[Drawn]:
-    """Return one curve of every run that has it at K′ with finite numbers of equal count."""
+    """Return one curve of every run that has a sound one at K′: finite numbers, all columns of one length."""
     found = []
     for run in result.runs:
         with suppress(RecordError):

@@ -1,8 +1,8 @@
 """Depth preference over training: how much weight θ the inputs of a network give to each exit.
 
-Runs may differ in their number of epochs. All are put on the progress of the longest, g / G for its
-epochs g = 1 … G: a shorter run is interpolated linearly between its own epochs and its start, where θ
-is uniform because all exit logits are 0. Runs of G epochs are taken as they are.
+Runs may differ in their number of epochs. All are resampled at the progress of the longest, g / G for
+its epochs g = 1 … G: a shorter run is interpolated linearly between its own epochs and its start, where
+θ is uniform because all exit logits are 0. Runs of G epochs are not changed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ class Preference:
     theta: Theta
 
     def group(self, by: Grouping) -> str:
-        """Return the group that it belongs to."""
+        """Return the name of its group."""
         return {"all": "all", "inputs": f"N={self.inputs}", "exits": f"K={self.exits}"}[by]
 
 
@@ -52,7 +52,7 @@ class DepthPoint:
         exit: From 1, shallowest first.
         mean: Mean over the runs; None without a finite number.
         std: Standard deviation over the runs; None for one run.
-        runs: Number of runs that it is over.
+        runs: Number of runs in the mean.
         left_out: Runs whose number is not finite.
     """
 
@@ -82,7 +82,7 @@ def read_preferences(runs: Iterable[Run]) -> list[Preference]:
 def depth_preference(preferences: Sequence[Preference], by: Grouping = "all") -> list[DepthPoint]:
     """Return the mean over the inputs of each run, then mean and deviation over the runs of each group.
 
-    Exits that only deeper networks have are over these networks.
+    Exits that only deeper networks have are averaged over these networks.
     """
     groups: dict[str, list[Theta]] = {}
     for item in sorted(preferences, key=lambda item: item.inputs if by == "inputs" else item.exits):
@@ -91,7 +91,7 @@ def depth_preference(preferences: Sequence[Preference], by: Grouping = "all") ->
 
 
 def input_preference(preferences: Sequence[Preference], inputs: int) -> list[DepthPoint]:
-    """Return the same for each input by itself, over the runs with this many inputs.
+    """Return the same as `depth_preference` for each input, over the runs with this many inputs.
 
     Inputs are alike until training makes them differ, so the first input of one run corresponds to any
     input of another: look at one run, or at runs of one config, before concluding that inputs agree.

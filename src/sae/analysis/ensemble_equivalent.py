@@ -19,7 +19,7 @@ from sae.records.predictions import Numbers, Predictions
 
 METRIC = "nll_scaled"
 MOST_SUBSETS = 20
-"""Subsets of one size that are averaged; of larger ensembles as many as it has members, one beginning at each."""
+"""Up to this many subsets of a size, all are averaged; else one for each member, with the members that follow it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class EnsembleEquivalent:
     Attributes:
         members: The number, interpolated; minus infinity below 1, infinity above `most`.
         low: Lower end of its interval, in the same way.
-        high: Upper end of it.
+        high: Upper end of its interval.
         curve: The ensemble's NLL with 1, 2, … members, averaged over subsets and seeds.
     """
 
@@ -44,7 +44,7 @@ class EnsembleEquivalent:
         return len(self.curve)
 
     def describe(self, members: float) -> str:
-        """Write a number of members for people: `<1` or `>4` where the ensemble does not reach.
+        """Write a number of members for people: `<1` or `>4` outside the range of the ensemble.
 
         Example:
             >>> equivalent = EnsembleEquivalent(2.25, 1.9, math.inf, (0.4, 0.3, 0.25, 0.2))
@@ -78,7 +78,7 @@ def ensemble_equivalent(
         ensemble: A deep ensemble on the same samples, whose members were kept.
         resamples: Number of resamples for the interval.
         seed: Seed of their choice.
-        losses: What `member_losses` returns for the ensemble, if that is known.
+        losses: The result of `member_losses` for the ensemble, if it is known.
     """
     check_same_samples([one, ensemble])
     targets = one.runs[0].test.targets
@@ -108,9 +108,9 @@ def member_losses(ensemble: Contestant) -> list[NDArray[np.float64]]:
 
 
 def interpolate_members(level: Values, curve: Values) -> Values:
-    """Return for each level the number of members at which a curve reaches it; infinite where it does not.
+    """Return for each level the number of members at which a curve reaches it; infinite if it does not.
 
-    A curve that rises again somewhere is taken to stay at the lowest value before.
+    Where a curve rises again, its lowest value so far is used.
 
     Args:
         level: NLL, (case,).
@@ -123,7 +123,7 @@ def interpolate_members(level: Values, curve: Values) -> Values:
     """
     falling = np.minimum.accumulate(curve, axis=1)
     size = curve.shape[1]
-    reached = (falling >= level[:, None]).sum(axis=1)  # the last size at which the level is not passed yet
+    reached = (falling >= level[:, None]).sum(axis=1)  # the largest size whose NLL is not below the level
     left = np.clip(reached - 1, 0, size - 1)
     right = np.clip(reached, 0, size - 1)
     rows = np.arange(len(level))
@@ -136,7 +136,7 @@ def interpolate_members(level: Values, curve: Values) -> Values:
 
 
 def subset_mean(task: TaskName, members: Numbers) -> Numbers:
-    """Return the joint prediction of some members, (sample, number): the mixture, for real values with its variance.
+    """Return the joint prediction of some members, (sample, number): the mixture, or its mean and variance.
 
     Args:
         task: Decides what the numbers mean.

@@ -1,10 +1,10 @@
-"""Evidence that one network is better than another: differences on the test split, with intervals and honest verdicts.
+"""Evidence that one network is better than another: differences on the test split, with intervals and verdicts.
 
 Runs that kept their predictions are compared sample by sample, by a paired bootstrap over the test samples and the
 seeds. Other runs, and results on corrupted images, are compared by their means over seeds alone (Welch's interval),
-which says nothing of the choice of the test samples.
+which ignores the choice of the test samples.
 
-A difference is called better or worse if it is significant after Holm's correction for all that are compared with it.
+A difference is called better or worse if it is significant after Holm's correction for all comparisons made together.
 Otherwise `sae.analysis.statistics` decides whether its interval is narrow enough to say that there is none.
 """
 
@@ -16,9 +16,19 @@ from sae.analysis.bootstrap import Difference, compare_samples
 from sae.analysis.contestants import Contestant
 from sae.analysis.results import Result, Tested
 from sae.analysis.sample_metrics import SAMPLE_METRICS
-from sae.analysis.statistics import LEVEL, UNKNOWN, Sample, Spread, Verdict, margin_of, verdict_of, welch_interval
+from sae.analysis.statistics import (
+    LEVEL,
+    UNKNOWN,
+    Sample,
+    Spread,
+    Verdict,
+    is_lower_better,
+    margin_of,
+    verdict_of,
+    welch_interval,
+)
 from sae.core.errors import SaeError
-from sae.core.objectives import TaskName, objective
+from sae.core.objectives import TaskName
 from sae.records.predictions import Predictions
 
 Rival = TypeVar("Rival")
@@ -33,13 +43,13 @@ class Evidence:
         where: Clean or corrupted test split.
         value: The difference of the means over seeds, the first minus the second.
         low: Lower end of its 95 % interval.
-        high: Upper end of it.
-        p: The probability of such a difference between equals, corrected for all that are compared together.
+        high: Upper end of its 95 % interval.
+        p: The p-value, corrected for all comparisons made together.
         margin: The smallest difference that matters.
         lower_is_better: Whether less of the metric is better.
         seeds: Number of seeds of the two.
-        samples: Test samples that they are compared on one by one; None if only their means over seeds are.
-        can_win: Whether the first and the second may be called better: not if seeds of theirs failed.
+        samples: Number of test samples in a comparison sample by sample; None if only means over seeds are compared.
+        can_win: Whether the first and the second may be called better; a network with failed seeds may not.
     """
 
     metric: str
@@ -56,7 +66,7 @@ class Evidence:
 
     @property
     def verdict(self) -> Verdict:
-        """What may be said of the first."""
+        """The verdict on the first network."""
         is_significant, is_better = self.p < LEVEL, (self.value < 0) == self.lower_is_better
         if is_significant and not self.can_win[0 if is_better else 1]:
             return UNKNOWN
@@ -64,7 +74,7 @@ class Evidence:
 
 
 def read_predictions(result: Result) -> Contestant | None:
-    """Return the kept predictions of all runs of a result; None if a run has not kept them, or not at this K′."""
+    """Return the kept predictions of all runs of a result; None if a run has none, or none at this K′."""
     try:
         runs = tuple(Predictions.read(run.record) for run in result.runs)
     except SaeError:
@@ -82,9 +92,9 @@ def gather_evidence(
     metrics: Sequence[str],
     task: TaskName,
 ) -> list[Evidence]:
-    """Compare two results in some metrics, on the clean test split and, where both were measured, under corruption.
+    """Compare two results in some metrics, on the clean test split and, if both have results there, under corruption.
 
-    A metric that one of them does not have, and single seeds without kept predictions, give nothing.
+    Metrics that one of them lacks are left out, and so are single seeds without kept predictions.
 
     Args:
         one: The first.
@@ -107,10 +117,10 @@ def gather_evidence(
 
 
 def corrected(families: Mapping[Rival, Sequence[Evidence]]) -> dict[Rival, list[Evidence]]:
-    """Correct the p-values of everything that is compared together by Holm's method.
+    """Correct the p-values of comparisons made together, by Holm's method.
 
     Args:
-        families: By rival.
+        families: The comparisons by rival.
 
     Example:
         >>> item = Evidence("nll", "test", -0.1, -0.2, -0.01, 0.03, 0.01, True, (2, 2), 100)
@@ -132,7 +142,7 @@ def _paired(kept: tuple[Contestant | None, Contestant | None], metrics: Sequence
         return {}
     try:
         return {item.metric: item for item in compare_samples(one, other, metrics)}
-    except SaeError:  # other samples
+    except SaeError:  # their samples differ
         return {}
 
 
@@ -145,7 +155,7 @@ def _of_samples(item: Difference, one: Result, other: Result, samples: int) -> E
         item.high,
         item.p,
         margin_of(item.metric, item.task, item.other),
-        _is_lower_better(item.metric, item.task),
+        is_lower_better(item.metric, item.task),
         (len(one.runs), len(other.runs)),
         samples,
         (not one.failed, not other.failed),
@@ -166,7 +176,7 @@ def _over_seeds(one: Result, other: Result, name: str, task: str, where: Tested)
         difference.high,
         difference.p,
         margin_of(name, task, others.mean),
-        _is_lower_better(name, task),
+        is_lower_better(name, task),
         (own.count, others.count),
         None,
         (_is_whole(one, one.get(name, where)), _is_whole(other, other.get(name, where))),
@@ -183,7 +193,3 @@ def _sample(item: Result, name: str, where: Tested) -> Sample | None:
 def _is_whole(item: Result, spread: Spread | None) -> bool:
     """Return whether all seeds gave a finite number."""
     return not item.failed and spread is not None and not spread.left_out
-
-
-def _is_lower_better(metric: str, task: str) -> bool:
-    return not objective(metric, task).quantity.maximise

@@ -11,11 +11,11 @@ from sae.core.errors import SaeError
 from sae.core.objectives import TaskName
 
 Network = tuple[str, int]
-"""What identifies a configuration of a study: its label and K′."""
+"""The identity of a configuration in a study: its label and K′."""
 
 
 def network_of(item: Result) -> Network:
-    """Return what identifies a configuration of a study."""
+    """Return the identity of a configuration in a study."""
     return item.label, item.eval_exits
 
 
@@ -24,10 +24,10 @@ class Headline:
     """Comparisons on the test split.
 
     Attributes:
-        evidence: How the pick compares with each of its rivals, by role, corrected for all of them.
-        stronger: How it compares with other confirmed configurations of the rivals' methods, by network, corrected
-            for all of these.
-        worth: How many members of a deep ensemble each network is worth, by role.
+        evidence: Comparisons of the pick with its rivals, by role, corrected for all of them.
+        stronger: Comparisons with other confirmed configurations of the rivals' methods, by network, corrected for all
+            of these.
+        worth: The deep-ensemble equivalent of each network, by role.
         ensemble: The configuration of that ensemble; None if there is none with kept members.
         scalings: Each network after temperature scaling, by role.
     """
@@ -54,7 +54,7 @@ def compare_headline(
         shown: The pick and its rivals, by role.
         others: Other confirmed configurations of the rivals' methods.
         kept: Predictions of the configurations that have kept them.
-        metrics: What is compared.
+        metrics: Names of the metrics to compare.
         task: Decides the direction of the metrics.
     """
     own = shown[pick]
@@ -74,9 +74,9 @@ def compare_headline(
 
 
 def find_ensemble(pick: Result, found: Sequence[Result], kept: Mapping[Network, Contestant]) -> Result | None:
-    """Return the deep ensemble whose members networks are counted in: of the same backbone, with kept members.
+    """Return the deep ensemble that defines what networks are worth: on the same backbone, with kept members.
 
-    One of the pick's own width and depth comes first, then the first that is given.
+    An ensemble of the pick's width and depth is preferred; otherwise it is the first one given.
     """
     known = [item for item in found if (own := kept.get(network_of(item))) is not None and _num_members(own) > 1]
     alike = [item for item in known if item.config.backbone.name == pick.config.backbone.name]
@@ -100,6 +100,6 @@ def _worth(
         if own is not None and own is not rival:
             try:
                 found[role] = ensemble_equivalent(own, rival, losses=losses)
-            except SaeError:  # other samples
+            except SaeError:  # their samples differ
                 continue
     return found

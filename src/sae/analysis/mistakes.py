@@ -1,4 +1,4 @@
-"""Mistakes of a network on a split, and whether its confidence says so: samples, classes, segments, residuals."""
+"""Mistakes of a network on a split and its confidence in them: by sample, class, segment and residual."""
 
 import itertools
 import math
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 PARTS = 4
-"""Segments that a number of the samples is cut into."""
+"""Number of segments by a property of the samples."""
 FEWEST = 10
-"""Samples that a segment must have to be told."""
+"""Smaller segments, in samples, are left out."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class ClassNumbers:
 
     Attributes:
         label: Number of the class.
-        samples: How many are of the class.
+        samples: Number of samples of the class.
         predicted: How often it was predicted.
         recall: Share of its samples that were found; NaN if it has none.
         precision: Share of its predictions that are right; NaN if there are none.
-        f1: Of precision and recall.
+        f1: F1 score.
         confidence: Mean confidence of its predictions; NaN if there are none.
     """
 
@@ -41,17 +41,17 @@ class ClassNumbers:
 
     @property
     def gap(self) -> float:
-        """How much more confident than right its predictions are."""
+        """Mean confidence minus precision: above 0 if over-confident."""
         return self.confidence - self.precision
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Some of the samples: those of a class, or with a number in some range.
+    """Some of the samples: those of a class, or with a property in some range.
 
     Attributes:
         name: `brightness below 41.2`.
-        samples: How many.
+        samples: Number of samples.
         error: Share of errors among them, or the mean squared error.
         confidence: Mean confidence among them; None for regression.
     """
@@ -101,13 +101,13 @@ class Classified:
 
     @cached_property
     def confidence(self) -> Floats:
-        """The probability of that class."""
+        """The probability of the predicted class."""
         found: Floats = self.probabilities.max(axis=1)
         return found
 
     @cached_property
     def wrong(self) -> NDArray[np.bool_]:
-        """Whether that class is not the true one."""
+        """Whether the predicted class is not the true one."""
         found: NDArray[np.bool_] = self.predicted != self.targets
         return found
 
@@ -121,7 +121,7 @@ class Classified:
         return np.argsort(self.confidence, kind="stable")[:most]
 
     def abstentions(self, coverages: Sequence[float]) -> list[Abstention]:
-        """Return what would be passed on at each coverage: the least confident samples."""
+        """Return the effect of passing on the least confident samples, at each coverage."""
         order, wrong = np.argsort(self.confidence, kind="stable"), self.wrong
         found = []
         for coverage in coverages:
@@ -137,7 +137,7 @@ class Classified:
         return counts.reshape(classes, classes)
 
     def by_class(self) -> list[ClassNumbers]:
-        """Return how each class is recognised."""
+        """Return the numbers about each class."""
         matrix = self.confusion()
         found = []
         for label in range(len(matrix)):
@@ -162,12 +162,12 @@ class Classified:
         return Segment(name, int(rows.sum()), float(self.wrong[rows].mean()), float(self.confidence[rows].mean()))
 
     def segments(self, name: str, values: Floats) -> list[Segment]:
-        """Return the errors in each quarter of the samples by a number of theirs."""
+        """Return the errors in each quarter of the samples by a property of theirs."""
         return [self.segment(text, rows) for text, rows in quarters(name, values)]
 
 
 def quarters(name: str, values: Floats) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Cut samples into quarters by a number of theirs; empty if the number hardly varies.
+    """Cut samples into quarters by a property of theirs; empty if it hardly varies.
 
     Example:
         >>> [(text, int(rows.sum())) for text, rows in quarters("age", np.arange(40.0))][:2]
@@ -211,7 +211,7 @@ class Regressed:
         return np.argsort(-np.abs(self.surprise), kind="stable")[:most]
 
     def segments(self, name: str, values: Floats) -> list[Segment]:
-        """Return the mean squared error in each quarter of the samples by a number of theirs."""
+        """Return the mean squared error in each quarter of the samples by a property of theirs."""
         squared = self.residuals**2
         return [
             Segment(text, int(rows.sum()), float(squared[rows].mean()), None) for text, rows in quarters(name, values)

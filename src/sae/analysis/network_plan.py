@@ -1,7 +1,7 @@
 """Trained networks for readers: exits in use, the names that follow from them, and the plan of a network's parts.
 
-K′ is how many exits each input may use. Exits of hardly any weight are dropped, so a network that was trained with
-several exits may predict from one of them only. What it costs, and what it is, follows from the exits in use.
+K′ is the number of exits that each input may use. Exits of hardly any weight are dropped, so a network that was trained
+with several exits may predict from only one of them. Its cost and its description follow from the exits in use.
 """
 
 import math
@@ -85,7 +85,7 @@ class PlanPart:
 
     Attributes:
         label: Its name for people, `stage 2`.
-        cost: Its costs in the pruned network or, if it was pruned away, as trained. None if they are not counted apart.
+        cost: Its costs in the pruned network or, if it was pruned away, as trained; None if not counted separately.
         is_used: Whether the pruned network holds it.
     """
 
@@ -96,11 +96,11 @@ class PlanPart:
 
 @dataclass(frozen=True)
 class PlanExit:
-    """An exit, with the weight of each column's prediction there.
+    """An exit, with the weight of each column's prediction at it.
 
     Attributes:
-        part: Its connector and head; without costs of its own where these are counted with other parts.
-        weights: By column; 0 where its prediction is not used.
+        part: Its connector and head; without costs if these are counted with other parts.
+        weights: Weights by column; 0 if the prediction is not used.
     """
 
     part: PlanPart
@@ -117,24 +117,24 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """A trained network as it is drawn and listed.
+    """A trained network, for figures and tables.
 
     Attributes:
-        name: What the run is called.
-        kind: The key of its class of methods.
+        name: Name of the run.
+        kind: The key of its kind.
         settings: The settings that distinguish it, `N=2 K=3 W=4`.
-        description: What it is in a few words, by the exits that it uses.
+        description: A description in a few words, by the exits that it uses.
         eval_exits: K′; None for methods without early exits, and for members that were chosen after training.
         depth: D, the stages of the backbone.
         num_inputs: How many copies of a sample it reads at once.
         passes: How often its parts run for one sample.
-        columns: What predicts: `input 1` …, or `member 1` ….
-        rows: The network from its stem down; of networks that share nothing, none.
+        columns: Names of the columns: `input 1` …, or `member 1` ….
+        rows: The network from its stem down; empty for networks that share nothing.
         networks: Networks that share nothing, each as a whole; empty for one network.
         shares: The weight of each column over all exits.
-        has_theta: Whether weights are θ*, which sums to 1 over the exits of an input; else they are those in the mean.
+        has_theta: Whether weights are θ*, which sums to 1 over the exits of an input; else they are member weights.
         used: The costs of the pruned network, the sum over all its parts.
-        pruned: The costs of what was pruned away.
+        pruned: The costs of the parts that were pruned away.
     """
 
     name: str
@@ -164,7 +164,7 @@ class NetworkPlan:
 
     @property
     def num_predictions(self) -> int:
-        """How many predictions are averaged."""
+        """Number of predictions that are averaged."""
         return sum(weight > 0 for row in self.rows if row.exit for weight in row.exit.weights) or len(self.networks)
 
 
@@ -172,9 +172,9 @@ def network_plan(network: Network, config: RunConfig, name: str, eval_exits: int
     """Return the plan of a network at K′ exits.
 
     Args:
-        network: What was recorded of it.
+        network: Its recorded members and parts.
         config: The settings of its run.
-        name: What the run is called.
+        name: Name of the run.
         eval_exits: K′.
     """
     reading = network.at(eval_exits)
@@ -225,7 +225,7 @@ def _active(reading: PrunedReading, depth: int) -> list[int]:
 
 
 def _weights(reading: PrunedReading, num_columns: int) -> dict[int, tuple[float, ...]]:
-    """Return the weights in the mean, by exit and column."""
+    """Return member weights by exit and column."""
     weights = {member.exit: [0.0] * num_columns for member in reading.members}
     for number, member in enumerate(reading.members):
         weights[member.exit][number if member.input is None else member.input - 1] += member.weight
@@ -233,7 +233,7 @@ def _weights(reading: PrunedReading, num_columns: int) -> dict[int, tuple[float,
 
 
 def _rows(reading: PrunedReading, network: Network, weights: Mapping[int, tuple[float, ...]]) -> Iterator[PlanRow]:
-    """Yield the parts that are not exits, each with the exit behind it, also those that were pruned away.
+    """Yield the parts that are not exits, each with the exit behind it, including parts that were pruned away.
 
     A network may name its parts as it likes: an exit without a stage of its number comes last, and predictions
     behind a part that is not named as an exit leave at the last part.
@@ -259,7 +259,7 @@ def _rows(reading: PrunedReading, network: Network, weights: Mapping[int, tuple[
 
 
 def _part(reading: PrunedReading, network: Network, name: str) -> PlanPart:
-    """Return a part with its costs: as it is in the pruned network, or else as trained."""
+    """Return a part with its costs in the pruned network, or else as trained."""
     kept = {part.name: part for part in reading.parts}
     trained = {part.name: part for part in network.whole}
     is_used = name in kept or name not in trained  # predictions may leave at a part that is not named

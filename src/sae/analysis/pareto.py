@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Losses = NDArray[np.float64]
 
 FAR_OUT = 3.0
-"""Interquartile ranges above the third quartile beyond which a loss is an outlier."""
+"""A loss more than this many interquartile ranges above the third quartile is an outlier."""
 
 
 def non_dominated(losses: Losses) -> NDArray[np.bool_]:
@@ -23,9 +23,7 @@ def non_dominated(losses: Losses) -> NDArray[np.bool_]:
     """
     kept = np.zeros(len(losses), dtype=bool)
     left = np.flatnonzero(np.isfinite(losses).all(axis=1))
-    left = left[
-        np.lexsort(losses[left].T[::-1])
-    ]  # by the first objective, then the next: a later point never dominates an earlier one
+    left = left[np.lexsort(losses[left].T[::-1])]  # sorted, a later point never dominates an earlier one
     while len(left):
         best = losses[left[0]]
         others = losses[left]
@@ -56,8 +54,8 @@ def ranks(losses: Losses) -> NDArray[np.int64]:
 def spread_order(losses: Losses) -> NDArray[np.int64]:
     """Return indices of the points by rank; within a rank, each is the farthest from those before it.
 
-    So the first few of the order always cover the front evenly. The first point of a rank is the nearest
-    to the ideal. Points with a number that is not finite come last, in their own order.
+    So the first few points always cover the front evenly. The first point of a rank is the nearest to the
+    ideal. Points with a number that is not finite come last, in their own order.
 
     Example:
         >>> spread_order(np.array([[0.0, 1.0], [0.1, 0.8], [0.4, 0.4], [1.0, 0.0], [1.0, 1.0]])).tolist()
@@ -97,8 +95,8 @@ def normalised(losses: Losses, among: Losses | None = None) -> Losses:
 def hypervolume(losses: Losses, reference: NDArray[np.float64]) -> float:
     """Return the volume that the points dominate, up to a reference point.
 
-    The volume is exact: the sum of what each point adds to those after it (While et al., A fast way of
-    calculating exact hypervolumes, 2012). Points that are not below the reference in every objective,
+    The volume is exact: the sum of the volumes that each point adds to those after it (While et al., A fast
+    way of calculating exact hypervolumes, 2012). Points that are not below the reference in every objective,
     or not finite, add nothing.
 
     Example:
@@ -110,7 +108,7 @@ def hypervolume(losses: Losses, reference: NDArray[np.float64]) -> float:
 
 
 def added_volume(point: Losses, losses: Losses, reference: NDArray[np.float64]) -> float:
-    """Return by how much a point (objective,) enlarges the hypervolume of others.
+    """Return how much a point (objective,) enlarges the hypervolume of others.
 
     Example:
         >>> added_volume(np.array([0.5, 0.0]), np.array([[0.0, 0.5]]), np.ones(2))
@@ -150,9 +148,9 @@ def _worth_keeping(points: Losses) -> Losses:
 def usual_worst(losses: Losses) -> NDArray[np.float64]:
     """Return, per objective, the worst finite loss that is not an outlier.
 
-    An outlier is what Tukey calls far out: more than 3 interquartile ranges above the third quartile;
-    the ends of an ordinary front are not. If only points equal to the best would be left, the worst of
-    all is taken. There must be a finite point.
+    An outlier is more than 3 interquartile ranges above the third quartile (Tukey's "far out"); the ends
+    of an ordinary front are not. If only points equal to the best would be left, the worst of all is
+    taken. There must be a finite point.
 
     Example:
         >>> usual_worst(np.array([[1.0], [2.0], [3.0], [4.0], [90.0]])).tolist()
@@ -170,7 +168,7 @@ def knee(losses: Losses, weights: NDArray[np.float64] | None = None) -> int:
 
     The ideal is the best of every objective at once, which no point reaches. Outliers do not stretch the
     scale: one point that is far worse in an objective, such as a network read at a K it was not trained
-    for, would make all others look alike in it. Of equally near points the first is taken. There must be
+    for, would make all others look alike in it. Among equally near points the first is taken. There must be
     a point.
 
     Args:

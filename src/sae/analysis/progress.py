@@ -12,11 +12,11 @@ from sae.records.evaluation import Json
 from sae.records.run import ENDINGS, Run
 
 REFERENCE = 1.1
-"""Of normalised losses: a little beyond the worst, so that the worst in one objective still counts in the others."""
+"""Reference point of normalised losses: beyond 1, so that a point that is worst in one objective counts, too."""
 EXACT = 3
-"""Number of objectives up to which the volume is exact; for more it is estimated."""
+"""Up to this many objectives the volume is exact; for more it is estimated."""
 SAMPLED = 2**16
-"""Points at which the volume is estimated."""
+"""Number of points for the estimate of the volume."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ def hypervolume_history(
     """Return, after each trial that ended, the share of the space of losses that the front covers.
 
     Losses are scaled from the best to the worst of all candidates of the study, costs by their
-    logarithm. So numbers of one study can be compared over time and over its methods, but not with
-    those of another study, nor with those of the same study before it went on. For more than three
-    objectives the share is an estimate.
+    logarithm. So numbers of one study can be compared over time and over its methods, but not with those
+    of another study, nor with earlier numbers of the same study if it has continued since. For more than
+    three objectives the share is an estimate.
 
     Args:
         runs: The trials that count, in any order; unfinished ones are left out.
         found: Their candidates.
         objectives: The axes of the space.
-        limits: Candidates that break one add nothing.
+        limits: Candidates that break a limit add nothing.
         among: The candidates that losses are scaled by; by default `found`.
 
     Returns:
@@ -87,7 +87,7 @@ class ExactShare:
 
     def add(self, points: Losses) -> None:
         """Add points (point, objective) of normalised losses."""
-        is_covered = (self.front[:, None] <= points).all(axis=2).any(axis=0)  # as most are in a long search
+        is_covered = (self.front[:, None] <= points).all(axis=2).any(axis=0)  # true for most points of a long search
         for point in points[~is_covered]:
             self.volume += added_volume(point, self.front, self.reference)
             self.front = np.vstack([self.front, point])

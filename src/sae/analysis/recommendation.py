@@ -1,6 +1,6 @@
 """Recommendations: whether a study may say "Ship", or has only a provisional leader, or too little evidence.
 
-- *Provisional*: a trial or a confirming run is still to come, because the study runs or was interrupted.
+- *Provisional*: a trial or a confirming run has not ended, because the study is running or was interrupted.
 - *Too little evidence*: everything has ended, but fewer than `FEWEST_TRIALS` trials finished, or the pick was trained
   on fewer than `FEWEST_SEEDS` seeds that did not choose it.
 - *Recommended*: neither. Only then the page and the commands say "Ship".
@@ -22,18 +22,18 @@ PROVISIONAL: State = "provisional"
 TOO_LITTLE: State = "too little evidence"
 RECOMMENDED: State = "recommended"
 FEWEST_TRIALS = 5
-"""Finished trials from which a choice may be called one."""
+"""Fewest finished trials for a recommendation."""
 FEWEST_SEEDS = 2
-"""New seeds on which a pick must have been trained."""
+"""Fewest new seeds that a pick must have been trained on."""
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A network that a study names, and how firmly it may do so.
+    """The network that a study names, and whether it may recommend it.
 
     Attributes:
-        state: One of three.
-        why: What is still to come, or what is missing; empty if the network is recommended.
+        state: Provisional, too little evidence, or recommended.
+        why: What has not ended or is missing; empty if the network is recommended.
         pick: The network.
     """
 
@@ -43,7 +43,7 @@ class Recommendation:
 
     @property
     def sentence(self) -> str:
-        """The recommendation, or what stands in its way, with the best network so far."""
+        """The recommendation, or the reason against it with the best network so far."""
         network = describe_network(self.pick.config, self.pick.active)
         if self.state == RECOMMENDED:
             return f"Ship {self.pick.label}: {network}."
@@ -55,13 +55,13 @@ class Recommendation:
 def recommend(
     pick: Candidate, runs: Sequence[Run], confirmed: Sequence[Result], plan: Plan | None, num_again: int
 ) -> Recommendation:
-    """Decide by the rules above what may be said of a pick.
+    """Decide, by the rules above, whether a pick is recommended.
 
     Args:
         pick: The network that validation data chose.
-        runs: All trials of the study, in whatever state.
+        runs: All trials of the study, in any state.
         confirmed: Configurations that were trained again on new seeds.
-        plan: What the study was to do; None for studies of older versions, which did not write it down.
+        plan: The planned trials and runs; None for studies of older versions, which did not record them.
         num_again: Confirming runs that have ended.
     """
     open_ = _still_to_come(runs, plan, num_again)
@@ -72,7 +72,7 @@ def recommend(
 
 
 def _still_to_come(runs: Sequence[Run], plan: Plan | None, num_again: int) -> str:
-    """Say what has not ended yet, with the counts; nothing if all has."""
+    """Return the counts of trials and runs that have ended; empty if all have."""
     ended = sum(run.state in ENDINGS for run in runs)
     if plan is None or plan.is_done:
         unfinished = sum(run.state == "unfinished" for run in runs)
@@ -83,7 +83,7 @@ def _still_to_come(runs: Sequence[Run], plan: Plan | None, num_again: int) -> st
 
 
 def _missing(pick: Candidate, runs: Sequence[Run], confirmed: Sequence[Result]) -> str:
-    """Say what a recommendation lacks; nothing if it lacks nothing."""
+    """Return what is missing for a recommendation; empty if nothing is."""
     finished = sum(run.state == "finished" for run in runs)
     own = [item for item in confirmed if (item.label, item.eval_exits) == (pick.label, pick.eval_exits)]
     seeds = max((len(item.runs) for item in own), default=0)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sae.core.errors import ConfigError, RecordError, did_you_mean
+from sae.core.errors import RecordError, check_known
 from sae.core.objectives import COSTS, METRICS, Quantity
 from sae.records.evaluation import Json
 from sae.records.run import STATES, Run, RunRecord, read_run
@@ -18,7 +18,7 @@ FACTS: dict[str, Quantity] = {
     "seconds": Quantity(),
     "ended": Quantity(maximise=True),
 }
-"""Numbers of a run beside metrics and costs; the newest run is the best."""
+"""Other numbers of a run than metrics and costs; the newest run is the best."""
 
 
 def sortable_numbers() -> dict[str, Quantity]:
@@ -27,31 +27,29 @@ def sortable_numbers() -> dict[str, Quantity]:
 
 
 def list_runs(folder: Path) -> list[Run]:
-    """Read all runs below a folder, those of studies too, by their paths."""
-    if not folder.is_dir():
-        raise RecordError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}")
+    """Read all runs below a folder, including those of studies, sorted by path."""
+    check_folder(folder)
     return [look_at(record) for record in find_runs(folder)]
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a path that is not a folder."""
+    if not path.is_dir():
+        raise RecordError(f"{path} {'is not a folder' if path.exists() else 'does not exist'}")
 
 
 def find_runs(folder: Path) -> Iterator[RunRecord]:
     """Yield every run folder at or below a folder; hidden folders and links are skipped."""
     for path, folders, files in os.walk(folder):
-        if RunRecord.CONFIG in files and _is_run(Path(path) / RunRecord.CONFIG):
+        record = RunRecord(Path(path))
+        if RunRecord.CONFIG in files and record.is_made():
             folders.clear()
-            yield RunRecord(Path(path))
+            yield record
         folders[:] = sorted(name for name in folders if not name.startswith("."))
 
 
-def _is_run(config: Path) -> bool:
-    try:
-        with config.open(encoding="utf-8", errors="replace") as file:
-            return file.readline().rstrip("\n") == RunRecord.MARK
-    except OSError:
-        return False
-
-
 def look_at(record: RunRecord) -> Run:
-    """Read a run; one that a process works on is `running`."""
+    """Read a run; its state is `running` if a process works on it."""
     run = read_run(record)
     return replace(run, state="running") if run.state == "unfinished" and record.is_busy() else run
 
@@ -65,7 +63,7 @@ def values_on_test(run: Run) -> dict[str, float]:
 
 
 def describe(run: Run) -> Json:
-    """Return a run as JSON, by its path."""
+    """Return a run as JSON; its name is its path."""
     config, values = run.config, values_on_test(run)
     return {
         "run": str(run.record.path),
@@ -97,15 +95,15 @@ def num_epochs(run: Run) -> int:
 def select_runs(
     runs: Sequence[Run], states: Sequence[str] | None = None, methods: Sequence[str] | None = None
 ) -> list[Run]:
-    """Return the runs in one of the states and of one of the methods or classes (`EE`); None for all.
+    """Return the runs in one of the states and of one of the methods or kinds (`EE`); None for all.
 
-    A method is known if any of the runs is of it.
+    The known methods are those of the runs.
     """
     names = sorted({name for run in runs for name in _names(run)})
     for name in states or ():
-        _check_known("state", name, STATES)
+        check_known("state", name, STATES)
     for name in (methods or ()) if names else ():
-        _check_known("method", name, names)
+        check_known("method", name, names)
     return [
         run
         for run in runs
@@ -123,7 +121,7 @@ def sort_runs(runs: Sequence[Run], column: str) -> list[Run]:
     Runs without a number, or with one that is not finite, come last.
     """
     numbers = sortable_numbers()
-    _check_known("the column to sort by", column, (*TEXTS, *numbers))
+    check_known("the column to sort by", column, (*TEXTS, *numbers))
     if column in TEXTS:
         texts = [(run, text) for run in runs if isinstance(text := describe(run)[column], str)]
         found = [run for run, _ in sorted(texts, key=lambda pair: pair[1])]
@@ -140,8 +138,3 @@ def number_of(run: Run, column: str) -> float | None:
     """Return a metric, a cost or another number of a run; None if it has none."""
     found = values_on_test(run).get(column, describe(run).get(column))
     return found if isinstance(found, int | float) else None
-
-
-def _check_known(what: str, name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        raise ConfigError(f"{what} must be one of {', '.join(known)}; got {name!r}{did_you_mean(name, known)}")

@@ -1,7 +1,7 @@
 """Metrics as functions of means over samples, so that a resampled metric costs one matrix product.
 
-Every metric here has some features of each sample, and its value follows from their means: NLL is the
-mean of one feature; the calibration error of 15 bins follows from 15 means.
+Every metric here computes features of each sample, and its value is a function of their means: NLL is
+the mean of one feature; the calibration error of 15 bins is a function of 15 means.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class SampleMetric:
     """A metric that follows from means over samples.
 
     Attributes:
-        features: Of predictions and targets, (sample, feature).
+        features: Computes features, (sample, feature), from predictions and targets.
         finish: Turns means of the features, (…, feature), into values, (…); by default there is one feature.
     """
 
@@ -39,7 +39,7 @@ class SampleMetric:
 
     @property
     def is_mean(self) -> bool:
-        """Whether it is itself a mean over samples, so that resamples are as large on average as all samples."""
+        """Whether it is itself a mean over samples, so that its mean over resamples is unbiased."""
         return self.finish is _only
 
     def value(self, numbers: Numbers, targets: Labels) -> float:
@@ -48,7 +48,7 @@ class SampleMetric:
 
 
 def sample_metric(name: str, task: TaskName) -> SampleMetric:
-    """Return a metric by its name; `_scaled` behind the name changes the predictions, not the metric."""
+    """Return a metric by its name; the suffix `_scaled` changes the predictions, not the metric."""
     known = SAMPLE_METRICS[task]
     base = name.removesuffix(SCALED)
     if base not in known:
@@ -69,7 +69,7 @@ def _column(values: NDArray[np.float64]) -> csr_array:
 
 
 def _in_groups(values: NDArray[np.float64], group: NDArray[np.int64], num_groups: int) -> csr_array:
-    """Return a feature for each group, which holds the value of the samples in the group and 0 for others."""
+    """Return a feature for each group: the value of samples in the group, and 0 for others."""
     rows = np.arange(len(values))
     return csr_array((values, (rows, group)), shape=(len(values), num_groups))
 
@@ -86,10 +86,16 @@ def _squared_distances(numbers: Numbers, labels: Labels) -> NDArray[np.float64]:
 
 
 def _gaps(numbers: Numbers, labels: Labels) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return how far the confidence in the top label falls short of being right, and its bin (lo, hi]."""
+    """Return 1 minus confidence for a right top label, minus confidence for a wrong one, and the bin of each sample."""
+    confidence, bins = confidence_bins(numbers)
+    return _is_right(numbers, labels) - confidence, bins
+
+
+def confidence_bins(numbers: Numbers) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the probability of each sample's top label, (sample,), and its bin (lo, hi]."""
     confidence = np.minimum(np.exp(numbers.max(axis=1)), 1.0)
     inner_edges = np.arange(1, NUM_BINS) / NUM_BINS
-    return _is_right(numbers, labels) - confidence, np.searchsorted(inner_edges, confidence)
+    return confidence, np.searchsorted(inner_edges, confidence)
 
 
 def _ece_features(numbers: Numbers, labels: Labels) -> csr_array:
@@ -103,7 +109,7 @@ def _cc_ece_features(numbers: Numbers, labels: Labels) -> csr_array:
 
 
 def _f1_features(numbers: Numbers, labels: Labels) -> csr_array:
-    """Return for each class whether a sample is truly of it, predicted as it, and both."""
+    """Return for each class whether it is a sample's true class, its predicted class, and both."""
     ones, count = np.ones(len(labels)), numbers.shape[1]
     predicted = numbers.argmax(axis=1)
     true = _in_groups(ones, labels.astype(np.int64), count)
@@ -148,4 +154,4 @@ SAMPLE_METRICS: dict[TaskName, dict[str, SampleMetric]] = {
         "mae": SampleMetric(lambda numbers, targets: _column(np.abs(numbers[:, 0] - targets))),
     },
 }
-"""What can be compared sample by sample, by task."""
+"""Metrics that can be compared sample by sample, by task."""

@@ -1,7 +1,7 @@
 """Means, standard deviations and intervals over seeds, and verdicts on differences.
 
-"No significant difference" is said only where the 95 % interval of the difference is narrow enough to tell: no wider
-than the margin of the metric, the smallest difference that matters. Margins are in the entries of the metrics.
+The verdict is "no significant difference" only if the 95 % interval of the difference is no wider than the margin of
+the metric, the smallest difference that matters. Margins are in the entries of the metrics.
 """
 
 import math
@@ -19,9 +19,9 @@ WORSE: Verdict = "worse"
 ALIKE: Verdict = "no significant difference"
 UNKNOWN: Verdict = "not enough evidence to tell"
 LEVEL = 0.05
-"""Significance level: the chance of a difference being found where there is none."""
+"""Significance level: the chance of finding a difference where there is none."""
 SCALED = "_scaled"
-"""Behind the name of a metric: after temperature scaling fitted on validation."""
+"""Suffix of a metric's name: measured after temperature scaling fitted on validation."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Spread:
     """Mean and standard deviation of one number over several runs.
 
     Attributes:
-        mean: Over the finite numbers.
+        mean: Mean of the finite numbers.
         std: Standard deviation of the finite numbers, by default that of a sample (n − 1); None for a single one.
         left_out: How many numbers were not finite.
     """
@@ -48,7 +48,7 @@ def spread_of(values: Iterable[float], *, population: bool = False) -> Spread | 
 
     Args:
         values: The numbers.
-        population: Whether they are all there are (n) and not a sample of more (n − 1).
+        population: Whether they are the whole population (n) and not a sample of it (n − 1).
 
     Example:
         >>> spread_of([1.0, 3.0, float("nan")])
@@ -86,7 +86,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Interval:
-    """A 95 % interval of a difference, and the p-value that there is none."""
+    """A 95 % interval of a difference, and its p-value."""
 
     low: float
     high: float
@@ -121,7 +121,7 @@ def margin_of(metric: str, task: str, beside: float) -> float:
     Args:
         metric: Its name; after temperature scaling it has the same margin.
         task: `classification` or `regression`.
-        beside: The value that it is compared with. The margin of an error in the target's unit is a share of it.
+        beside: The value to compare with. The margin of a metric in the target's unit is a share of it.
 
     Example:
         >>> margin_of("nll", "classification", 0.5), margin_of("rmse", "regression", 200.0)
@@ -131,15 +131,20 @@ def margin_of(metric: str, task: str, beside: float) -> float:
     return entry.margin * abs(beside) if entry.power else entry.margin
 
 
+def is_lower_better(metric: str, task: str) -> bool:
+    """Return whether less of a metric is better, also after temperature scaling."""
+    return not metrics_of(task)[metric.removesuffix(SCALED)].maximise
+
+
 def verdict_of(low: float, high: float, margin: float, *, is_significant: bool, is_better: bool) -> Verdict:
-    """Return what may be said of a difference.
+    """Return the verdict on a difference.
 
     Args:
         low: Lower end of its 95 % interval.
-        high: Upper end of it.
+        high: Upper end of its 95 % interval.
         margin: The smallest difference that matters.
-        is_significant: Whether it is more than chance explains.
-        is_better: Whether it speaks for the first.
+        is_significant: Whether the difference is significant.
+        is_better: Whether it favours the first.
 
     Example:
         >>> verdict_of(-0.002, 0.003, 0.01, is_significant=False, is_better=True)

@@ -5,7 +5,7 @@ Gaussian it is the same mean with T times the variance. Predictions are arrays (
 `sae.records.predictions` keeps them; `sae.measure.calibration` fits tensors by the same code.
 
 On few samples the most likely temperature of classes can be far off: if all of them are predicted
-right, it is 0. A prior holds it back, whose weight is that of less than one sample.
+right, it is 0. A prior with the weight of less than one sample prevents this.
 """
 
 import math
@@ -26,7 +26,7 @@ ENOUGH = 500
 """The fewest samples on which a fitted temperature is used without cross-validation."""
 NUM_FOLDS = 5
 GRID = 32
-"""The number of temperatures among which the best is looked for, before it is made precise."""
+"""The number of temperatures that are tried before the best is refined."""
 NEWTON_STEPS = 12
 LONGEST_STEP = 0.5
 """The longest step in log T that Newton's method may take from a good guess."""
@@ -42,8 +42,8 @@ class Temperature:
 
     Attributes:
         value: T.
-        is_bounded: Whether it stopped at the coldest or the hottest that is allowed.
-        is_kept_at_one: Whether it is 1 because a fitted one did not improve the likelihood of held-out samples.
+        is_bounded: Whether it stopped at the lowest or the highest allowed temperature.
+        is_kept_at_one: Whether it is 1 because a fitted T did not improve the likelihood of held-out samples.
         num_samples: The number of samples that it was fitted on.
     """
 
@@ -54,12 +54,12 @@ class Temperature:
 
     @property
     def applied(self) -> float:
-        """T as it is used: one that ran to its bound is not trusted, and predictions stay as they are."""
+        """T as it is used: 1 if it stopped at a bound, because such a T is not trusted."""
         return 1.0 if self.is_bounded else self.value
 
     @property
     def remark(self) -> str | None:
-        """Say in one sentence what is special about it, if anything is."""
+        """A remark if it stayed 1 or stopped at a bound."""
         if self.is_kept_at_one:
             return (
                 f"T stays 1, because a fitted T did not improve the NLL in a {NUM_FOLDS}-fold cross-validation on "
@@ -92,15 +92,15 @@ def fit_temperature(task: TaskName, numbers: Numbers, targets: Targets) -> Tempe
 
 
 def held_out_temperatures(task: TaskName, numbers: Numbers, targets: Targets, fitted: Temperature) -> Values:
-    """Return for each sample a temperature that was fitted without it, (sample,): on the other folds of five.
+    """Return for each sample a temperature that was fitted without it, (sample,): on the other four folds of five.
 
-    With it, the samples that a temperature is fitted on can also say how well it does.
+    With these, the same samples can be used to fit a temperature and to evaluate it.
 
     Args:
         task: Decides what the numbers mean.
         numbers: Predictions for the samples, (sample, number).
         targets: Labels or values of these samples, (sample,).
-        fitted: The temperature that was fitted on all of them. If it was kept at 1, so are all of these.
+        fitted: The temperature fitted on all of them. If it was kept at 1, so are all of these.
     """
     if fitted.is_kept_at_one:
         return np.ones(len(targets))
@@ -124,7 +124,7 @@ def tempered(task: TaskName, numbers: Numbers, temperature: float | Values) -> N
 
 
 def losses(task: TaskName, numbers: Numbers, targets: NDArray[np.number]) -> NDArray[np.float64]:
-    """Return the negative log-likelihood of each target, (sample,); of a real value without ½·log 2π."""
+    """Return the negative log-likelihood of each target, (sample,); for real values without ½·log 2π."""
     if task == "classification":
         of_targets: NDArray[np.float64] = numbers[np.arange(len(targets)), targets.astype(np.int64)].astype(np.float64)
         return -of_targets
@@ -149,7 +149,7 @@ def _mean_squared(numbers: Numbers, targets: Targets) -> float:
 
 
 def _fit_classes(log_probs: Values, labels: NDArray[np.int64]) -> float:
-    """Return the temperature that is most probable after the samples and the prior."""
+    """Return the most probable temperature, given the samples and the prior."""
     from scipy.optimize import minimize_scalar
 
     right = float(log_probs[np.arange(len(labels)), labels].mean())
@@ -170,7 +170,7 @@ def _fit_classes(log_probs: Values, labels: NDArray[np.int64]) -> float:
 
 
 def _fit_near(task: TaskName, numbers: Numbers, targets: Targets, start: float) -> float:
-    """Fit a temperature of which a good guess is known, a tenth of the work of `_fit` for classes."""
+    """Fit a temperature from a good guess, which for classes takes a tenth of the work of `_fit`."""
     if task == "regression":
         return _mean_squared(numbers, targets) or start
     log_probs, labels = numbers.astype(np.float64), targets.astype(np.int64)
@@ -178,7 +178,7 @@ def _fit_near(task: TaskName, numbers: Numbers, targets: Targets, start: float) 
 
 
 def _newton(log_probs: Values, labels: NDArray[np.int64], log_temperature: float) -> float | None:
-    """Return the temperature that Newton's method finds from a start, or None where it is not sure to help."""
+    """Return the temperature that Newton's method finds from a start, or None if it may not converge."""
     right = float(log_probs[np.arange(len(labels)), labels].mean())
     for _ in range(NEWTON_STEPS):
         inverse = math.exp(-log_temperature)
@@ -208,7 +208,7 @@ def _improves_held_out(task: TaskName, numbers: Numbers, targets: Targets, value
 
 
 def _fit_held_out(task: TaskName, numbers: Numbers, targets: Targets, value: float) -> Values:
-    """Return for each sample the temperature fitted on the other folds, near one that was fitted on all, (sample,)."""
+    """Return for each sample the temperature fitted on the other folds, starting from `value`, (sample,)."""
     found = np.ones(len(targets))
     fold_of = shuffled(len(targets)) % NUM_FOLDS
     for fold in range(min(NUM_FOLDS, len(targets))):
@@ -219,7 +219,7 @@ def _fit_held_out(task: TaskName, numbers: Numbers, targets: Targets, value: flo
 
 
 def shuffled(count: int) -> NDArray[np.int64]:
-    """Return the numbers below `count` in the order that torch's generator with seed 0 shuffles them.
+    """Return the numbers below `count` in the order in which torch's generator with seed 0 shuffles them.
 
     Runs of earlier versions were measured with these folds.
     """

@@ -16,12 +16,12 @@ from sae.records.evaluation import Where
 from sae.records.run import Run
 
 FEWEST = 10
-"""Number of trials below which the p-value of a rank correlation, an approximation, is not to be trusted."""
+"""Fewest trials for a rank correlation: with fewer, its approximate p-value cannot be trusted."""
 
 Values = NDArray[np.float64]
 Statistic = Literal["rho", "F"]
 SETTINGS = ("i end", "N", "K")
-"""Settings that should make members more or less alike, by the labels of a method's entry."""
+"""Settings that should make members more or less similar, by their labels in a method's entry."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class CellMean:
     Attributes:
         inputs: N.
         exits: The trained K.
-        trials: Trials that the mean is over.
+        trials: Number of trials in the mean.
         value: The mean; None without trials.
         left_out: Finished trials without a finite number.
     """
@@ -78,13 +78,13 @@ class Influence:
     """The influence of a setting on a metric or cost.
 
     Attributes:
-        method: Whose setting it is.
+        method: The method of the setting.
         setting: The setting, as the paper calls it.
         metric: The metric or cost.
         statistic: Spearman's `rho` for real numbers, ANOVA's `F` for whole ones.
         value: The statistic; None if it cannot be computed.
-        p: Its p-value; None likewise.
-        trials: Trials that it is over.
+        p: Its p-value; None if it cannot be computed.
+        trials: Number of trials.
     """
 
     method: str
@@ -169,7 +169,7 @@ class CorrelationPoint:
     Attributes:
         setting: Label of the setting.
         value: Its value.
-        correlation: From independent members, 0, to equal ones, 1.
+        correlation: From 0 for independent members to 1 for equal ones.
         run: The run.
     """
 

@@ -115,7 +115,7 @@ class BackboneEntry:
 
     Attributes:
         settings: The class of its settings.
-        build: From settings, the shape of a sample and the number of inputs to a `Backbone`.
+        build: Builds a `Backbone` from settings, the shape of a sample and the number of inputs.
         space: Settings that a search varies, with holes as in YAML; methods with exits always use all stages.
         small: Settings of a small backbone for tests.
         sample: Shape of a small sample for tests.
@@ -152,7 +152,7 @@ def register_backbone(
     """Register a backbone by decorating the class of its settings.
 
     Args:
-        build: From settings, the shape of a sample and the number of inputs to a `Backbone`.
+        build: Builds a `Backbone` from settings, the shape of a sample and the number of inputs.
         space: Settings that a search varies, with holes as in YAML; by default the depth, from one stage to all.
         small: Settings of a small backbone for tests; by default all settings at their defaults.
         sample: Shape of a small sample for tests; by default an image.

@@ -24,10 +24,10 @@ class Kind:
     """A group of methods in tables and figures.
 
     Attributes:
-        key: In files and on the command line, such as `EE`.
-        label: In tables and figures, such as `SAE: EE`.
-        phrase: In a sentence, such as `one network with early exits`.
-        colour: Of its marks on white paper.
+        key: Name in files and on the command line, such as `EE`.
+        label: Name in tables and figures, such as `SAE: EE`.
+        phrase: Name in a sentence, such as `one network with early exits`.
+        colour: Colour of its marks on white paper.
         marker: A shape of Vega, a name in `report.labels.MARKERS`, or an SVG path in [-1, 1]².
     """
 
@@ -192,7 +192,7 @@ class MethodEntry:
 
     Attributes:
         settings: The class of its settings, which also answers questions that depend on them.
-        build: From settings, backbone settings and a `DataSpec` to a `Method`.
+        build: Builds a `Method` from its settings, a backbone and a `DataSpec`.
         kinds: All kinds that `settings.kind` may return.
         space: Settings that a search varies, with holes as in YAML.
         small: Settings of a small network for tests.

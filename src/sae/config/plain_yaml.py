@@ -63,7 +63,7 @@ class _Reader:
     """State of a reader between two lines.
 
     Attributes:
-        path: From the outermost mapping to the one that is being read.
+        path: The mappings from the outermost to the one that is being read.
         open: The key of that mapping whose value has not begun yet, if any.
         items: The list that is being read, if any.
     """

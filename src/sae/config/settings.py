@@ -54,7 +54,7 @@ class Settings(BaseModel):
 
         Args:
             name: The section's setting `name`, which is not checked yet.
-            setting: What to call it in an error.
+            setting: Its name in an error.
         """
         del name, setting
         return cls
@@ -256,7 +256,7 @@ def _load_yaml(text: str) -> Any:
 
 
 def _check_nesting(text: str) -> None:
-    """Refuse what is nested too deeply, refers to itself, or grows too large once its aliases are written out."""
+    """Refuse YAML that is nested too deeply, refers to itself, or grows too large once its aliases are written out."""
     sizes: dict[str, int | None] = {}  # values behind each anchor; None while it is incomplete
     stack: list[tuple[str | None, int]] = []
     total = 0

@@ -133,7 +133,7 @@ class StudyConfig(Settings):
     Attributes:
         id: Identifies the study among others in the same storage.
         task: `classification` or `regression`.
-        spaces: By method, the settings of its runs, with holes.
+        spaces: The settings of runs with holes, by method.
         objectives: Names of the objectives.
         max: Upper limits on metrics and costs.
         min: Lower limits on metrics and costs.

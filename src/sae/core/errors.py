@@ -5,7 +5,7 @@ without a traceback; an error that is not a `SaeError` is a bug, and shows one.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
@@ -37,7 +37,7 @@ class NotRegisteredError(ConfigError):
     """No installed package registers a method, backbone or metric of this name.
 
     Args:
-        noun: What is missing, such as `method`.
+        noun: The kind of thing that is missing, such as `method`.
         name: As it was given.
         known: The names that could have been given.
         setting: Where the name was given, such as `method.name`.
@@ -117,7 +117,7 @@ class MissingExtraError(SaeError, ImportError):
 
         Args:
             missing: The failed import.
-            what: What needs the package, such as `this command`.
+            what: The thing that needs the package, such as `this command`.
 
         Example:
             >>> print(MissingExtraError.of(ModuleNotFoundError(name="altair"), "this command"))
@@ -134,7 +134,7 @@ def require(package: str, what: str) -> None:
 
     Args:
         package: One of `EXTRA_OF`.
-        what: What needs it, such as `--figure`.
+        what: The thing that needs it, such as `--figure`.
     """
     if find_spec(package) is None:
         raise MissingExtraError.of(ModuleNotFoundError(name=package), what) or AssertionError(package)
@@ -147,7 +147,7 @@ class DivergedError(SaeError):
 
 
 class NothingFoundError(SaeError):
-    """A study has no finished trial, or none that meets what was asked for."""
+    """A study has no finished trial, or none that meets the limits."""
 
     exit_code = 3
 
@@ -180,6 +180,18 @@ class UncutWarning(SaeWarning):
 
 class FeaturesWarning(SaeWarning):
     """The exits that a network names do not return the features that the network itself returns."""
+
+
+def check_known(what: str, name: str, known: Collection[str]) -> None:
+    """Refuse a name that is not one of the known ones.
+
+    Args:
+        what: The setting or thing that has the name, for the message.
+        name: As it was given.
+        known: The names that could have been given.
+    """
+    if name not in known:
+        raise ConfigError(f"{what} must be one of {', '.join(known)}; got {name!r}{did_you_mean(name, known)}")
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

@@ -37,10 +37,10 @@ class MetricEntry(Quantity):
     """Everything that the system needs to know about a metric.
 
     Attributes:
-        key: In files and on the command line, such as `cc_ece`.
+        key: Name in files and on the command line, such as `cc_ece`.
         task: The task whose predictions it measures.
-        compute: From a predictive distribution and targets to a number; see `measure.metrics`.
-        label: In tables and figures, such as `CC-ECE`.
+        compute: Computes a number from a predictive distribution and targets; see `measure.metrics`.
+        label: Name in tables and figures, such as `CC-ECE`.
         is_listed: Whether tables on the terminal show it; JSON has all metrics.
         power: The power of the target's unit that it is measured in: 2 for the MSE, 0 for a share or a likelihood.
         is_scaled: Whether it is measured after temperature scaling, with a temperature fitted on validation data.
@@ -71,9 +71,9 @@ class CostEntry(Quantity):
     """Everything that the system needs to know about a cost.
 
     Attributes:
-        label: In figures and sentences, such as `FLOPs`.
-        unit: Above a column of numbers, such as `MFLOPs`.
-        divisor: From the number to its unit.
+        label: Name in figures and sentences, such as `FLOPs`.
+        unit: Heading of a column of numbers, such as `MFLOPs`.
+        divisor: The number divided by this is in the unit.
     """
 
     label: str
@@ -180,7 +180,7 @@ COSTS: dict[str, CostEntry] = {
     "shipped_flops": CostEntry(label="FLOPs as shipped", unit="MFLOPs as shipped", divisor=MILLION),
     "shipped_params": CostEntry(label="parameters as shipped", unit="M params as shipped", divisor=MILLION),
 }
-"""Counted on the network: pruned as the paper does, and as it is exported."""
+"""Counted on the network: pruned as in the paper, and as exported."""
 MEASURED_COSTS: dict[str, CostEntry] = {"latency": CostEntry(label="ms for a batch of 64", unit="ms for a batch of 64")}
 """Measured on the exported network, on request: milliseconds for a batch of 64."""
 ALL_COSTS = {**COSTS, **MEASURED_COSTS}

@@ -76,9 +76,9 @@ def reading(name: str, total: int, unit: str) -> AbstractContextManager[Advance]
     """Return a context that shows the progress of reading data, if `showing_reading` asked for it.
 
     Args:
-        name: What is read.
+        name: Name of the data.
         total: Number of steps.
-        unit: What a step is.
+        unit: Unit of a step.
     """
     display = _reading_display.get()() if total >= LEAST_SHOWN else SILENT
     return display.steps(name, total, unit=unit)

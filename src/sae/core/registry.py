@@ -41,7 +41,7 @@ class Registry(Generic[Entry]):
     for, all of them when a name is not found or the registry is iterated.
 
     Args:
-        noun: What an entry is called in messages, such as `method`.
+        noun: Word for an entry in messages, such as `method`.
         group: The group of entry points where other packages announce theirs.
         kind: The class of the entries.
 
@@ -72,7 +72,7 @@ class Registry(Generic[Entry]):
 
         Args:
             name: As a user gave it, so perhaps not even a text.
-            setting: What to call it in the error, such as `method.name`; by default the noun.
+            setting: Its name in the error, such as `method.name`; by default the noun.
         """
         entry = self._find(name) if isinstance(name, str) else None
         if entry is None:

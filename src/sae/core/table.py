@@ -61,7 +61,7 @@ class Table:
         name: Name of its files and of its place on the page.
         title: Heading above the table.
         caption: How to read it.
-        columns: From left to right.
+        columns: The columns from left to right.
         rows: One cell per column each.
         keys: The key of each row's network, by which a page links rows and marks; empty for other tables.
     """
@@ -180,7 +180,7 @@ def _mean_text(cell: Cell, column: Column) -> str:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Quote a text that a spreadsheet would run as a formula; a number stays as it is.
+    """Quote a text that a spreadsheet would run as a formula; a number does not change.
 
     Example:
         >>> spreadsheet_text("=1+1"), spreadsheet_text("-2.5"), spreadsheet_text("cat")

@@ -1,7 +1,7 @@
 """Trust in code that a user names, such as `my_nets.py:make_resnet`: it is imported only after the user says so.
 
 Importing a file runs it, and a config or a run folder may come from somebody else. `--trust-code` says that the code
-may run; a worker process is told by the process that starts it.
+may run; a worker process inherits this from the process that starts it.
 """
 
 import hashlib
