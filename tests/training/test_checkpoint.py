@@ -65,7 +65,9 @@ def test_a_run_without_hashes_is_read_with_one_notice(copied: RunRecord) -> None
 def test_a_checkpoint_of_another_seed_is_refused(tmp_path: Path) -> None:
     records = [train(settings(seed=seed), tmp_path / f"{seed}", until=1) for seed in (0, 1)]
     shutil.copy(records[1].path / RunRecord.CHECKPOINT, records[0].path / RunRecord.CHECKPOINT)
-    with pytest.raises(RecordError, match=r"checkpoint\.safetensors is of a run with other settings, another seed"):
+    with pytest.raises(
+        RecordError, match=r"checkpoint\.safetensors belongs to a run with other settings, another seed"
+    ):
         train(settings(seed=0), records[0].path)
 
 

@@ -219,7 +219,7 @@ def test_members_of_a_regression_can_be_chosen(diabetes: Path, tmp_path: Path) -
 
 
 def test_a_limit_below_the_cheapest_member_is_refused_and_leaves_no_folder(digits: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"one member at least, got flops=10: the least possible is flops [\d,]+$"):
+    with pytest.raises(ConfigError, match=r"at least one member, got flops=10: the least possible is flops [\d,]+$"):
         trim(digits, tmp_path / "new", {"flops": 10})
     assert not (tmp_path / "new").exists()
 

@@ -1,4 +1,4 @@
-"""Simple baselines on the validation split: what a network must beat to be worth training.
+"""Simple baselines on the validation split, which a network must beat to be worth training.
 
 The trivial baseline ignores the inputs: it predicts the share of each class, or the mean. The linear one is
 scikit-learn's logistic or ridge regression, with its default settings, on the prepared samples.
@@ -48,11 +48,11 @@ class Baselines:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the trivial and the linear baseline are."""
+        """Names of the trivial and the linear baseline for people."""
         return ("class shares", "logistic regression") if self.metric == "nll" else ("the mean", "ridge regression")
 
     def describe(self, loss: float) -> str:
-        """Return one line with what the baselines and a network with this loss reach."""
+        """Return one line that compares a network with this loss with the baselines."""
         trivial, linear = self.names
         some = f" (on {self.num_fitted:,} of {self.num_training:,} samples)"
         second = (
@@ -113,7 +113,9 @@ def _prepared(dataset: Dataset, split: Split) -> Iterator[Numbers]:
 
 
 def _shares_nll(dataset: Dataset) -> float:
-    counts = np.bincount(dataset.train.targets, minlength=dataset.spec.task.num_outputs) + 1  # a class may be missing
+    counts = (
+        np.bincount(dataset.train.targets, minlength=dataset.spec.task.num_outputs) + 1
+    )  # + 1, because a class may be missing
     return float(-np.log(counts / counts.sum())[dataset.val.targets].mean())
 
 

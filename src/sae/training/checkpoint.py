@@ -21,7 +21,7 @@ DELETE_IT = "delete it and begin again, or start over with --force"
 
 
 class CheckpointHeader(BaseModel):
-    """The content of a checkpoint besides arrays.
+    """The content of a checkpoint other than arrays.
 
     Attributes:
         epoch: Number of finished epochs.
@@ -119,12 +119,12 @@ def _read_header(record: RunRecord, metadata: Mapping[str, str]) -> CheckpointHe
         raise RecordError(f"{path} is damaged ({first_problem(error)}): {DELETE_IT}") from None
     if header.run is None:
         warnings.warn(
-            f"{path} was made before checkpoints recorded their run: whether it is of this one is not checked",
+            f"{path} was made before checkpoints recorded their run: whether it belongs to this run is not checked",
             RecordWarning,
             stacklevel=3,
         )
     elif header.run != record.identity():
-        raise RecordError(f"{path} is of a run with other settings, another seed or other data: {DELETE_IT}")
+        raise RecordError(f"{path} belongs to a run with other settings, another seed or other data: {DELETE_IT}")
     return header
 
 

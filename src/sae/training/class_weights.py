@@ -11,21 +11,21 @@ from sae.data.dataset import Array, Dataset
 
 
 def training_spec(dataset: Dataset, config: TrainConfig) -> DataSpec:
-    """Return the spec that a method is trained with: that of the data, with class weights if they are asked for."""
+    """Return the spec to train a method with: that of the data, with class weights if they are asked for."""
     spec = dataset.spec
     if config.class_weights == "none":
         return spec
     if not isinstance(spec.task, Classification):
         raise ConfigError(
             f"train.class_weights must be none for regression, got {config.class_weights}: "
-            f"{dataset.name} has no classes to weigh"
+            f"{dataset.name} has no classes"
         )
     weights = balanced_weights(dataset.train.targets, spec.task.num_classes)
     return replace(spec, task=WeightedClassification(spec.task.num_classes, weights))
 
 
 def balanced_weights(labels: Array, num_classes: int) -> tuple[float, ...]:
-    """Return weights with which every class counts the same in sum, and a sample counts 1 on average.
+    """Return weights that give every class the same total, and a sample 1 on average.
 
     A class without samples gets weight 1, which nothing uses.
 

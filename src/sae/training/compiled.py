@@ -10,12 +10,12 @@ from sae.core.errors import ConfigError
 
 
 class CompiledCalls:
-    """Compiled versions of some networks, which stand in for their `forward` within a context.
+    """Compiled versions of some networks, which replace their `forward` within a context.
 
-    Only training steps run compiled: what is judged, recorded, pruned and exported is the network itself.
+    Only training steps run compiled: evaluation, pruning and export use the network itself.
 
-    A network is compiled as one graph, so that a part which cannot be compiled is an error and never runs as it is
-    in silence. There is a graph for each batch size, usually two of them, the last batch being smaller. The code of one
+    A network is compiled as one graph, so that a part that cannot be compiled is an error and never silently runs
+    uncompiled. There is a graph for each batch size; usually there are two, because the last batch is smaller. One
     graph for all sizes would depend on the size that came first, and a resumed run could round differently.
 
     Args:
@@ -29,7 +29,7 @@ class CompiledCalls:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Let the networks run compiled within the context; a failure to compile is an error of one sentence."""
+        """Let the networks run compiled within the context; a failure to compile becomes a `ConfigError`."""
         from torch._dynamo.exc import FailOnRecompileLimitHit, TorchDynamoException
 
         for network, forward in self._forwards:
@@ -46,7 +46,7 @@ class CompiledCalls:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of an error that says something, as the end of a sentence."""
+    """Return the first informative line of an error, as the end of a sentence."""
     lines = [line.strip() for line in str(error).splitlines()]
-    said = [line for line in lines if line and not line.endswith("raised:")]
-    return said[0] if said else type(error).__name__
+    informative = [line for line in lines if line and not line.endswith("raised:")]
+    return informative[0] if informative else type(error).__name__

@@ -46,7 +46,7 @@ RECORDED_POINTS = 100
 def member_outputs(method: Method, batches: Iterable[Tensor]) -> Tensor:
     """Return the raw outputs of all possible members for prepared batches, (sample, member, out), on the CPU.
 
-    The batches are those of a whole split in order; their sizes change no number that is drawn.
+    The batches are those of a whole split in order; random draws do not depend on their sizes.
     """
     method.eval()
     outputs, first = [], 0
@@ -69,8 +69,8 @@ def split_outputs(method: Method, dataset: Dataset, prepare: Preparation, names:
 class Scaling:
     """Temperatures fitted on the validation split, and the metrics of a network after scaling by them.
 
-    The validation split itself is scaled by temperatures that were each fitted without the samples they are used
-    for, in a cross-validation, so that metrics after scaling may choose among networks.
+    The validation split itself is scaled in a cross-validation: each sample with a temperature that was fitted
+    without it. So metrics after scaling can be used to choose among networks.
 
     Args:
         method: The trained method.
@@ -92,13 +92,13 @@ class Scaling:
         return predictive_at(self.method, self.outputs, eval_exits)
 
     def fitted(self, eval_exits: int) -> Temperature:
-        """Return the temperature at K′ exits; 1 if the variance cannot be fitted, because all predictions are exact."""
+        """Return the temperature at K′ exits; 1 if all predictions are exact, so that no variance can be fitted."""
         if eval_exits not in self._fitted:
             self._fitted[eval_exits] = fit_or_keep(self.predictive(eval_exits), self.targets)
         return self._fitted[eval_exits]
 
     def measure(self, predictive: Predictive, targets: Tensor, eval_exits: int) -> dict[str, float]:
-        """Return the metrics after scaling of predictions at K′ exits for samples that were not fitted on."""
+        """Return the metrics after scaling of predictions at K′ exits, for samples that were not used to fit."""
         return measure_scaled(calibrated(predictive, self.fitted(eval_exits).value), targets)
 
     def measure_held_out(self, eval_exits: int) -> dict[str, float]:
@@ -117,7 +117,7 @@ def evaluate_split(
         scaling: The trained method, the data, and the temperatures.
         name: The split.
         outputs: The outputs of the members on this split.
-        costs: What `measure_costs` returned, if it was called already.
+        costs: The result of `measure_costs`, if it was called already.
     """
     method, dataset = scaling.method, scaling.dataset
     readings = [
@@ -236,12 +236,12 @@ def measure_costs(method: Method, spec: DataSpec, known: Iterable[Reading] = ())
 
 
 def describe_exits(method: Method, eval_exits: int, spec: DataSpec) -> Reading:
-    """Return which exits a network uses at K′ and what it then costs, pruned and as shipped; without metrics."""
+    """Return the exits that a network uses at K′ and its costs, pruned and as shipped; without metrics."""
     return describe_pruned(method.pruned(eval_exits), eval_exits, method.active_counts(eval_exits), spec)
 
 
 def describe_pruned(pruned: MemberNetwork, eval_exits: int, active: tuple[int, ...], spec: DataSpec) -> Reading:
-    """Return what a pruned network costs; without metrics."""
+    """Return the costs of a pruned network; without metrics."""
     cost, shipped = measure_cost(pruned, spec.shape), measure_shipped_cost(pruned, spec.shape)
     return Reading(
         eval_exits=eval_exits,
@@ -256,7 +256,7 @@ def describe_pruned(pruned: MemberNetwork, eval_exits: int, active: tuple[int, .
 
 
 def _part_costs(cost: Cost, shipped: Cost) -> tuple[PartCosts, ...]:
-    """Join the parts of a pruned network with those of the exported one, which sum to the costs of either."""
+    """Join the parts of a pruned network with those of the exported one; each set sums to its network's costs."""
     nothing = PartCost(params=0, flops=0)
     joined = []
     for name in dict.fromkeys([*cost.by_part, *shipped.by_part]):
@@ -280,7 +280,7 @@ def describe_network(method: Method, settings: MethodSettings, spec: DataSpec, c
         method: The trained method.
         settings: Its settings.
         spec: The shape of samples and the task.
-        costs: What `measure_costs` returned for it.
+        costs: The result of `measure_costs` for it.
     """
     pruned = {reading.eval_exits: method.pruned(reading.eval_exits) for reading in costs}
     readings = []

@@ -50,12 +50,12 @@ class EarlyStopping:
     best: list[BestEpoch] = field(default_factory=list)
 
     def update(self, method: Method, epoch: int, losses: Sequence[float]) -> None:
-        """Keep the weights of the streams that are better than before; a stream that has stopped stays as it is.
+        """Keep the weights of the streams that are better than before; a stream that has stopped keeps its old ones.
 
         Args:
             method: The method after this epoch.
             epoch: Its number, from 1.
-            losses: What `stream_losses` returned.
+            losses: The result of `stream_losses`.
         """
         if not self.best:
             self.best = [_snapshot(method, stream, epoch, nll) for stream, nll in enumerate(losses)]
@@ -69,7 +69,7 @@ class EarlyStopping:
         return bool(self.best) and all(self._is_over(stream, epoch) for stream in range(len(self.best)))
 
     def restore(self, method: Method) -> None:
-        """Give the method the weights of its best epochs, and the temperature that it is shipped with."""
+        """Give the method the weights of its best epochs, and the progress at which it is shipped."""
         for stream, best in enumerate(self.best):
             method.stream_module(stream).load_state_dict(best.state)
             method.progress = 1.0
@@ -79,7 +79,7 @@ class EarlyStopping:
 
 
 def stream_losses(method: Method, outputs: Tensor, split: Split, judged_by: str = "nll") -> list[float]:
-    """Return the negative log-likelihood of every stream, with the exit weights that the method is shipped with.
+    """Return the negative log-likelihood of every stream, with the exit weights at the end of training.
 
     Args:
         method: The method; if it has several streams, each trains the member with its number.
@@ -136,17 +136,17 @@ class WeightAverage:
         return min(self.decay, (1 + step) / (WARM_UP + step))
 
     def update(self, step: int) -> None:
-        """Move the average towards the tensors as they are after a step."""
+        """Move the average towards the tensors after a step."""
         torch._foreach_lerp_(self.average, self.tensors, 1 - self.decay_at(step))
 
     def load(self, average: Sequence[Tensor]) -> None:
-        """Continue from an average that another process has reached."""
+        """Continue from an average that another process or a checkpoint has reached."""
         for own, given in zip(self.average, average, strict=True):
             own.copy_(given)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Give the tensors their averages within the context, and what they were before after it."""
+        """Give the tensors their averages within the context, and restore them afterwards."""
         before = [tensor.clone() for tensor in self.tensors]
         torch._foreach_copy_(self.tensors, self.average)
         try:

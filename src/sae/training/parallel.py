@@ -39,11 +39,11 @@ def training(
     binding: Binding | None = None,
     guide: Guide | None = None,
 ) -> Iterator[Trainer]:
-    """Provide a trainer that uses several processes where that helps; the number of processes changes no result.
+    """Provide a trainer that uses several processes where that helps; their number does not change the result.
 
     Only independent streams can be trained in parallel, and only if they share nothing else:
-    with float16 they share a loss scale, and on a GPU the device. Workers read the data again, and with
-    `binding` check that they are the same; they load the teacher again, which `guide` is for this process.
+    with float16 they share a loss scale, and on a GPU the device. Workers read the data again, and check
+    with `binding` that they are the same; they load the teacher again instead of using `guide`.
     """
     can_split = config.train.device == "cpu" and config.train.precision != "float16"
     count = min(processes, method.num_streams) if can_split else 1
@@ -79,12 +79,12 @@ class ParallelTrainer(Trainer):
         if not self.workers:
             self._start()
         for process, connection in self.workers:
-            with _noticing_its_end(process):
+            with _reporting_its_end(process):
                 connection.send(epoch)
         names: list[str] = []
         logs = {}
         for process, connection in self.workers:
-            with _noticing_its_end(process):
+            with _reporting_its_end(process):
                 answer = connection.recv()
             for stream, (names_of_stream, log, state) in answer.items():
                 names, logs[stream] = names_of_stream, torch.from_numpy(log)  # (step, term)
@@ -108,7 +108,7 @@ class ParallelTrainer(Trainer):
         self.workers = []
 
     def _start(self) -> None:
-        """Start the workers from the state of this trainer, which may be that of a checkpoint."""
+        """Start the workers from the state of this trainer, which may come from a checkpoint."""
         context = multiprocessing.get_context("spawn")
         for share in self.shares:
             ours, theirs = context.Pipe()
@@ -117,12 +117,12 @@ class ParallelTrainer(Trainer):
             process.start()
             theirs.close()  # so that the pipe ends with the worker
             self.workers.append((process, ours))
-            with _noticing_its_end(process):
+            with _reporting_its_end(process):
                 ours.send({stream: stream_state(self, stream) for stream in share})
 
 
 @contextmanager
-def _noticing_its_end(process: BaseProcess) -> Iterator[None]:
+def _reporting_its_end(process: BaseProcess) -> Iterator[None]:
     """Turn the end of a worker into an error that users understand."""
     try:
         yield
@@ -174,8 +174,8 @@ def _work(
     """Train some streams, an epoch at a time, until the parent ends."""
     try:
         torch.set_num_threads(config.train.threads)
-        for said in (DataWarning, UncutWarning):  # by the parent
-            warnings.simplefilter("ignore", said)
+        for shown in (DataWarning, UncutWarning):  # the parent shows them
+            warnings.simplefilter("ignore", shown)
         trust_code(is_trusted=trusts_code)
         dataset = load_bound(config.data, config.seed, binding)
         keep_freed_memory()

@@ -75,11 +75,11 @@ def train(
         config: Everything that the result depends on.
         out: The run folder.
         force: Whether to delete an earlier run in the folder and start over.
-        processes: How many processes may train the members of an ensemble; changes no number.
+        processes: How many processes may train the members of an ensemble; the numbers do not depend on it.
         until: Pause after this epoch, if the run has not passed it, and write its evaluation to `interim.json`.
-        same_data_as: An earlier run whose data a new run must have, such as another trial of the same study.
+        same_data_as: An earlier run on the same data, such as another trial of the study; other data are refused.
         display: Where progress is shown.
-        callbacks: Told of the beginning, of every epoch and of the end; change no number. See `RunCallback`.
+        callbacks: Called at the beginning, after every epoch and at the end; they change no number. See `RunCallback`.
         on_data: Called with the data once they are read.
     """
     out = Path(out)
@@ -92,18 +92,18 @@ def train(
         advice = SEARCH_ON_OTHER_DATA if is_new else START_ON_OTHER_DATA
         dataset = load_bound(config.data, config.seed, before, advice=advice)
         on_data(dataset)
-        keep_freed_memory()  # from now on: what reading has freed goes back to the system
+        keep_freed_memory()  # from now on; memory that reading has freed is returned
         binding = before or Binding.of(dataset, config.data)
         spec = training_spec(dataset, config.train)
         method = build_method(config.method, config.backbone, spec, config.seed)
-        is_over = not is_new and RunRecord(out).has(RunRecord.STATUS)  # then the teacher is needed no more
+        is_over = not is_new and RunRecord(out).has(RunRecord.STATUS)  # then the teacher is no longer needed
         teacher = open_teacher(config.teacher, out, binding) if config.teacher and not is_over else None
         guide = load_teacher(config, dataset).guide if teacher else None
         with training(method, dataset, config, processes, binding, guide) as trainer:
             costs = check_run(trainer) if is_new else []
             record = RunRecord.create(out, config, force=force)
             with record.lock():
-                if is_new and not _has_begun(out):  # another process may have begun it meanwhile
+                if is_new and not _has_begun(out):  # another process may have begun it in between
                     binding.write(record)
                 if teacher:
                     bind_teacher(teacher, record)
@@ -117,14 +117,14 @@ def train(
 
 
 def check_run(trainer: Trainer) -> list[Reading]:
-    """Rehearse everything that a run will do, so that what cannot work is refused before the first epoch.
+    """Rehearse everything that a run will do, so that a run that cannot work is refused before the first epoch.
 
     On a copy of the method: one training step on a few samples, then pruning, folding and metrics
     at the fewest and the most exits, and the cost at the most, where every operation occurs.
     Neither the trainer nor torch's global generator changes.
 
     Returns:
-        The cost that was counted, which need not be counted again.
+        The counted cost, which need not be counted again.
     """
     rehearsal = copy.copy(trainer)
     rehearsal.method = method = _copy_to_train(trainer.method, trainer.streams[0])
@@ -178,10 +178,10 @@ def derive(config: RunConfig, out: Path, source: Path) -> RunRecord:
 
 
 def record_derived(record: RunRecord, source: RunRecord, method: Method, dataset: Dataset, share: float = 1.0) -> None:
-    """Evaluate and record a network whose weights come from another run, unless that is done.
+    """Evaluate and record a network whose weights come from another run, unless that is done already.
 
     Args:
-        record: Where to.
+        record: The folder to write to.
         source: The other run.
         method: The method with its weights.
         dataset: The data of both.
@@ -218,13 +218,13 @@ def evaluate(
         run: The run folder.
         split: val or test.
         eval_exits: K′ to evaluate at; by default the trained K.
-        shift: Whether to evaluate also on the 95 corrupted versions of the split.
+        shift: Whether to also evaluate on the 95 corrupted versions of the split.
         ood: Name or path of another data set; measures how well uncertainty detects its samples.
-        calibrate: Whether to evaluate also after temperature scaling fitted on the validation split.
+        calibrate: Whether to also evaluate after temperature scaling fitted on the validation split.
         device: The device to compute on; by default that of the training.
         where: Where the data are now, and whether other data may be used instead.
         display: Where progress is shown.
-        processes: How many processes may corrupt images; changes no number.
+        processes: How many processes may corrupt images; the numbers do not depend on it.
     """
     record = RunRecord.open(Path(run))
     settings = record.read_config().train
@@ -273,10 +273,10 @@ def measure_shift(
 
 
 def network_of(record: RunRecord, where: Whereabouts = AS_BEFORE) -> Network:
-    """Return what the network of a finished run consists of.
+    """Return the members and parts of the network of a finished run.
 
-    A run of an older version has not recorded it. Then it is counted on the weights, which needs the
-    data, and recorded, so that reports can draw the network, too.
+    A run of an older version has not recorded them. They are then computed from the weights, which needs
+    the data, and recorded, so that reports can draw the network, too.
 
     Args:
         record: The run.
@@ -312,7 +312,7 @@ def _has_begun(out: Path) -> bool:
     """Return whether an earlier command has passed the check and trained at least one epoch here."""
     try:
         return any((out / name).exists() for name in (RunRecord.STATUS, RunRecord.CHECKPOINT))
-    except OSError:  # a path that cannot be; `RunRecord.create` names it
+    except OSError:  # an impossible path; `RunRecord.create` names it
         return False
 
 
@@ -351,7 +351,7 @@ def _train_and_record(
     stopped = progress.stopping.has_stopped(progress.epoch)
     if progress.epoch < trainer.config.train.epochs and not stopped:
         return
-    trainer.method.progress = 1.0  # also after a run of one step, which ends at progress 0
+    trainer.method.progress = 1.0  # a run of one step ends at progress 0
     with trainer.averaged():
         progress.stopping.restore(trainer.method)
         _record_results(trainer.method, trainer.dataset, trainer.prepare, record, costs)

@@ -36,17 +36,16 @@ def evaluate_shift(
         dataset: The data.
         split_name: The split.
         prepare: The preparation of samples.
-        eval_exits: K′ that the result is about.
+        eval_exits: K′ of the summary in the result.
         display: Where progress is shown.
         sets: The corruptions with their severities.
-        processes: How many processes may corrupt images; changes no number.
+        processes: How many processes may corrupt images; the numbers do not depend on it.
 
     Returns:
-        The mean and standard deviation over the sets, and each set, at every number of exits; `eval_exits` is
-        the one that it is about. The standard deviation is that of a sample (n − 1), like the one over
-        seeds; it is left out if there is only one set. Metrics after temperature scaling use the temperature of the
-        clean validation split, because nobody knows the shift beforehand. `auroc_entropy` measures how well predictive
-        entropy detects corrupted samples.
+        The mean and standard deviation over the sets, and each set, at every number of exits. The standard
+        deviation is that of a sample (n − 1), like the one over seeds; it is left out if there is only one set.
+        Metrics after temperature scaling use the temperature of the clean validation split, because nobody knows
+        the shift beforehand. `auroc_entropy` measures how well predictive entropy detects corrupted samples.
     """
     split = dataset.split(split_name)
     check_images(dataset)

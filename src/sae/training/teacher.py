@@ -1,13 +1,12 @@
 """Teachers: trained runs whose predictions a network learns from, beside the targets (distillation).
 
-A teacher sees what its student sees: the same augmented samples, changed a little where its members differ most.
-On the training samples alone members agree, and there would be little to learn from them. The change is that of
-Nam et al., Diversity Matters When Learning From Ensembles (NeurIPS 2021).
+A teacher sees the same augmented samples as its student, slightly perturbed so that its members disagree. On the
+training samples themselves they agree, and there would be little to learn from them. The perturbation is that of Nam
+et al., Diversity Matters When Learning From Ensembles (NeurIPS 2021).
 """
 
 import math
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Self
 
@@ -31,8 +30,8 @@ from sae.training.checkpoint import load_model
 from sae.training.trainer import pick_device
 
 UNIT = 4 / 255
-"""The unit of a change where samples are no pixels, in standard deviations: pixels often spread over a quarter of
-their range."""
+"""The unit of a perturbation in standard deviations, for samples that are not pixels: the standard deviation of pixels
+is often a quarter of their range."""
 
 
 class TeacherIdentity(Part):
@@ -52,9 +51,9 @@ class TeacherIdentity(Part):
     def of(cls, record: RunRecord) -> Self:
         """Identify the network of a finished run."""
         settings = record.read_config()
-        config, weights = (
-            sha256((record.path / name).read_bytes()).hexdigest() for name in (record.CONFIG, record.MODEL)
-        )
+        config, weights = record.hash_of(record.CONFIG), record.hash_of(record.MODEL)
+        assert config is not None, "a finished run has settings"
+        assert weights is not None, "a finished run has weights"
         return cls(method=f"{settings.method.name} {settings.summary}", config=config, weights=weights)
 
 
@@ -63,9 +62,9 @@ class Teacher:
 
     Args:
         network: The network, which predicts without random numbers.
-        task: What it predicts.
+        task: The task, which defines what the outputs mean.
         config: How the student learns from it.
-        unit: One unit of a change of the inputs in their normalised scale, a number or shaped like one sample.
+        unit: One unit of a perturbation, in normalised inputs; a number, or shaped like one sample.
     """
 
     def __init__(self, network: MemberNetwork, task: Task, config: TeacherConfig, unit: Tensor | float) -> None:
@@ -73,7 +72,7 @@ class Teacher:
         self.num_members = len(network.weights)
 
     def guide(self, batch: Batch, generator: torch.Generator) -> Batch:
-        """Return a batch with changed inputs, and with the teacher's predictions for these."""
+        """Return a batch with perturbed inputs, and the teacher's predictions for them."""
         inputs = self.perturbed(batch.inputs, generator) if self.config.perturb else batch.inputs
         return replace(batch, inputs=inputs, guidance=self.predict(inputs))
 
@@ -96,7 +95,7 @@ class Teacher:
         outputs = self.network.outputs_of(member, moved)
         predicted = outputs if isinstance(self.task, Regression) else outputs.softmax(dim=-1)
         (gradient,) = torch.autograd.grad((predicted * factors.to(inputs.device)).sum(), moved)
-        steps = (gradient * self.unit).flatten(1)  # by one unit of each number
+        steps = (gradient * self.unit).flatten(1)  # in units of each number
         largest = steps.abs().amax(dim=1, keepdim=True)
         steps = steps / torch.where(largest > 0, largest, 1.0)  # so that no square underflows
         norm = torch.linalg.vector_norm(steps, dim=1, keepdim=True)
@@ -110,7 +109,7 @@ def open_teacher(config: TeacherConfig, out: Path, binding: Binding) -> RunRecor
     """Return the run that another learns from; refuse one that cannot be its teacher.
 
     Args:
-        config: Which run.
+        config: The settings that name the run.
         out: The folder of the run that learns.
         binding: Its data.
     """
@@ -148,7 +147,7 @@ def load_teacher(config: RunConfig, dataset: Dataset) -> Teacher:
 def check_same_data(record: RunRecord, binding: Binding) -> None:
     """Refuse a teacher that was trained on other samples, in other splits, or with another preparation of them.
 
-    It would see samples that its student is tested on, or not what it was trained for.
+    It might have seen samples that its student is tested on, or would get inputs that it was not trained for.
     """
     theirs, ours = Binding.read(record), binding.description
     if theirs is None:
@@ -168,7 +167,7 @@ def check_same_data(record: RunRecord, binding: Binding) -> None:
 
 
 def bind_teacher(teacher: RunRecord, record: RunRecord) -> None:
-    """Record which network a run learns from when it begins; later refuse to go on with another."""
+    """Record the teacher of a run when it begins; later, refuse to continue with another."""
     identity = TeacherIdentity.of(teacher)
     if not record.has(record.CHECKPOINT):
         record.write_json(record.TEACHER, identity.model_dump(mode="json"))

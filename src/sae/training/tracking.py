@@ -16,7 +16,7 @@ from sae.records.run import RunRecord
 Row = Mapping[str, float]
 """An epoch of the history, by column; `epoch` counts from 1."""
 State = Literal["finished", "stopped", "failed", "paused", "interrupted"]
-"""How a training ends: as `status.json` says, at the epoch it was to pause after, or by any other error."""
+"""How a training ends: with the state in `status.json`, paused after a given epoch, or by any other error."""
 
 TAGS = ((r"theta_(\d+)_(\d+)", r"theta/input_\1/exit_\2"), (r"val_(.+)", r"val/\1"))
 SCHEDULES = ("lr", "temperature", "kl_weight", "repeat_fraction")
@@ -24,30 +24,30 @@ CALLBACK_METHODS = ("on_run_start", "on_epoch", "on_run_end")
 
 
 class RunCallback:
-    """Something that follows runs: subclass it, and override what you need.
+    """An observer of runs: subclass it, and override the methods that you need.
 
-    A callback changes no number of the run. An error in one ends the training, which can be continued: every
-    epoch is kept before callbacks are told of it. `on_run_end` is called for each callback that was started,
+    A callback changes no number of the run. An error in a callback ends the training, which can be continued: every
+    epoch is saved before callbacks are called. `on_run_end` is called for each callback that was started,
     whatever happened.
     """
 
     def on_run_start(self, record: RunRecord, history: Sequence[Row]) -> None:
-        """Begin to follow a run.
+        """Handle the beginning of a run.
 
         Args:
             record: The run folder; `record.read_config()` is its settings.
-            history: The epochs that are done: none of a new run, all of a finished one.
+            history: The finished epochs: none for a new run, all for a finished one.
         """
 
     def on_epoch(self, record: RunRecord, row: Row) -> None:
-        """Handle an epoch that has ended; `row` is its row of the history."""
+        """Handle a finished epoch, a row of the history."""
 
     def on_run_end(self, record: RunRecord, state: State) -> None:
-        """Handle the end of a training; `record.read_evaluation()` has the results of a finished run."""
+        """Handle the end of the training; `record.read_evaluation()` gives the results of a finished run."""
 
 
 def check_callbacks(callbacks: Sequence[RunCallback]) -> None:
-    """Refuse what is not a callback, before any work."""
+    """Refuse objects that are not callbacks, before any work."""
     for callback in callbacks:
         if isinstance(callback, type) or not all(callable(getattr(callback, name, None)) for name in CALLBACK_METHODS):
             raise ConfigError(
@@ -60,7 +60,7 @@ def check_callbacks(callbacks: Sequence[RunCallback]) -> None:
 def follow(
     callbacks: Sequence[RunCallback], record: RunRecord, history: Sequence[Row]
 ) -> Iterator[Callable[[Row], None]]:
-    """Tell callbacks of the beginning and the end of a run; the context gives a function to call with every new row."""
+    """Call callbacks at the beginning and the end of a run; the context gives a function to call with every new row."""
     started: list[RunCallback] = []
 
     def on_epoch(row: Row) -> None:
@@ -86,7 +86,7 @@ def follow(
 
 
 def _end(started: Sequence[RunCallback], record: RunRecord, otherwise: State) -> list[Exception]:
-    """Tell all callbacks of the end; return their errors."""
+    """Call all callbacks at the end; return their errors."""
     status, problems = record.read_status(), []
     for callback in started:
         try:
@@ -99,10 +99,10 @@ def _end(started: Sequence[RunCallback], record: RunRecord, otherwise: State) ->
 
 @contextmanager
 def _naming(callback: RunCallback, method: str) -> Iterator[None]:
-    """Add to an error where it comes from."""
+    """Add a note to an error that says where it comes from."""
     try:
         yield
-    except SaeError:  # one of ours, whose message says enough
+    except SaeError:  # its message says enough
         raise
     except Exception as error:
         error.add_note(f"in {type(callback).__name__}.{method}; the same call continues the run")

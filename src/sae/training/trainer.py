@@ -1,4 +1,4 @@
-"""The training loop: steps and epochs, each of which is judged on the validation split."""
+"""The training loop: steps and epochs, with validation after each epoch."""
 
 import ctypes
 import inspect
@@ -106,7 +106,7 @@ class Trainer:
     Attributes:
         streams: The streams of the method that are trained here; by default all.
         averages: The moving average of the weights of each stream; empty if `train.ema` is 0.
-        guide: Adds to a batch what a teacher says about it; None without a teacher.
+        guide: Adds a teacher's predictions to a batch; None without a teacher.
         compiled: The compiled networks of the method; None unless `train.compile` is set.
     """
 
@@ -148,7 +148,7 @@ class Trainer:
         return len(self.bounds) - 1
 
     def compile(self) -> CompiledCalls | None:
-        """Return the compiled networks of the method, if asked for; the compiler starts when they are first called."""
+        """Return the compiled networks of the method if asked for; the first call of each compiles it."""
         return CompiledCalls(self.method.trained_networks()) if self.config.train.compile else None
 
     def group_of(self, stream: int) -> FlatParameters:
@@ -156,14 +156,14 @@ class Trainer:
         return self.groups[self.streams.index(stream)]
 
     def _average_of(self, stream: int) -> WeightAverage:
-        """Return the average of all that training changes for one stream: parameters, and statistics of BatchNorm."""
+        """Return the moving average for one stream: of its parameters, and of BatchNorm's statistics."""
         groups = self.groups if self.method.num_streams == 1 else [self.group_of(stream)]
         buffers = [buffer for buffer in self.method.stream_module(stream).buffers() if buffer.is_floating_point()]
         return WeightAverage(self.config.train.ema, [*(group.parameter.detach() for group in groups), *buffers])
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Give the method the averaged weights within the context, with which it is judged and recorded."""
+        """Give the method the averaged weights within the context, for validation and for the record."""
         with ExitStack() as stack:
             for average in self.averages.values():
                 stack.enter_context(average.in_use())
@@ -197,7 +197,7 @@ class Trainer:
     def try_step(self) -> None:
         """Compute the loss and gradients of a few samples, without an update, to see whether training can work."""
         count = max(2, self.method.smallest_batch)
-        if self.compiled:  # a graph is for one size of batches, and will be used again
+        if self.compiled:  # a graph fits one batch size; this one will be used again
             count = self.bounds[1]
         targets = standardised(self.dataset.train.targets[:count], self.dataset.spec.task)
         inputs = self.prepare(self.dataset.train.inputs[:count])
@@ -232,7 +232,7 @@ class Trainer:
         for group in self.groups:
             group.zero_grad()
         logged: dict[str, list[Tensor]] = {}
-        for batch in batches:  # backward at once, to hold the activations of one stream only
+        for batch in batches:  # backward right away, to hold the activations of one stream only
             loss = self._loss(batch, step, generator)
             self.scaler.scale(loss.total).backward()
             for name, value in {"loss": loss.total, **loss.terms}.items():
@@ -278,11 +278,11 @@ class Trainer:
 def train_epochs(
     trainer: Trainer, progress: Progress, until: int, on_step: Callable[[], None] = lambda: None
 ) -> Iterator[dict[str, float]]:
-    """Train the epochs that are not done yet, up to epoch `until` or where training stops early.
+    """Train the epochs that are not done yet, up to epoch `until` or until training stops early.
 
     Args:
         trainer: The trainer.
-        progress: What was done before; it holds what is done here, too.
+        progress: The progress so far, which is updated.
         until: Number of the last epoch.
         on_step: Called after every update.
 
@@ -304,7 +304,7 @@ def train_epochs(
 
 
 def _validate(trainer: Trainer, epoch: int, stopping: EarlyStopping) -> dict[str, float]:
-    """Judge the network after an epoch; return its validation metrics and observables, for the history."""
+    """Validate the network after an epoch; return its metrics and observables, for the history."""
     method, dataset = trainer.method, trainer.dataset
     outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, trainer.prepare))
     metrics = validation_metrics(method, dataset, outputs)
@@ -317,7 +317,7 @@ def _validate(trainer: Trainer, epoch: int, stopping: EarlyStopping) -> dict[str
 
 
 def mean_of(values: list[Tensor]) -> Tensor:
-    """Return the mean of scalars; a single one is returned as it is, which saves two operations."""
+    """Return the mean of scalars; a single one is returned directly, which saves two operations."""
     return values[0] if len(values) == 1 else torch.stack(values).mean()
 
 

@@ -45,7 +45,7 @@ def trim(
     force: bool = False,
     where: Whereabouts = AS_BEFORE,
 ) -> Trimming:
-    """Choose members of a finished run on its validation samples, and record the network of these as a run.
+    """Choose members of a finished run on its validation samples, and record the network with these as a run.
 
     Nothing is trained. A member is any pair (input, exit); inputs without a member are dropped.
 
@@ -55,9 +55,9 @@ def trim(
 
     Args:
         run: The folder of the finished run.
-        out: The folder of the trimmed run; the same call again returns what is there.
-        maximum: What costs may be at most, by name.
-        weights: How the members are weighed.
+        out: The folder of the trimmed run; the same call again returns its result.
+        maximum: Upper limits on costs, by name.
+        weights: How the members are weighted.
         force: Whether to delete an earlier run in the folder.
         where: Where the data are today.
     """
@@ -94,7 +94,7 @@ def trim(
 
 
 def trimmed_config(source: RunRecord, maximum: Limits, weights: TrimWeights = "greedy") -> RunConfig:
-    """Return the config of a run with these limits; refuse limits and runs for which there is no choice."""
+    """Return the config of the trimmed run; refuse limits and runs that leave nothing to choose."""
     for name, bound in maximum.items():
         if name not in COSTS:
             raise ConfigError(
@@ -110,7 +110,7 @@ def trimmed_config(source: RunRecord, maximum: Limits, weights: TrimWeights = "g
         )
     if config.method.num_slots > config.method.num_inputs:
         raise ConfigError(
-            f"members of {source.path} cannot be chosen: it has several streams, which `sae trim` does not know"
+            f"members of {source.path} cannot be chosen: it has several streams, which `sae trim` does not support"
         )
     values = config.model_dump(mode="json")
     if "trim" in values["method"]:
@@ -121,7 +121,7 @@ def trimmed_config(source: RunRecord, maximum: Limits, weights: TrimWeights = "g
 
 @dataclass(frozen=True)
 class FittedChoice:
-    """Chosen members, how they are weighed, and how fitted weights did, if they were asked for."""
+    """Chosen members, how they are weighted, and a remark on fitted weights, if they were asked for."""
 
     selection: Selection
     weights: Literal["greedy", "em", "theta"] = "greedy"
@@ -167,7 +167,7 @@ class MemberChoice:
         return self.cost_reading(members).costs
 
     def cost_reading(self, members: Members) -> Reading:
-        """Return the exits that some members use, and what their network costs."""
+        """Return the exits that some members use, and the costs of their network."""
         used = torch.zeros(self.num_members)
         used[sorted(members)] = 1 / len(members)
         self.method.choose(used)
@@ -177,7 +177,7 @@ class MemberChoice:
         return self._readings[shape]
 
     def find(self, maximum: Limits) -> Selection | None:
-        """Choose members within limits; None if not even one member keeps them."""
+        """Choose members within limits; None if not even a single member meets them."""
 
         def is_allowed(members: Members) -> bool:
             costs = self.costs(members)
@@ -186,17 +186,17 @@ class MemberChoice:
         return select_by_depth(self.mixtures, self.method.depth, is_allowed)
 
     def within(self, maximum: Limits) -> Selection:
-        """Choose members within limits; refuse limits that no member keeps."""
+        """Choose members within limits; refuse limits that no member meets."""
         selection = self.find(maximum)
         if selection is None:
             alone = [self.costs(frozenset([member])) for member in range(self.num_members)]
             least = ", ".join(f"{name} {min(costs[name] for costs in alone):,.0f}" for name in maximum)
             given = ", ".join(f"{name}={bound:g}" for name, bound in maximum.items())
-            raise ConfigError(f"the limits must allow one member at least, got {given}: the least possible is {least}")
+            raise ConfigError(f"the limits must allow at least one member, got {given}: the least possible is {least}")
         return selection
 
     def fit(self, selection: Selection | None, learnt: Tensor) -> FittedChoice:
-        """Fit the weights of members by EM, and use them if they do better on samples that they were not fitted to.
+        """Fit the weights of members by EM, and use them if they do better on held-out samples.
 
         Args:
             selection: The chosen members; None for those that the network has learnt to use.
@@ -228,7 +228,7 @@ class MemberChoice:
         return FittedChoice(fitted, "em", f"Fitted weights lower the NLL of {called} ones by {gain:.4f} {how}.")
 
     def measure(self, selection: Selection) -> dict[Split, Reading]:
-        """Return what the chosen members cost and how well they predict each split."""
+        """Return the costs of the chosen members and their metrics on each split."""
         reading = self.cost_reading(selection.members)
         self.method.choose(self.weights(selection))
         scaling = Scaling(self.method, self.dataset, self.outputs["val"])
@@ -249,7 +249,7 @@ class MemberChoice:
 
 
 def describe(choice: MemberChoice, selection: Selection, source: RunRecord, maximum: Limits) -> Trimming:
-    """Describe a selection, and the curve that it is a point of."""
+    """Describe a selection, and the curve on which it is a point."""
     cost = next(iter(maximum), "flops")
     weights = choice.weights(selection).tolist()
     steps = []
@@ -287,7 +287,7 @@ def learnt_points(evaluation: RunEvaluation, num_inputs: int) -> list[TrimPoint]
 
 
 def greedy_points(choice: MemberChoice, cost: str, maximum: Limits, learnt: list[TrimPoint]) -> list[TrimPoint]:
-    """Return the choices within other limits on a cost: those of every exit alone and of the learnt exits."""
+    """Return the choices within other limits on a cost: the costs of every exit alone and of the learnt exits."""
     alone = [choice.costs(frozenset([exit_index]))[cost] for exit_index in range(choice.method.depth)]
     limits = sorted({*alone, *(point.val.costs[cost] for point in learnt)})
     others = {name: bound for name, bound in maximum.items() if name != cost}
