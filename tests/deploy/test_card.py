@@ -82,14 +82,14 @@ def test_a_readme_of_the_users_own_is_left_and_the_command_says_so(digits_run: P
     done = CliRunner().invoke(app, ["export", str(digits_run), "--out", str(folder / "model.onnx")])
     assert done.exit_code == 0
     assert (folder / CARD).read_text() == "# My project\n"
-    assert f"warning: {folder / CARD} is not a model card of `sae export`, or was edited, so it is left" in done.stderr
+    assert f"warning: {folder / CARD} is not a model card of `sae export`, or was edited, so it is not replaced" in done.stderr
 
 
 def test_an_edited_card_is_left_and_another_card_of_ours_is_replaced(digits_model: Path, folder: Path) -> None:
     card, manifest = folder / CARD, manifest_of(digits_model)
     licensed = card.read_text().replace("library_name", "license: mit\nlibrary_name", 1)
     card.write_text(licensed)
-    with pytest.warns(ModelWarning, match="was edited, so it is left as it is: move it away"):
+    with pytest.warns(ModelWarning, match="was edited, so it is not replaced: move it away"):
         write_card(folder, manifest)
     assert card.read_text() == licensed
     card.unlink()
@@ -103,7 +103,7 @@ def test_an_edited_card_is_left_and_another_card_of_ours_is_replaced(digits_mode
 
 def test_a_readme_that_is_no_text_is_left(digits_model: Path, folder: Path) -> None:
     (folder / CARD).write_bytes(b"\xff\xfe")
-    with pytest.warns(ModelWarning, match="is left as it is"):
+    with pytest.warns(ModelWarning, match="is not replaced"):
         write_card(folder, manifest_of(digits_model))
     assert (folder / CARD).read_bytes() == b"\xff\xfe"
 
@@ -144,4 +144,4 @@ def test_a_network_from_a_loop_of_ones_own_has_a_card_without_numbers(digits_mod
     run = manifest.run.model_copy(update={"data": None})
     text = card_text(manifest.model_copy(update={"metrics": {}, "conformal": None, "run": run}))
     assert "model-index" not in front_matter(text)
-    assert "what it was trained on is not recorded" in text
+    assert "its training data are not recorded" in text

@@ -1,1 +1,1 @@
-"""From a run to a file that is shipped, and predicting with it; `runtime` and what it needs know no torch."""
+"""Export of a run to a model file, and prediction with it; `runtime` and everything it imports work without torch."""

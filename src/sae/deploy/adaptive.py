@@ -1,4 +1,4 @@
-"""Adaptive exits: where samples leave at a threshold, which threshold to take, and whether it saves time. No torch.
+"""Adaptive exits: where samples leave at a threshold, the choice of the threshold, and the time it saves. No torch.
 
 All exits share one threshold: the running average already weighs the exits by θ*, and a single
 number leaves little to overfit. Candidates are the confidences of validation samples, so that no
@@ -25,7 +25,7 @@ ADAPTIVE_EFFORT = Effort(repeats=15, sessions=1, warm_up=2, least=0.0)
 """Calls are not repeated within a repeat: there are many batches, each timed on its own."""
 MOST_BATCHES = 8
 LEAST_GAIN = 0.05
-"""The least share of time that must be saved before adaptive exits pay, even if the noise is smaller."""
+"""Adaptive exits pay only if they save at least this share of the time, even if the noise is smaller."""
 
 
 def choose_target(keep_accuracy: float | None, mean_flops: float | None) -> ExitTarget:
@@ -80,7 +80,7 @@ def choose_threshold(trace: Floats, labels: NDArray[np.generic], flops: Shares, 
         trace: Running probabilities of validation samples, (segment, sample, class).
         labels: Their classes.
         flops: Cost of a sample that leaves after each segment, as a share of the plain graph's, (segment,).
-        target: What the threshold must meet.
+        target: The target that the threshold must meet.
     """
     tried = thresholds(trace)
     if target.kind == "mean_flops":
@@ -114,11 +114,11 @@ def batch_times(
 ) -> dict[str, float]:
     """Time several models side by side on the same batches.
 
-    Batches differ in who leaves early, so one alone is not enough, and a median over batches would
+    Batches differ in how many samples leave early, so one batch is not enough, and a median over batches would
     hide the difference.
 
     Args:
-        runs: What computes a batch, by label.
+        runs: Functions that compute a batch, by label.
         batches: The batches.
         effort: How much is measured.
 
@@ -147,7 +147,7 @@ def time_adaptive(
     Args:
         plain: File of the plain graph.
         segments: The segments, with the threshold set.
-        samples: Real raw samples, because the samples decide who leaves early.
+        samples: Real raw samples, because they decide how many leave early.
         batch: Samples in a batch.
         effort: How much is measured.
     """
@@ -177,12 +177,12 @@ def segment_times(segments: SegmentSessions, x: Samples, effort: Effort = ADAPTI
 
 
 def does_pay(timing: TimingPart) -> bool:
-    """Tell whether adaptive exits save more time than both the noise and `LEAST_GAIN`."""
+    """Return whether adaptive exits save more time than both the noise and `LEAST_GAIN`."""
     return timing.adaptive < timing.plain * (1 - max(timing.noise, LEAST_GAIN))
 
 
 def verdict(timing: TimingPart, early: float, kept: float) -> str:
-    """Say in one sentence whether adaptive exits pay.
+    """Return a sentence that says whether adaptive exits pay.
 
     Args:
         timing: The measured times.

@@ -18,9 +18,9 @@ Columns = dict[str, NDArray[np.generic]]
 """Columns of the CSV file by title, (sample,) each."""
 
 SEPARATOR = "|"
-"""Between the classes of a set."""
+"""Separates the classes of a set."""
 SUMMED = ("correct", "abstain", "in_set", "set_size", "in_interval", "imputed", "unseen")
-"""Columns whose sums are kept as they are."""
+"""Columns that are summed over all samples."""
 MEANS = {
     "correct": "accuracy",
     "squared_error": "mse",
@@ -30,7 +30,7 @@ MEANS = {
     "width": "mean_width",
     "flops": "mean_flops",
 }
-"""Titles of means over samples in the summary, by what is summed."""
+"""Titles of the means in the summary, by the name of the sum."""
 
 
 def predict_to_file(
@@ -87,7 +87,7 @@ def check_options(model: Model, abstain: float | None, coverage: float | None) -
 
 
 def _cells(values: NDArray[np.generic]) -> Iterator[object]:
-    """Return the cells of a column: numbers in their shortest exact form, booleans as true and false, no formulas."""
+    """Yield the cells of a column: numbers in their shortest exact form, booleans as true and false, no formulas."""
     for value in values.tolist():
         if isinstance(value, str):
             yield spreadsheet_text(value)
@@ -106,7 +106,7 @@ def _columns(
 
 
 def _flags(chunk: Chunk) -> dict[str, Flags]:
-    """Return the rows of a table whose values are missing for the first time, or new."""
+    """Return flags for rows of a table with newly missing values, and with unseen categories."""
     given = {"imputed": chunk.imputed, "unseen": chunk.unseen}
     return {title: flags for title, flags in given.items() if flags is not None}
 
@@ -180,7 +180,7 @@ class _Tally:
             self.sums[key] = self.sums.get(key, 0.0) + float(values.sum())
 
     def summary(self) -> dict[str, int | float]:
-        """Return means over samples. Unknown ones, and those over no samples, are left out."""
+        """Return means over samples. Means that are unknown, or over no samples, are left out."""
         summary: dict[str, int | float] = {"samples": self.samples}
         if "abstain" in self.sums:
             summary["abstained"] = int(self.sums["abstain"])

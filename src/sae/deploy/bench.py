@@ -28,7 +28,7 @@ ONNXRUNTIME, TORCH = "onnxruntime", "torch"
 EXITS_EFFORT = Effort(repeats=15, sessions=3)
 STATUS = Path("/proc/self/status")
 TRUSTS_CODE = "trusts-code"
-"""The word that tells the other process that it may import code which the run names."""
+"""The argument that allows the other process to import code that the run names."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Entry:
     Attributes:
         label: Its name in the table; unique.
         model: The file or folder it comes from.
-        runtime: What computes it.
-        make: Returns what loads it, for a batch size.
-        file: What another process loads to measure memory.
+        runtime: The runtime that computes it.
+        make: Returns the function that loads it, for a batch size.
+        file: The file that another process loads to measure memory.
         bytes: Size of its file, if it has one.
     """
 
@@ -54,7 +54,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class BenchModel:
-    """A measured model: its label, where it comes from, what computes it, and the size of its file."""
+    """A measured model: its label, its file or folder, its runtime, and the size of its file."""
 
     label: str
     model: str
@@ -125,7 +125,7 @@ class Bench:
     """Results of measuring models side by side.
 
     Attributes:
-        first: Label of the model to which ratios relate.
+        first: Label of the model that ratios are relative to.
         threads: Threads that one operation may use.
         effort: How much was measured.
         models: The models.
@@ -168,7 +168,7 @@ def bench(
         effort: How much is measured.
         threads: Threads that one operation may use.
         eval_exits: K′ of the runs; by default the trained K.
-        where: Where the data of the runs are today; their network is built for these.
+        where: Where the data of the runs are today; the networks are built for these data.
     """
     if where != AS_BEFORE and not any(map(_is_run, targets)):
         raise ConfigError("--data and --allow-other-data are for run folders, got exported models only: drop them")
@@ -233,7 +233,7 @@ def _exported_entry(target: Path, threads: int, eval_exits: int | None) -> Entry
 def _run_entries(
     run: Path, stem: Path, threads: int, eval_exits: int | None, where: Whereabouts, stack: ExitStack
 ) -> list[Entry]:
-    """Return the graph of a run and its network in torch, in this order because ratios relate to the first."""
+    """Return the graph of a run and its network in torch, in this order, because ratios are relative to the first."""
     from sae.deploy.eager import eager_maker, open_run, write_eager
     from sae.training.trainer import torch_threads
 
@@ -263,8 +263,8 @@ def _labels(entries: Sequence[Entry]) -> list[str]:
 def measure_exits(record: RunRecord, effort: Effort = EXITS_EFFORT) -> Latency:
     """Measure milliseconds for a batch of 64 in onnxruntime on one thread, at every K′.
 
-    CPU time of the thread counts: other workers train at the same moment, and waiting for them
-    says nothing about the network.
+    It is CPU time of the thread: other workers train at the same time, and waiting for them says nothing
+    about the network.
 
     Several K′ may leave the same inputs at the same exits. Their graphs differ only in weights, so
     one of them is exported and measured for all.

@@ -1,7 +1,7 @@
 """The model card: a README.md beside an exported model, from its manifest and its receipt. No torch.
 
-Its first lines are the YAML that model hubs read, so that the folder can be uploaded as it is. It ends with a hash
-of its own text: a card that somebody has edited, or a README.md of the user's own, is never overwritten.
+Its first lines are the YAML that model hubs read, so that the folder can be uploaded unchanged. It ends with a hash
+of its own text: an edited card, or a README.md of the user's own, is never overwritten.
 """
 
 import warnings
@@ -26,14 +26,14 @@ HUB_TASKS = {
     (SampleKind.TABLE, "classification"): "tabular-classification",
     (SampleKind.TABLE, "regression"): "tabular-regression",
 }
-"""Tasks that model hubs have a name for."""
+"""Names of tasks on model hubs."""
 
 
 def write_card(folder: Path, manifest: Manifest, shift: ShiftEvaluation | None = None) -> None:
-    """Write the model card beside a model. A README.md that is not ours, or was edited, stays, with a warning.
+    """Write the model card beside a model. Keep a README.md that is not ours or was edited, with a warning.
 
     Args:
-        folder: The folder of the model; a receipt of this model in it is used.
+        folder: The folder of the model, which may hold its receipt.
         manifest: The model.
         shift: Results of the run on corrupted test images, if they were measured.
     """
@@ -49,7 +49,7 @@ def write_card(folder: Path, manifest: Manifest, shift: ShiftEvaluation | None =
         raise ModelError(f"{path} must be readable and writable: {error.strerror}") from None
     if found is not None and not is_own_card(found):
         warnings.warn(
-            f"{path} is not a model card of `sae export`, or was edited, so it is left as it is: "
+            f"{path} is not a model card of `sae export`, or was edited, so it is not replaced: "
             f"move it away and export again for a new card",
             ModelWarning,
             stacklevel=2,
@@ -57,7 +57,7 @@ def write_card(folder: Path, manifest: Manifest, shift: ShiftEvaluation | None =
 
 
 def _receipt_of(folder: Path, manifest: Manifest) -> Receipt | None:
-    """Return the receipt in a folder, if it is of this model."""
+    """Return the receipt in a folder, if it belongs to this model."""
     try:
         receipt = read_receipt(folder / StudyRecord.RECEIPT)
     except RecordError:
@@ -66,7 +66,7 @@ def _receipt_of(folder: Path, manifest: Manifest) -> Receipt | None:
 
 
 def card_text(manifest: Manifest, receipt: Receipt | None = None, shift: ShiftEvaluation | None = None) -> str:
-    """Return the card: front matter for hubs, then what the model is, its results, costs, use and limits."""
+    """Return the card: front matter for hubs, a summary of the model, its results, costs, use and limits."""
     front = yaml.safe_dump(_front_matter(manifest), sort_keys=False, allow_unicode=True, width=120)
     license_ = "# license: choose one, e.g. apache-2.0; the licence of the training data may bind you\n"
     sections = [
@@ -126,8 +126,8 @@ def _summary(manifest: Manifest, receipt: Receipt | None) -> str:
 def _origin(manifest: Manifest) -> str:
     if manifest.run.data:
         return f"It was trained on `{manifest.run.data}`."
-    how = "by an estimator" if manifest.metrics else "in a loop of somebody's own"
-    return f"It was trained {how}; what it was trained on is not recorded."
+    how = "by an estimator" if manifest.metrics else "in a custom training loop"
+    return f"It was trained {how}; its training data are not recorded."
 
 
 def _shortened(names: Sequence[str], most: int = 20) -> str:
@@ -172,7 +172,7 @@ def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
 
 
 def _calibration_note(manifest: Manifest) -> str:
-    """Say which temperature is in the graph, and what it changed on the test split."""
+    """Return a note on the temperature in the graph and its effect on the test split."""
     part = manifest.calibration
     assert part is not None, "only a calibrated model has a note"
     if part.remark is not None:
@@ -246,7 +246,7 @@ def _limits(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
         before, after = manifest.quantisation.float32.metrics["test"]["nll"], manifest.metrics["test"]["nll"]
         lines.append(f"Quantised to 8 bits: NLL on test is {after:.4f}, and was {before:.4f} in float32.")
     lines.append(
-        "Only you know what the data stand for, whom they leave out, and what the model must not decide: add it here."
+        "Only you know what the data represent, whom they leave out, and what the model must not decide: add it here."
     )
     return "\n".join(f"- {line}" for line in lines)
 

@@ -49,7 +49,7 @@ class ConformalScores(BaseModel):
         return self
 
     def threshold(self, coverage: float) -> float:
-        """Return the largest score of an answer that belongs to the set or interval.
+        """Return the largest score that is still in the set or interval.
 
         Example:
             >>> keep_scores(np.arange(1.0, 10.0), "standardised_error").threshold(0.9)
@@ -57,7 +57,7 @@ class ConformalScores(BaseModel):
         """
         if not 0 < coverage < 1:
             raise ConfigError(f"the coverage must be above 0 and below 1, got {coverage}")
-        rank = math.ceil(round((self.samples + 1) * coverage, 9))  # 10 · 0.9 is not quite 9
+        rank = math.ceil(round((self.samples + 1) * coverage, 9))  # in floats, 10 · 0.9 is not exactly 9
         if rank > self.samples:
             needed = math.ceil(coverage / (1 - coverage) - 1e-9)
             raise ConfigError(
@@ -68,7 +68,7 @@ class ConformalScores(BaseModel):
 
 
 class ConformalPart(BaseModel):
-    """The scores behind sets or intervals, and how one coverage did on test data; None without test data.
+    """The scores behind sets or intervals, and the result of one coverage on test data; None without test data.
 
     Attributes:
         calibration: Scores of validation samples.
@@ -108,7 +108,7 @@ def value_scores(mean: NDArray[np.floating], variance: NDArray[np.floating], tar
 
 
 def class_sets(probs: NDArray[np.floating], threshold: float) -> NDArray[np.bool_]:
-    """Return which classes are in the set of each sample, (batch, class). The most probable one always is."""
+    """Return which classes are in the set of each sample, (batch, class); the most probable one always is."""
     chosen: NDArray[np.bool_] = 1.0 - probs.astype(np.float64) <= threshold
     chosen[np.arange(len(probs)), probs.argmax(axis=1)] = True
     return chosen

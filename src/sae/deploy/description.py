@@ -1,4 +1,4 @@
-"""Parts of a manifest that follow from the network and the form of its samples."""
+"""The parts of a manifest that describe the network, its cost and its input."""
 
 import platform
 from collections.abc import Sequence

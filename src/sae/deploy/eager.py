@@ -1,8 +1,8 @@
 """A run's network in torch, without export: timed beside its graph, and sent to another process as a file.
 
 The file is safetensors with a JSON header. The header names the run, whose config describes the
-network, so that a process can build the network without weights and then load only those. The
-memory that this takes is what `sae.deploy.bench` measures.
+network, so that a process can build the network without weights and then load only those.
+`sae.deploy.bench` measures the memory that this takes.
 """
 
 import json
@@ -66,7 +66,7 @@ def eager_model(method: Method, dataset: Dataset, eval_exits: int) -> EagerModel
 
 
 def eager_call(model: EagerModel, batch: int) -> Call:
-    """Return what computes a batch of random samples in torch."""
+    """Return a function that computes a batch of random samples in torch."""
     samples = torch.from_numpy(random_samples(raw_shape(model.form), sample_dtype(model.form), batch))
 
     def call() -> object:
@@ -77,12 +77,12 @@ def eager_call(model: EagerModel, batch: int) -> Call:
 
 
 def eager_maker(model: EagerModel, batch: int) -> Maker:
-    """Return what `interleaved` calls for each session; torch has no sessions, so all are the same."""
+    """Return a maker for `interleaved`; torch has no sessions, so every call is the same."""
     return lambda: eager_call(model, batch)
 
 
 def write_eager(path: Path, run: Path, model: EagerModel) -> None:
-    """Write the weights of a run's pruned network, and what is needed to build it."""
+    """Write the weights of a run's pruned network, and the facts needed to build it."""
     spec = model.form.spec
     header = {
         "run": str(run.resolve()),
@@ -99,7 +99,7 @@ def write_eager(path: Path, run: Path, model: EagerModel) -> None:
 
 
 def read_eager(path: Path) -> EagerModel:
-    """Build the network of a file on the meta device. Its weights are still to be loaded."""
+    """Build the network of a file on the meta device, without its weights."""
     with safe_open(path, framework="pt") as file:
         header = json.loads(file.metadata()[HEADER])
     task = (Classification if "num_classes" in header["task"] else Regression)(**header["task"])
@@ -118,7 +118,7 @@ def load_weights(model: EagerModel, path: Path) -> None:
 
 
 def _empty_network(config: RunConfig, form: SampleForm, active: tuple[int, ...], inputs: int) -> MemberNetwork:
-    """Build a network of the run's pruned shape. Which inputs use an exit is part of the weights."""
+    """Build a network with the shape of the run's pruned network, without its weights."""
     with torch.device("meta"):
         method = build_method(config.method, config.backbone, form.spec, config.seed).eval()
     return (method.pruned_to(active, inputs) if config.method.has_exits else method.pruned()).eval()

@@ -166,7 +166,7 @@ def plain_shipment(source: Source) -> Shipment:
 def calibrated(plain: Shipment) -> Shipment:
     """Put a temperature into the graph that is fitted on its validation predictions, and check it again.
 
-    A temperature that ran to its bound, or did not help held-out samples, is not applied: the graph stays as it is.
+    A temperature that reached its bound, or did not help held-out samples, is not applied: the graph does not change.
     """
     source = plain.source
     name, numbers = _numbers(plain.outputs["val"])
@@ -187,7 +187,7 @@ def calibrated(plain: Shipment) -> Shipment:
 
 
 def _numbers(outputs: Mapping[str, Output]) -> tuple[TaskName, Numbers]:
-    """Return the task and the predictions of a graph as `sae.analysis.temperature` takes them, (sample, number)."""
+    """Return the task and the predictions of a graph, (sample, number), for `sae.analysis.temperature`."""
     if "probs" in outputs:
         return "classification", np.log(np.maximum(outputs["probs"].astype(np.float64), SMALLEST_PROBABILITY))
     return "regression", np.stack([outputs["mean"], outputs["variance"]], axis=1).astype(np.float64)
@@ -197,7 +197,7 @@ def with_segments(plain: Shipment, stem: str, target: ExitTarget) -> Shipment:
     """Cut the network into segments, compare them with the plain graph, and choose a threshold.
 
     Args:
-        plain: The plain graph, which stays as it is.
+        plain: The plain graph, which does not change.
         stem: Start of the segments' file names.
         target: The target of the threshold.
     """
@@ -208,7 +208,7 @@ def with_segments(plain: Shipment, stem: str, target: ExitTarget) -> Shipment:
 
 
 def quantised(plain: Shipment) -> Shipment:
-    """Replace the float32 graph by an int8 one, check its outputs, and describe what changed."""
+    """Replace the float32 graph by an int8 one, check its outputs, and describe the difference."""
     source = plain.source
     samples = range_samples(source.dataset, source.config.seed)
     content = quantise(plain.content, samples, plain.session.input_name)
@@ -220,7 +220,7 @@ def quantised(plain: Shipment) -> Shipment:
 
 
 def describe(shipment: Shipment, file: str, identity: RunPart) -> Manifest:
-    """Write down everything that is known about a model.
+    """Return the manifest of a model.
 
     Args:
         shipment: The model.
@@ -282,10 +282,10 @@ def find_model(
     int8: bool = False,
     calibrate: bool = False,
 ) -> Manifest | None:
-    """Return the manifest of this very model if `out` already holds it. Refuse another model there.
+    """Return the manifest if `out` already holds this same model. Refuse another model there.
 
-    If the segments that are asked for are missing or meet another target, the model is to be
-    written again. `force` makes room for another model, but never for a file that we did not write.
+    If segments are asked for, but are missing or meet another target, the model must be written
+    again. `force` allows replacing another model, but never a file that we did not write.
     """
     check_model_path(out)
     manifest_path = out.parent / NAME
@@ -321,8 +321,8 @@ def find_model(
 def write_model(out: Path, content: bytes, manifest: Manifest, segments: Sequence[bytes] = ()) -> None:
     """Write the manifest, then the segments and the graph that it describes, and remove outdated segments.
 
-    The manifest comes first and names the hashes that it expects: after a kill, loading refuses files that do not
-    match it, and the same command knows its own work and finishes it.
+    The manifest comes first and holds the hashes of the other files: after a kill, loading refuses files that do not
+    match it, and the same command recognises its own work and finishes it.
     """
     parts = manifest.adaptive.stages if manifest.adaptive else ()
     try:

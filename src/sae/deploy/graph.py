@@ -54,7 +54,7 @@ class SampleForm(Protocol):
 
 
 class Preprocessing(nn.Module):
-    """A black frame, then (x − mean) / std, and perhaps each image by its own mean and deviation.
+    """A black frame, then (x − mean) / std, and optionally a standardisation of each image by itself.
 
     As in training, the frame is black before normalisation.
 
@@ -83,9 +83,9 @@ class Preprocessing(nn.Module):
 
 
 class Aggregation(nn.Module):
-    """Member outputs → one prediction and its uncertainty, by the definitions that evaluation uses.
+    """Member outputs → one prediction and its uncertainty, defined as in evaluation.
 
-    A temperature scales the joint prediction and its entropy. What members disagree about does not depend on it.
+    A temperature scales the joint prediction and its entropy. The disagreement of members does not depend on it.
 
     Shape: (batch, member, out) → `CLASS_OUTPUTS` or `VALUE_OUTPUTS`, (batch, class) or (batch,) each.
     """
@@ -121,10 +121,10 @@ def tempered(predictive: Predictive, temperature: float) -> Predictive:
 
 
 class ShippedGraph(nn.Module):
-    """Preprocessing, the network, aggregation; and every member's own prediction, (batch, member, out).
+    """Preprocessing, the network and aggregation; it also returns every member's prediction, (batch, member, out).
 
     Args:
-        network: In evaluation mode.
+        network: The network, in evaluation mode.
         dataset: The samples that it takes.
         temperature: T of temperature scaling; 1 for none.
     """
@@ -183,11 +183,11 @@ def example_input(dataset: SampleForm) -> tuple[Tensor, str]:
 def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: Sequence[str]) -> bytes:
     """Export a module as one self-contained ONNX file with a free batch size.
 
-    The exporter folds a BatchNorm into the Linear or convolution right before it. Traces of the
-    machine are removed.
+    The exporter folds a BatchNorm into the Linear or convolution right before it. Facts about the machine,
+    such as paths of source files, are removed.
 
     Args:
-        module: In evaluation mode; takes `example`.
+        module: The module, in evaluation mode; it takes `example`.
         example: (2, *sample). A batch of one would become a constant.
         input_name: Name of the input.
         output_names: Names of the outputs.
@@ -219,8 +219,8 @@ def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: S
 def _name_outputs(graph: "GraphProto", names: Sequence[str]) -> None:
     """Rename the outputs.
 
-    The exporter itself lets them clash with values of the same name inside the graph: a mean over
-    tokens, for one, is called `mean`.
+    The exporter lets them clash with values of the same name inside the graph; a mean over tokens, for
+    example, is called `mean`.
     """
     renamed = {name: f"inner_{name}" for name in names} | {MARK + name: name for name in names}
     for node in graph.node:

@@ -12,14 +12,14 @@ from sae.core.errors import ModelError
 from sae.deploy.session import ELEMENT_TYPES, Samples, Session
 
 Call = Callable[[], object]
-"""Computes what is timed, usually one batch."""
+"""The computation to time, usually one batch."""
 Maker = Callable[[], Call]
 """Loads a model and returns the call to time."""
 Clocks = tuple[float, float]
 """Seconds of wall time, and of the calling thread's CPU time."""
 
 HAS_CPU_CLOCK = time.get_clock_info("thread_time").resolution < 1e-4
-"""Some systems count a thread's time in steps too coarse to use. There wall time takes its place."""
+"""Whether the clock of a thread's CPU time is fine enough to use; otherwise wall time takes its place."""
 BATCH = 64
 REPEATS, SESSIONS, WARM_UP, LEAST = 20, 3, 4, 0.002
 CONTROL = "control"
@@ -32,10 +32,10 @@ class Effort:
 
     Attributes:
         repeats: Repeats of every model in every session.
-        sessions: How often every model is loaded afresh, because its place in memory matters too.
+        sessions: How often every model is loaded again, because its place in memory matters too.
         seed: Seed of the order, which is shuffled each round so that no model always follows the same one.
         warm_up: Calls before those that count.
-        least: Minimum seconds per repeat. Shorter calls are repeated within it, or the clock itself would be measured.
+        least: Minimum seconds per repeat. Shorter calls are repeated within it, so that the clock's own cost is small.
     """
 
     repeats: int = REPEATS
@@ -70,7 +70,7 @@ def interleaved(makers: Mapping[str, Maker], effort: Effort) -> dict[str, Timing
     reliable than the times themselves.
 
     Args:
-        makers: What loads each model, by label. Called once per session.
+        makers: Functions that load each model, by label, called once per session.
         effort: How much is measured.
     """
     order, rng = list(makers), random.Random(effort.seed)
@@ -89,7 +89,7 @@ def interleaved(makers: Mapping[str, Maker], effort: Effort) -> dict[str, Timing
 
 
 def session_maker(content: bytes, batch: int, threads: int = 1) -> Maker:
-    """Return what loads a graph in onnxruntime and computes one batch of random samples."""
+    """Return a maker that loads a graph in onnxruntime, to compute one batch of random samples."""
 
     def make() -> Call:
         session = Session(content, threads)
@@ -100,7 +100,7 @@ def session_maker(content: bytes, batch: int, threads: int = 1) -> Maker:
 
 
 def random_samples(shape: Sequence[int | str], dtype: str, batch: int) -> Samples:
-    """Draw a batch of noise: its values do not change the time."""
+    """Draw a batch of noise; the values do not affect the time."""
     sizes = [size for size in shape if isinstance(size, int)]
     if len(sizes) < len(shape) or dtype not in ELEMENT_TYPES.values():
         raise ModelError(

@@ -13,6 +13,7 @@ from sae.core.errors import ConfigError, ModelError
 from sae.core.task import SampleKind
 from sae.data.dataset import Depth
 from sae.deploy.conformal import ConformalPart, ConformalScores
+from sae.records.folder import first_problem
 from sae.records.shipped import FORMAT, MANIFEST
 
 NAME = MANIFEST
@@ -53,8 +54,8 @@ class InputPart(_Part):
         frame: Black pixels that the graph adds on each side.
         depth: Bits of a channel of an image file: 8; 16; or 32 for numbers on any scale.
         fit: How an image of another size is resized before the graph, see `sae.data.images`; None if it is refused.
-        mean: What the graph subtracts, by channel or feature.
-        std: What the graph then divides by.
+        mean: Subtracted by the graph, by channel or feature.
+        std: Divisor that the graph then applies.
         each_image: Whether the graph then standardises each image by its own mean and deviation.
         columns: Columns of a table, also of a table of signals; None for other files.
     """
@@ -72,7 +73,7 @@ class InputPart(_Part):
 
     @property
     def kind(self) -> SampleKind:
-        """What a sample is."""
+        """The kind of its samples."""
         return SampleKind.of(self.shape)
 
 
@@ -80,7 +81,7 @@ class TargetPart(_Part):
     """The target that the model predicts.
 
     Attributes:
-        class_names: In the order of the outputs; None for regression.
+        class_names: Names of the classes in the order of the outputs; None for regression.
         column: The column of a table that holds the truth.
         label_scale: The divisor of real-valued labels in a file.
     """
@@ -232,7 +233,7 @@ class CalibrationPart(_Part):
 
     @property
     def text(self) -> str:
-        """What was done, in a few words: `T = 1.3, fitted on 359 validation samples`."""
+        """The calibration in a few words: `T = 1.3, fitted on 359 validation samples`."""
         how = f"T = {self.temperature:.3g}, fitted on {self.samples:,} validation samples"
         return how if self.remark is None else f"not scaled: {self.remark.rstrip('.')}"
 
@@ -248,11 +249,10 @@ class ParityPart(_Part):
 class RunPart(_Part):
     """The run that was exported: name of its data, and SHA-256 of its files.
 
-    A network that was trained outside a run has no data of a name, and the hashes are of its settings and weights.
+    For a network that was trained outside a run, `data` is None, and the hashes are those of its settings and weights.
 
     Attributes:
-        other_data: Whether metrics, conformal scores and thresholds come from other samples than the run's,
-            which the user allowed.
+        other_data: Whether the user allowed other samples than the run's for metrics, conformal scores and thresholds.
     """
 
     data: str | None
@@ -337,21 +337,16 @@ def read_manifest(path: Path) -> Manifest:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ModelError(f"{path} must be readable ({error.strerror}): {ADVICE}") from None
-    except (ValueError, RecursionError) as error:  # no JSON, no text, a number too long, or nested too deeply
+    except (ValueError, RecursionError) as error:  # not JSON, not text, a number too long, or nested too deeply
         raise ModelError(f"{path} must be JSON, but is damaged ({error}): {ADVICE}") from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise ModelError(f"{path} must be a manifest written by `sae export`, got another file")
     try:
         return Manifest.model_validate(values)
     except ValidationError as error:
-        raise ModelError(f"{path} is not a valid manifest ({_first_problem(error)}): {ADVICE}") from None
+        raise ModelError(f"{path} is not a valid manifest ({first_problem(error)}): {ADVICE}") from None
 
 
 def sha256_of(content: bytes) -> str:
     """Return the SHA-256 of some bytes in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"

@@ -1,4 +1,4 @@
-"""Export of a trained method without a run: from somebody's own training loop, or from an estimator."""
+"""Export of a trained method without a run: from a custom training loop, or from an estimator."""
 
 import copy
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ ANY_SCALE: Depth = 32
 
 @dataclass(frozen=True)
 class PreparedSamples:
-    """The form of samples that a network takes as they are: numbers on any scale, with nothing left to prepare.
+    """The form of samples that need no preparation: numbers on any scale.
 
     Attributes:
         spec: The shape of a sample, and the task.
@@ -41,24 +41,24 @@ class PreparedSamples:
 
     @property
     def normalisation(self) -> Normalisation:
-        """Leave every number as it is."""
+        """A normalisation that changes nothing."""
         channels = self.spec.shape[0]
         return Normalisation((0.0,) * channels, (1.0,) * channels)
 
 
 @dataclass(frozen=True)
 class TrainedMethod:
-    """A trained method, and what it was built from.
+    """A trained method, and the settings it was built from.
 
     Attributes:
         method: The method; it is copied to the CPU.
         settings: Its settings.
-        backbone: The name of its backbone, and everything else that tells it from others.
+        backbone: The name of its backbone, and everything else that identifies it.
         spec: The shape of a sample, and the task.
-        class_names: In the order of the outputs; by default their numbers.
-        form: The form of samples; by default the network takes them as they are.
+        class_names: Names of the classes in the order of the outputs; by default their numbers.
+        form: The form of samples; by default they need no preparation.
         columns: How the columns of a table become features.
-        metrics: What was measured of it, by split.
+        metrics: Its metrics, by split.
         conformal: The scores behind its sets or intervals.
     """
 
@@ -76,10 +76,10 @@ class TrainedMethod:
 def export_method(
     trained: TrainedMethod, out: Path, samples: Samples, eval_exits: int | None = None, *, force: bool = False
 ) -> Manifest:
-    """Write a method's network as ONNX, with a manifest and a model card, if it predicts what the method predicts.
+    """Write a method's network as ONNX, with a manifest and a model card, if its predictions agree with the method's.
 
-    The graph takes samples as the network took them in training. Without metrics and conformal scores, the manifest
-    has none, and the model gives no sets or intervals.
+    The graph takes samples as the network took them in training. Without conformal scores, the model gives no sets or
+    intervals.
 
     Args:
         trained: The method.

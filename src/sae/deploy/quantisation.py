@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 LAYERS = ("Conv", "Gemm", "MatMul")
-"""Operations computed in eight bits. Preprocessing, attention, BatchEnsemble's factors and averaging are not."""
+"""Operations computed in eight bits; preprocessing, attention, BatchEnsemble's factors and averaging are not."""
 SCHEME = "static QDQ, activations uint8, weights int8 per channel in 7 bits"
 CALIBRATION_SAMPLES = 256
 """Training samples that set the ranges of activations."""
@@ -64,10 +64,10 @@ def quantise(content: bytes, samples: Samples, input_name: str) -> bytes:
 
 
 def layers_to_quantise(content: bytes) -> list[str]:
-    """Return the names of nodes that multiply by weights and feed another such node: all layers but the heads.
+    """Return the names of nodes that multiply by weights and feed another such node: all layers except the heads.
 
-    The block-diagonal layers of streams stay in float32, too: onnxruntime has no product in 8 bits with one scale for
-    each column of several matrices at once.
+    The block-diagonal layers of streams stay in float32, too: onnxruntime has no 8-bit product of several matrices at
+    once with one scale for each column.
     """
     import onnx
 
@@ -136,7 +136,7 @@ def describe_quantisation(
 
 
 class _Reader:
-    """Chunks of samples in the form that onnxruntime asks for."""
+    """Chunks of samples, as a calibration data reader of onnxruntime."""
 
     def __init__(self, samples: Samples, input_name: str) -> None:
         self._chunks = iter(

@@ -46,16 +46,16 @@ def ship_pick(
 ) -> tuple[Manifest, Receipt]:
     """Export the pick of a study, predict the test split with it, and compare it with its rivals.
 
-    The receipt stays beside the model. For the same model and the same rivals it is not measured again.
+    The receipt is kept beside the model. For the same model and the same rivals, nothing is measured again.
 
     Args:
         selection: The selection of a study. Its pick is shipped.
         out: The `.onnx` file.
-        prefer: What the pick must be best in; by default it is the best compromise.
-        force: Replace another model that is there.
+        prefer: The objective that the pick must be best in; by default it is the best compromise.
+        force: Replace another model in the folder.
         int8: Ship an int8 graph. Its rivals stay in float32.
-        calibrate: Put a fitted temperature into the graph, and into those of the rivals alike.
-        where: Where the data are now, and whether other data may be used instead.
+        calibrate: Put a fitted temperature into the graph, and into those of the rivals.
+        where: Where the data are today, and whether others will do.
     """
     picked = selection.pick(prefer)
     chosen = picked.candidate

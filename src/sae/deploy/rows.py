@@ -22,12 +22,12 @@ from sae.deploy.session import Integers
 
 Flags = NDArray[np.bool_]
 Row = Mapping[str, object]
-"""Values by the name of their column; one that is None or absent is missing."""
+"""Values by the name of their column; a value that is None or absent is missing."""
 
 
 @runtime_checkable
 class Frame(Protocol):
-    """The interface that is used of a data frame of pandas, which need not be installed."""
+    """The part of pandas' data frame interface that is used; pandas need not be installed."""
 
     @property
     def columns(self) -> Sequence[str]:
@@ -39,7 +39,7 @@ class Frame(Protocol):
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows as a model takes them.
+    """Rows of a table, encoded for a model.
 
     Attributes:
         samples: (row, feature), or (row, 1, length) if a row is a signal.
@@ -62,7 +62,7 @@ def is_rows(x: object) -> TypeGuard[Sequence[Row] | Frame]:
 
 
 def encode_rows(rows: Sequence[Row] | Frame, manifest: Manifest) -> TableRows:
-    """Encode rows as the columns of the training table were encoded."""
+    """Encode rows like those of the training table."""
     records = rows.to_dict(orient="records") if isinstance(rows, Frame) else rows
     encodings = encodings_of(manifest)
     known = {name for record in records for name in record}
@@ -123,12 +123,12 @@ def labels_of(names: Sequence[str], manifest: Manifest, where: str) -> Integers:
 def encode_columns(
     columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding], where: str, shape: Shape
 ) -> TableRows:
-    """Encode columns as those of the training table were encoded; warn of values that training did not see.
+    """Encode columns like those of the training table; warn of values that training did not see.
 
     Args:
-        columns: The columns by name; others than those with an encoding are ignored.
-        encodings: What training learnt.
-        where: What to call the rows, for messages.
+        columns: The columns by name; columns without an encoding are ignored.
+        encodings: The encodings that training learnt.
+        where: Name of the rows in messages.
         shape: Shape of a sample.
     """
     missing = [encoding.name for encoding in encodings if encoding.name not in columns]
@@ -203,7 +203,7 @@ def _number(value: object, row: int, where: str) -> float:
 
 
 def _class_name(text: str) -> str:
-    """Return the name of a class in training, where whole numbers have no decimal point."""
+    """Return the name of a class as training spells it: whole numbers without a decimal point."""
     try:
         return str(int(float(text))) if float(text) == int(float(text)) else text
     except (ValueError, OverflowError):

@@ -24,7 +24,7 @@ class ClassPrediction:
         probs: Probabilities, (batch, class).
         entropy: Uncertainty of the prediction in nats, (batch,).
         disagreement: Disagreement between the members in nats, (batch,).
-        class_names: In the order of `probs`.
+        class_names: Names of the classes in the order of `probs`.
         exits: The depth of the exit at which each sample left, counted from 1, (batch,); None for a plain graph.
         members: Probabilities of every member, (batch, member, class), ordered as in the manifest; None unless asked
             for.
@@ -95,7 +95,7 @@ class Model:
 
     Attributes:
         manifest: Its description.
-        graph: What computes: the plain graph, or the segments.
+        graph: The plain graph, or the segments.
     """
 
     def __init__(self, manifest: Manifest, graph: Session | SegmentSessions) -> None:
@@ -109,7 +109,7 @@ class Model:
                 [0, 255]; rows of a table as dictionaries or as a data frame of pandas; or encoded
                 features (batch, feature). A model that resizes takes images of any size, also a list of
                 arrays of several sizes. `sae.deploy.sources` reads image files.
-            members: Whether to return the prediction of every member, too: they take memory.
+            members: Whether to also return the prediction of every member, which takes memory.
         """
         if members:
             self._check_members()
@@ -128,7 +128,7 @@ class Model:
         return ClassPrediction(labels, class_names=names, exits=exits, **outputs)
 
     def _check_members(self) -> None:
-        """Refuse to return members that the graph does not have."""
+        """Refuse a graph that does not return members."""
         if isinstance(self.graph, SegmentSessions):
             raise ConfigError("members are those of the plain graph, because samples leave before some: use sae.load")
         if MEMBERS not in self.graph.outputs:
@@ -147,7 +147,7 @@ class Model:
         return intervals(prediction.mean, prediction.variance, self.threshold(coverage))
 
     def threshold(self, coverage: float) -> float:
-        """Return the largest conformal score of an answer that belongs to a set or interval."""
+        """Return the largest conformal score that is still in a set or interval."""
         return self._conformal_scores().threshold(coverage)
 
     def mean_flops(self, prediction: Prediction) -> float:
@@ -165,7 +165,7 @@ class Model:
         return np.array([segment.exit for segment in part.stages])
 
     def _conformal_scores(self) -> ConformalScores:
-        """Return the scores of the predictions in use: those with adaptive exits have their own."""
+        """Return the conformal scores of the predictions in use; adaptive exits have their own."""
         part = self.manifest.adaptive
         if part is not None and isinstance(self.graph, SegmentSessions):
             return part.calibration

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from sae.backbones import MemberNetwork
 from sae.backbones.base import State, features_of
 from sae.core.errors import ConfigError
+from sae.core.parts import number_in
 from sae.core.task import Classification, Shape
 from sae.data.dataset import Dataset
 from sae.deploy.evaluation import check_segments
@@ -51,7 +52,7 @@ class Segment(nn.Module):
 
 
 def packed(state: State) -> Tensor:
-    """Return the state behind a stage as one tensor: features as they are, several tensors in a row."""
+    """Return the state behind a stage as one tensor: features unchanged, several tensors flattened and joined."""
     return state if isinstance(state, Tensor) else torch.cat([part.flatten(1) for part in state], dim=1)
 
 
@@ -168,7 +169,7 @@ class Segments:
 
 
 def cut(network: MemberNetwork, dataset: Dataset, plain: Session) -> Segments:
-    """Cut a pruned network into segments, and check that they predict what the plain graph predicts."""
+    """Cut a pruned network into segments, and check that their predictions agree with the plain graph's."""
     segmented = SegmentedNetwork(network, dataset)
     contents = segmented.to_files(dataset)
     sessions = open_segments(contents, segmented.seen)
@@ -176,7 +177,7 @@ def cut(network: MemberNetwork, dataset: Dataset, plain: Session) -> Segments:
 
 
 def _states(network: PrunedNetwork, shape: Shape) -> list[State]:
-    """Return what each stage of a folded network returns for a sample."""
+    """Return the output of each stage of a folded network for a sample."""
     states = []
     with torch.no_grad():
         state = network.eval().stem(torch.zeros(1, *shape))
@@ -211,6 +212,6 @@ def check_adaptive(network: MemberNetwork, dataset: Dataset) -> None:
 
 
 def _is_computed(part: str, exit_number: int) -> bool:
-    """Tell whether a part of the network is computed for a sample that leaves at this exit."""
-    number = part.partition("_")[2]
-    return not number or int(number) <= exit_number
+    """Return whether a part of the network is computed for a sample that leaves at this exit."""
+    numbers = (number_in(part, "stage"), number_in(part, "exit"))
+    return all(number is None or number <= exit_number for number in numbers)

@@ -4,7 +4,7 @@ With adaptive exits a sample leaves at the first exit that is confident enough. 
 exit the running prediction is the average of the member probabilities so far, weighted by θ* and
 divided by the total weight so far. Its top probability is the confidence. A sample leaves as soon
 as its confidence reaches the threshold, and at the last exit in any case. Only the remaining rows
-of a batch go on to the next segment.
+of a batch continue in the next segment.
 """
 
 from collections.abc import Sequence
@@ -110,7 +110,7 @@ class SegmentSessions:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Counted by the sessions themselves, so that wasted work counts too."""
+        """Number of rows that each segment has computed so far, including wasted work, (segment,)."""
         return tuple(segment.rows for segment in self.segments)
 
     def run(self, samples: Samples) -> tuple[dict[str, Floats], Integers]:
@@ -163,7 +163,7 @@ def open_segments(contents: Sequence[bytes], seen: Sequence[float], threads: int
 
 
 def confidence(probs: Floats) -> Floats:
-    """Return the top probability, (…, class) → (…,), at most 1 in spite of rounding."""
+    """Return the top probability, (…, class) → (…,), at most 1 despite rounding."""
     highest: Floats = np.minimum(probs.max(axis=-1, initial=0.0), np.float32(1.0))
     return highest
 

@@ -37,8 +37,8 @@ class Chunk:
         names: The name of each sample in a list of predictions.
         samples: Raw samples, (batch, *sample).
         targets: Labels or values, (batch,); None if the truth is unknown.
-        imputed: Rows of a table with a value that is missing for the first time, (batch,); see `TableRows`.
-        unseen: Rows of a table with a new category, (batch,).
+        imputed: Rows of a table with a missing value in a column that had none in training, (batch,).
+        unseen: Rows of a table with a category that training did not see, (batch,).
     """
 
     names: Sequence[str]
@@ -186,7 +186,7 @@ def read_table(path: Path, manifest: Manifest) -> Chunk:
 
 
 def as_samples(x: object, expected: InputPart) -> Samples:
-    """Convert an array to samples (batch, *sample) in the graph's dtype. Refuse what is ambiguous.
+    """Convert an array to samples (batch, *sample) in the graph's dtype. Refuse ambiguous arrays.
 
     Images are numbers of the depth of training, by default whole numbers in [0, 255]. Channels may
     come last, and gray images may have no channel dimension; so may signals of one channel. Images of
@@ -223,7 +223,7 @@ def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32] | NDAr
             f"features must be finite, got {array[row, column]} in sample {row}, feature {column}: "
             f"remove or impute such values"
         )
-    if expected.dtype == "float32":  # of an older version
+    if expected.dtype == "float32":  # a graph of an older version
         return array.astype(np.float32)
     if array.dtype == np.float32:
         _warn_of_rounding(np.float32, expected)
@@ -231,7 +231,7 @@ def _features(array: Numbers, expected: InputPart) -> NDArray[np.float32] | NDAr
 
 
 def _warn_of_rounding(dtype: type[np.floating], expected: InputPart) -> None:
-    """Say which feature has lost its spread in the type of the given samples."""
+    """Warn of a feature whose spread is lost in the type of the given samples."""
     pairs = enumerate(zip(expected.mean, expected.std, strict=True))
     lost = [index for index, (mean, std) in pairs if not is_resolved(mean, std, dtype)]
     if lost:
@@ -267,7 +267,7 @@ def _bytes(images: Numbers) -> NDArray[np.uint8]:
 
 
 def _deep(images: Numbers, depth: int) -> NDArray[np.float32]:
-    """Return pixels of more than 8 bits as float32; refuse those that look as if they had another scale."""
+    """Return pixels of more than 8 bits as float32; refuse pixels that seem to have another scale."""
     if images.dtype in (np.dtype(np.uint8), np.dtype(np.int8)) or (depth == 32 and images.dtype == np.uint16):
         raise DataError(
             f"pixels must have {depth} bits like those of training, got {images.dtype}, whose scale differs: "

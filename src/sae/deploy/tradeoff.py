@@ -45,7 +45,7 @@ MOST_SINGLE = 64
 
 
 def adaptive_part(segments: Segments, plain: bytes, dataset: Dataset, stem: str, target: ExitTarget) -> AdaptivePart:
-    """Choose a threshold, try it, time it, and judge whether it pays.
+    """Choose a threshold, evaluate it, time it, and decide whether it pays.
 
     Args:
         segments: The segments; their sessions get the threshold.
@@ -167,7 +167,7 @@ def adaptive_curve(
 
 
 def curve_points(segments: Segments, plain: bytes, dataset: Dataset, target: ExitTarget) -> list[CurvePoint]:
-    """Return the points of `adaptive_curve` for segments that are cut already."""
+    """Return the points of `adaptive_curve` for existing segments."""
     val, test = (trace_split(segments.sessions, split, dataset) for split in (dataset.val, dataset.test))
     chosen = choose_threshold(val, dataset.val.targets, segments.flops, target)
     tried = sorted({*grid(val, segments.flops), chosen})
@@ -208,7 +208,7 @@ def grid(trace: Floats, flops: Shares, points: int = POINTS) -> list[float]:
 def _time_thresholds(
     segments: SegmentSessions, plain: bytes, batches: Sequence[Samples], tried: Sequence[float]
 ) -> dict[str, float]:
-    """Return milliseconds per batch of the plain graph, of the same again, and of each threshold by its text."""
+    """Return milliseconds per batch: of the plain graph, of the same graph again, and of each threshold."""
     runs: dict[str, Callable[[Samples], object]] = {
         "plain": Session(plain).run,
         "again": Session(plain).run,

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer
 
 from sae.core.errors import RecordError
+from sae.records.folder import first_problem
 
 PICK = "pick"
 """The role of the network to ship; the roles of its rivals are the names of their methods."""
@@ -129,8 +130,6 @@ def read_receipt(path: Path) -> Receipt:
     except OSError as error:
         raise RecordError(f"{path} must be a readable receipt: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        problem = f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
-        raise RecordError(f"{path} must be a receipt written by `sae export` ({problem})") from None
-    except (ValueError, RecursionError) as error:  # no JSON, no text, a number too long, or nested too deeply
+        raise RecordError(f"{path} must be a receipt written by `sae export` ({first_problem(error)})") from None
+    except (ValueError, RecursionError) as error:  # not JSON, not text, a number too long, or nested too deeply
         raise RecordError(f"{path} must be a receipt written by `sae export`, but is damaged ({error})") from None
