@@ -33,22 +33,22 @@ LARGEST_SEED = 2**31 - 1
 
 PARAMETERS = """
     Args:
-        method: What to train: sae, standard, ensemble, mc_dropout or batch_ensemble.
+        method: Name of the method to train: sae, standard, ensemble, mc_dropout, batch_ensemble or packed.
         inputs: N, inputs of the network; by default that of the method.
         exits: K, exits per input; by default that of the method.
         width: Width of the network, times 128 features.
         depth: Residual blocks of the network.
         epochs: Most passes over the training rows; by default as many as suit their number.
-        batch_size: Rows per update; by default what suits their number.
-        learning_rate: Step size at the start; by default what suits the number of rows.
+        batch_size: Rows per update; by default a size that suits their number.
+        learning_rate: Step size at the start; by default a rate that suits the number of rows.
         patience: Stop after this many epochs without a better validation NLL, and keep the best epoch. 0 never
             stops; by default a quarter of the epochs if there are fewer than 5,000 training rows, else 0.
-        validation_fraction: Share of the rows that decide when to stop and how wide intervals are.
+        validation_fraction: Share of the rows for validation, which decide when to stop and how wide intervals are.
         search: A number of seconds, or a text like "20 trials": first search for the best settings of the method
             and the network, on the training rows alone, then train with them. Trials that run when the time is up
             finish.
         categories: Columns of numbers that are categories.
-        dates: Columns that hold dates; times of pandas and ISO dates are recognised anyway.
+        dates: Columns that hold dates; pandas times and ISO dates are recognised without this.
         settings: Any other setting of a run by its path, as `--set` takes it, e.g. {"train.weight_decay": 1e-4}.
         device: cpu, cuda, …; predictions are computed on the CPU.
         n_jobs: Trials of a search at once. More than 1 starts processes, so a script needs the usual
@@ -59,7 +59,7 @@ PARAMETERS = """
         network_: The trained network, with its settings (`network_.config`) and encodings.
         history_: Loss and validation metrics of each epoch.
         n_iter_: Epochs that were trained.
-        trials_: What the search tried, the best first; only with `search`.
+        trials_: The trials of the search, the best first; only with `search`.
         n_features_in_: Number of columns.
         feature_names_in_: Their names, if they were given.
 """
@@ -124,7 +124,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
 
         Args:
             X: Rows, an array (row, column) or a data frame: numbers, texts, categories, dates, missing values.
-            y: What to predict, (row,).
+            y: Targets, (row,).
             X_val: Rows that decide when to stop and how wide intervals are, instead of a share of `X`.
             y_val: Their targets.
         """
@@ -175,7 +175,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             return self.network_.predict_features(self.network_.encode(columns))
 
     def _layer(self) -> Values:
-        """Return the settings that were given; those that were not are left to the method and the data."""
+        """Return the settings that were given; the others are left to the method and the data."""
         train = {
             "epochs": self.epochs,
             "batch_size": self.batch_size,
@@ -214,7 +214,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         return None
 
     def _learn_targets(self, y: object) -> Array:
-        """Return labels or values, (row,), and remember what they may be."""
+        """Return labels or values, (row,), and remember the classes."""
         return self._encode_targets(y)
 
     def _encode_targets(self, y: object) -> Array:

@@ -1,4 +1,4 @@
-"""A fitted network as an estimator keeps it: weights, encodings and measured numbers, and no row of its data."""
+"""A fitted network in an estimator: weights, encodings and metrics, but no row of its data."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,9 +32,9 @@ class RowForm:
 
     Attributes:
         spec: Number of features, and the task.
-        normalisation: Of the features.
-        frame: Of images; rows have none.
-        depth: Of images.
+        normalisation: Normalisation of the features.
+        frame: Frame of images; rows have none.
+        depth: Bits of images; of no effect for rows.
     """
 
     spec: DataSpec
@@ -52,12 +52,12 @@ class FittedNetwork:
     Attributes:
         config: How it was trained.
         spec: Number of features, and the task.
-        normalisation: Of the features.
+        normalisation: Normalisation of the features.
         columns: Encodings of the columns.
-        class_names: In the order of the labels; None for regression.
+        class_names: Names of the classes in the order of the labels; None for regression.
         eval_exits: K′, the number of exits that it predicts with.
         weights: The weights of the method by name.
-        metrics: On the validation rows.
+        metrics: Metrics on the validation rows.
         calibration: Conformal scores of the validation rows; None until they are measured.
     """
 
@@ -113,26 +113,26 @@ class FittedNetwork:
         return method
 
     def encode(self, columns: dict[str, Column]) -> Features:
-        """Return the features of rows, (row, feature), encoded as the training rows were."""
+        """Return the features of rows, (row, feature), encoded like the training rows."""
         return encode_columns(columns, self.columns, "X", self.spec.shape).samples
 
     def predict_features(self, features: Features) -> Predictive:
-        """Predict rows by their features, (row, feature), with the members that would be shipped."""
+        """Predict rows from their features, (row, feature), with the same members as an exported network."""
         prepare = Preparation(self.normalisation, len(self.spec.shape), CPU)
         with torch_threads(self.config.train.threads), torch.inference_mode():
             batches = [self.method.shipped_outputs(x) for x in evaluation_batches(features, prepare)]
             return predictive_at(self.method, torch.cat(batches), self.eval_exits)
 
     def threshold(self, coverage: float) -> float:
-        """Return the largest conformal score of an answer that belongs to a set or interval."""
+        """Return the largest conformal score that is still in a set or interval."""
         assert self.calibration is not None, "a fitted network has conformal scores"
         return self.calibration.threshold(coverage)
 
     def export(self, out: Path, *, force: bool) -> Manifest:
-        """Write the network as ONNX with a manifest, if it predicts what the method predicts.
+        """Write the network as ONNX with a manifest, if its predictions agree with the method's.
 
-        There are no rows left to compare on: both predict rows that are drawn around the training mean. The
-        metrics are those of the validation rows, measured when the network was fitted.
+        No rows are kept to compare on, so both predict rows that are drawn around the training mean. The metrics are
+        those of the validation rows, measured when the network was fitted.
         """
         assert self.calibration is not None, "a fitted network has conformal scores"
         trained = TrainedMethod(

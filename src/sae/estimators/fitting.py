@@ -17,12 +17,12 @@ from sae.training.kept_weights import EarlyStopping
 from sae.training.trainer import Progress, Trainer, pick_device, torch_threads, train_epochs
 
 TABLE = "X"
-"""What messages call the table in memory."""
+"""Name of the table in messages."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A table in memory with what is to be predicted.
+    """A table in memory with its targets.
 
     Attributes:
         columns: The columns to predict from.
@@ -48,8 +48,8 @@ class Fit:
     """The result of a training.
 
     Attributes:
-        network: What predicts.
-        progress: The epochs.
+        network: The trained network.
+        progress: The epochs of its training.
     """
 
     network: FittedNetwork
@@ -71,7 +71,7 @@ def fit_network(
         rows: The rows.
         config: The settings.
         eval_exits: K′ to predict with; by default the trained K.
-        class_weights: The factor of each class in the loss, where the settings do not balance classes.
+        class_weights: The factor of each class in the loss, if the settings do not balance classes.
     """
     if config.teacher is not None:
         raise ConfigError("an estimator learns from labels alone, got a teacher: use sae train --teacher, or remove it")
@@ -94,7 +94,7 @@ def fit_network(
 
 
 def nested(settings: Mapping[str, object]) -> Values:
-    """Return settings by their paths, as `--set` takes them, as a layer.
+    """Return settings that are given by paths, like those of `--set`, as a layer.
 
     Example:
         >>> nested({"train.lr": 0.001, "method": {"kl_weight": {"start": 0.1, "end": 0.1}}})["train"]

@@ -1,4 +1,4 @@
-"""Inputs of an estimator, checked as scikit-learn checks them and read as from a file."""
+"""Inputs of an estimator, checked like scikit-learn does and read like a file."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,18 +15,18 @@ from sae.data.frames import ColumnFrame, array_columns, frame_columns, hold_out,
 from sae.estimators.fitting import TABLE, Rows
 
 FEWEST_ROWS = 3
-"""Two to train on, because BatchNorm cannot learn from one, and one for validation."""
+"""Fewest rows: two to train on, because BatchNorm cannot learn from one, and one for validation."""
 
 
 class EstimatorError(SaeError, ValueError):
-    """A setting or the data of an estimator cannot be used; a ValueError, as scikit-learn's are."""
+    """A setting or the data of an estimator cannot be used; a ValueError like scikit-learn's errors."""
 
     exit_code = 2
 
 
 @contextmanager
 def as_value_errors() -> Iterator[None]:
-    """Raise what is wrong with settings and data as scikit-learn does."""
+    """Raise errors about settings and data as ValueErrors, like scikit-learn."""
     try:
         yield
     except (ConfigError, DataError, ShapeError) as error:
@@ -39,7 +39,7 @@ def read_columns(estimator: BaseEstimator, x: object, reading: Reading, *, reset
     Args:
         estimator: Its number and names of columns are set or checked.
         x: The rows.
-        reading: What columns hold, where their types do not say.
+        reading: How to read columns whose types do not tell what they hold.
         reset: Whether the estimator is being fitted.
     """
     if is_frame(x):
@@ -59,7 +59,7 @@ def read_columns(estimator: BaseEstimator, x: object, reading: Reading, *, reset
 
 
 def _check_names(frame: ColumnFrame) -> None:
-    """Refuse two columns of one name, of which scikit-learn's check reports a list in many lines."""
+    """Refuse two columns of one name with a short message; scikit-learn's own is many lines long."""
     names = list(frame.columns)
     doubled = [name for name in names if names.count(name) > 1]
     if doubled:
@@ -69,7 +69,7 @@ def _check_names(frame: ColumnFrame) -> None:
 
 
 def check_given_names(parameter: str, names: object, columns: Mapping[str, Column]) -> None:
-    """Refuse names that are no columns, and a text in place of a list of names."""
+    """Refuse names of unknown columns, and a text instead of a list of names."""
     if isinstance(names, str):
         raise ConfigError(f"{parameter} must be a list of columns, got the text {names!r}: give [{names!r}]")
     unknown = [name for name in names if name not in columns] if isinstance(names, Iterable) else [names]
@@ -86,7 +86,7 @@ def _as_array(x: object) -> object:
 
 
 def read_targets(estimator: BaseEstimator, y: object) -> NDArray[np.generic]:
-    """Return what is to be predicted, (row,), in the type that it was given in."""
+    """Return the targets, (row,), in their own type."""
     if y is None:
         raise DataError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     targets: NDArray[np.generic] = column_or_1d(
@@ -98,7 +98,7 @@ def read_targets(estimator: BaseEstimator, y: object) -> NDArray[np.generic]:
 
 
 def reading_like(columns: Mapping[str, Column]) -> Reading:
-    """Return how to read more rows of the same columns: what are texts, numbers or dates stay so."""
+    """Return how to read more rows of the same columns: texts, numbers and dates stay what they were."""
     texts = [name for name, column in columns.items() if not column.is_numeric]
     return Reading(texts, [name for name, column in columns.items() if column.is_date], finds_dates=False)
 
@@ -152,7 +152,7 @@ def join_rows(
 def _join(column: Column, other: Column) -> Column:
     if column.is_numeric != other.is_numeric or column.is_date != other.is_date:
         raise DataError(
-            f"column {column.name!r} of X_val must hold what it holds in {TABLE}, but it is of another type"
+            f"column {column.name!r} of X_val must have the type that it has in {TABLE}, but it has another"
         )
     values = np.concatenate([column.values, other.values])
     return Column(column.name, values, column.is_date)

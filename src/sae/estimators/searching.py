@@ -1,4 +1,4 @@
-"""A search inside `fit`: the table goes into a temporary folder, and the best settings come back."""
+"""A search inside `fit`, in a temporary folder, which returns the best settings."""
 
 import csv
 import re
@@ -17,14 +17,13 @@ from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
 from sae.search.executors.local import InlineExecutor, LocalExecutor
-from sae.search.method_study import close_storage, open_studies
-from sae.search.run import open_study, resolve_search
-from sae.search.space import read_space
+from sae.search.method_study import close_storage
+from sae.search.run import open_method_studies, open_study, resolve_search
 
 TARGET = "target"
 TRIALS = re.compile(r"(\d+) trials?")
 OBJECTIVE = "nll"
-"""What the search minimises on its validation rows: an estimator's user asked for quality, not for a cheap network."""
+"""The objective of the search, on its validation rows: users of an estimator want quality, not a cheap network."""
 
 
 @dataclass(frozen=True)
@@ -81,23 +80,21 @@ def budget_of(search: object) -> Layer:
 
 
 def search_rows(rows: Rows, budget: Layer, layers: Sequence[Layer], seed: int, workers: int) -> Found:
-    """Search on the rows, split 60/20/20 by the seed as a file would be, and return the best settings by NLL.
+    """Search on the rows, split 60/20/20 by the seed like a file, and return the best settings by NLL.
 
     Args:
         rows: The rows; only those to train on are used, so that validation rows stay unseen.
-        budget: What `budget_of` returned.
+        budget: The result of `budget_of`.
         layers: Settings of the user, which are not varied.
-        seed: Of the search, its split and its runs.
-        workers: Trials at once; one needs no further process.
+        seed: Seed of the search, its split and its runs.
+        workers: Trials at once; a single one runs in this process.
     """
     with tempfile.TemporaryDirectory(prefix="sae-search-") as folder:
         data = {**_write(rows, Path(folder) / "table.csv"), "split_seed": seed}
         search = {"objectives": [OBJECTIVE], **budget}
         plan = resolve_search([*layers, {"data": data, "seed": seed, "search": search}])
         record = open_study(Path(folder) / "study", plan.study, plan.settings, force=False)
-        storage = f"sqlite:///{(record.path / record.STORAGE).resolve()}"
-        spaces = [read_space(method, template) for method, template in record.config.spaces.items()]
-        studies = open_studies(storage, record.config, spaces, record.objectives)
+        studies = open_method_studies(record)
         executor: Executor = InlineExecutor() if workers == 1 else LocalExecutor(workers)
         try:
             with record.lock():
@@ -109,7 +106,7 @@ def search_rows(rows: Rows, budget: Layer, layers: Sequence[Layer], seed: int, w
 
 
 def _best(record: StudyRecord) -> Found:
-    """Return the trial with the lowest NLL at any number of exits, and the list of all."""
+    """Return the trial with the lowest NLL at any number of exits, and the list of all trials."""
     try:
         selection = select(record, names=[OBJECTIVE])
     except NothingFoundError as error:
@@ -124,7 +121,7 @@ def _best(record: StudyRecord) -> Found:
 
 
 def _write(rows: Rows, path: Path) -> Layer:
-    """Write the training rows as a CSV file, with names that a file can hold; return how to read it."""
+    """Write the training rows as a CSV file with plain column names; return how to read it."""
     named = {f"x{index}": column for index, column in enumerate(rows.columns.values())}
     cells = [as_texts(column)[rows.train] for column in named.values()]
     with path.open("w", newline="", encoding="utf-8") as file:

@@ -39,7 +39,7 @@ class Retraining(ABC):
         self.is_stopping = False
 
     def run(self, on_change: Callable[[], None] = lambda: None) -> None:
-        """Train what is not trained yet, then write the summary into the study folder."""
+        """Train the jobs that are not done yet, then write the summary into the study folder."""
         waiting = list(self.jobs)
         while True:
             while waiting and self.dispatcher.has_room and not self.is_stopping:
@@ -56,7 +56,7 @@ class Retraining(ABC):
 
     @abstractmethod
     def write_summary(self) -> None:
-        """Write what was found into the study folder."""
+        """Write the results into the study folder."""
 
 
 class Confirmation(Retraining):
@@ -64,9 +64,9 @@ class Confirmation(Retraining):
 
     Attributes:
         front: The candidates that clean validation data chose.
-        shifted: Those that corrupted validation images chose; None for a study that was not evaluated on them, and
-            where none of their front is to be trained again.
-        chosen: The candidates of both, each once, and the teacher of a distillation.
+        shifted: The candidates that corrupted validation images chose; None for a study without them, and if none of
+            their front is to be trained again.
+        chosen: The candidates of both, each once, and the teacher if there is a distillation.
     """
 
     def __init__(self, record: StudyRecord, executor: Executor, confirm: ConfirmConfig) -> None:
@@ -122,7 +122,7 @@ class Distillation(Retraining):
     def write_summary(self) -> None:
         """Add the results to `confirmed.json`."""
         confirmed = self.record.read_confirmed()
-        assert confirmed is not None, "what is distilled was confirmed before"
+        assert confirmed is not None, "distillation comes after confirmation"
         items = []
         for item in self.chosen:
             runs = [
@@ -139,8 +139,8 @@ class Lesson:
     """A teacher and the networks that learn from it.
 
     Attributes:
-        teacher: The best network of the method that trains most: an ensemble.
-        students: The pick, and the best of every other rival, which shows what a teacher does for a plain network.
+        teacher: The best network of the rival that trains most networks: an ensemble.
+        students: The pick, and the best of every other rival, to show the effect of a teacher on a plain network.
     """
 
     teacher: Candidate
@@ -194,17 +194,17 @@ def choose(
     shift: bool = False,
     runs: Sequence[Run] | None = None,
 ) -> list[Candidate]:
-    """Choose candidates from the front of a study, then from the front of each class of methods, as in the paper.
+    """Choose candidates from the front of a study, then from the front of each kind, as in the paper.
 
-    Limits bind the pick, not the rivals that it is compared with.
+    Limits apply to the pick, not to the rivals that it is compared with.
 
     Args:
         record: The study.
         most: At most this many of the front: the pick, then those that cover the front evenly.
-        each: This many of each class's own front: its best in the first objective, then spread in the same way.
-        total: At most this many in all: first the pick, then `each` of every class, then more of the front, then
-            more of the classes, which take turns.
-        shift: Whether corrupted validation images choose.
+        each: This many of each kind's own front: its best in the first objective, then spread in the same way.
+        total: At most this many in all: first the pick, then `each` of every kind, then more of the front, then
+            more of the kinds in turn.
+        shift: Whether to choose by corrupted validation images.
         runs: The study's trials, if they were read already.
     """
     found, limits = candidates(record.read_runs() if runs is None else runs), record.limits
@@ -216,16 +216,16 @@ def choose(
     chosen = [picked, *(item for item in _spread(best, objectives) if item is not picked)][:most]
     compared = [item for item in found if item.method in rivals()]
     fronts = fronts_by_kind(found, objectives, limits) | fronts_by_kind(compared, objectives)
-    classes = [_best_first(own, objectives) for own in fronts.values()]
+    by_kind = [_best_first(own, objectives) for own in fronts.values()]
     if total is None:
-        return _each_once([*chosen, *(item for own in classes for item in own[:each])])
-    turns = [item for turn in itertools.zip_longest(*classes) for item in turn if item is not None]
-    first = [item for own in classes for item in own[:each]]
+        return _each_once([*chosen, *(item for own in by_kind for item in own[:each])])
+    turns = [item for turn in itertools.zip_longest(*by_kind) for item in turn if item is not None]
+    first = [item for own in by_kind for item in own[:each]]
     return _each_once([*chosen[:1], *first, *chosen, *turns])[:total]
 
 
 def _best_first(own: Sequence[Candidate], objectives: Sequence[Objective]) -> list[Candidate]:
-    """Order the front of a class: its best in the first objective, then spread over the front."""
+    """Order the front of a kind: its best in the first objective, then spread over the front."""
     best = min(own, key=lambda item: item.losses(objectives))
     return [best, *(item for item in _spread(own, objectives) if item is not best)]
 
@@ -235,7 +235,7 @@ def _each_once(found: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _network(item: Candidate) -> tuple[str, int]:
-    """Return what identifies a candidate of a study."""
+    """Return the identity of a candidate in a study."""
     return item.label, item.eval_exits
 
 

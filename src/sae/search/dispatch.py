@@ -1,4 +1,4 @@
-"""Jobs on their way to an executor: which one waits for another, and which one is tried again."""
+"""Dispatch of jobs to an executor: some wait for others, and lost ones are tried again."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -82,9 +82,9 @@ def _give_up(job: Job, outcome: Outcome) -> Outcome:
 
 
 def gives_members(source: RunConfig, config: RunConfig) -> bool:
-    """Return whether a run holds all members of another: it is a larger ensemble of the same networks.
+    """Return whether a run holds all members of another, because it is a larger ensemble of the same networks.
 
-    A standard network is also what an ensemble of one holds.
+    An ensemble of one holds a standard network.
     """
     given, taken = source.method, config.method
     if taken.members_from != given.name:
@@ -94,7 +94,7 @@ def gives_members(source: RunConfig, config: RunConfig) -> bool:
 
 
 def with_sources(jobs: Iterable[Job]) -> list[Job]:
-    """Order ensembles of most members first; smaller ones of the same networks take their members from them."""
+    """Order the largest ensembles first; smaller ones of the same networks take their members from them."""
 
     def order(job: Job) -> tuple[int, bool]:
         method = job.config.method

@@ -1,6 +1,6 @@
 """The driver of a search: one process that asks for trials, has them trained, and records their results.
 
-All it knows is written to the database and the run folders before it acts on it. It can be
+Everything it knows is written to the database and the run folders before it acts on it. It can be
 killed at any moment and started again with the same command.
 """
 
@@ -31,7 +31,7 @@ ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 CLOCK_SECONDS = 20.0
 """Seconds between writes of the time spent; a killed session loses at most this much."""
 STAND_IN = "shipped_flops"
-"""Judged at a rung in place of latency, which can only be measured once a network is finished."""
+"""The cost that replaces latency at a rung: latency can only be measured once a network is finished."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Budget:
 
     Attributes:
         trials: Sampled trials per method, or None.
-        hours: Hours over all sessions after which no trial is started, or None; all methods have equal shares.
+        hours: Hours over all sessions after which no trial is started, or None; methods have equal shares.
     """
 
     trials: int | None
@@ -76,7 +76,7 @@ class Driver:
         return self._spent + time.monotonic() - self._began
 
     def run(self, on_change: Callable[[], None] = lambda: None) -> None:
-        """Run trials until the budget is spent or someone stops it; running trials finish first."""
+        """Run trials until the budget is spent or the user stops it; running trials finish first."""
         check_hope(list(self.studies.values()), self.limits, self.spec)
         self._resume()
         while True:
@@ -102,9 +102,9 @@ class Driver:
         return ended
 
     def _resume(self) -> None:
-        """Continue the trials that an earlier session left; collect all before any starts, as some wait for others.
+        """Continue the trials that an earlier session left; collect all before starting, because some wait for others.
 
-        A finished trial whose folder was deleted since is trained again, with the same results.
+        A finished trial whose folder has been deleted is trained again, with the same results.
         """
         jobs = []
         for study in self.studies.values():
@@ -116,8 +116,8 @@ class Driver:
                     self._stop(study, asked)
                 else:
                     jobs.append(self._prepare(asked))
-            told = (Asked(study.method, trial.number, study.config_of(trial)) for trial in study.complete())
-            jobs += [self._prepare(asked) for asked in told if not self._trial(asked).has_finished()]
+            finished = (Asked(study.method, trial.number, study.config_of(trial)) for trial in study.complete())
+            jobs += [self._prepare(asked) for asked in finished if not self._trial(asked).has_finished()]
         self.dispatcher.add(*jobs)
 
     def num_ended(self) -> int:
@@ -130,7 +130,7 @@ class Driver:
         return None if any(budget is None for budget in budgets) else sum(budget or 0 for budget in budgets)
 
     def is_over(self) -> bool:
-        """Return whether the time is up or someone stopped the search."""
+        """Return whether the time is up or the user stopped the search."""
         return self.is_stopping or (self.budget.hours is not None and self.seconds >= self.budget.hours * 3600)
 
     def _fill(self) -> None:
@@ -158,20 +158,20 @@ class Driver:
         return (budget is None or study.num_asked() < budget) and not (self.limits and is_hopeless(study))
 
     def _next_by_trials(self, studies: Sequence[MethodStudy]) -> MethodStudy | None:
-        """Return the method with the smallest share of its trials; those that take members wait for the givers."""
+        """Return the method with the smallest share of its trials done; those that copy members wait for the source."""
         methods = {study.method for study in studies}
-        ready = [study for study in studies if _giver(study.method) not in methods - {study.method}]
+        ready = [study for study in studies if _members_from(study.method) not in methods - {study.method}]
         return min(ready, key=self._share_of_trials, default=None)
 
     def _share_of_trials(self, study: MethodStudy) -> float:
         return study.num_asked() / (study.budget(self.budget.trials) or DEFAULT_TRIALS)
 
     def _next_by_time(self, studies: Sequence[MethodStudy]) -> MethodStudy | None:
-        """Return the method whose trials took the least time so far, so that in the end all have the same share.
+        """Return the method whose trials took the least time so far, so that all get the same share in the end.
 
         A method that has nothing left to try leaves its share to the others. First, every method gets one trial:
-        finite spaces before sampled ones, and cheap networks before expensive ones. A search that has begun starts
-        these even if the time is up by then.
+        finite spaces before sampled ones, and cheap networks before expensive ones. These are started even if the
+        time is up by then.
         """
         new = [study for study in studies if not study.num_asked()]
         if self.is_over() and not any(study.num_asked() for study in self.studies.values()):
@@ -182,7 +182,7 @@ class Driver:
 
     @cached_property
     def _prices(self) -> dict[str, tuple[bool, int]]:
-        """By method, whether its space is sampled, and the FLOPs of its first configuration."""
+        """Whether the space of each method is sampled, and the FLOPs of its first configuration."""
         prices = {}
         for method, study in self.studies.items():
             first = next(study.space.points() if study.is_enumerated else study.space.corners())
@@ -213,7 +213,7 @@ class Driver:
         )
 
     def _note_data(self, asked: Asked) -> None:
-        """Remember a run that recorded its data, so that later trials are refused on changed data as it would be."""
+        """Remember a run that recorded its data, so that later trials are refused if the data have changed."""
         run = self._trial(asked)
         if asked.config.data.name not in CATALOGUE and run.has(run.DATA):
             self._bound.setdefault(asked.config.data.model_dump_json(), run.path.resolve())
@@ -239,14 +239,14 @@ class Driver:
         return None
 
     def _settle(self, job: Job, outcome: Outcome) -> None:
-        """Record the outcome of a job; a trial that passes a rung goes on."""
+        """Record the outcome of a job; a trial that passes a rung continues."""
         asked = self._asked.pop(job.name)
         self._note_data(asked)
         study = self.studies[asked.method]
         if outcome.state == "blocked":
             raise SaeError(f"{outcome.error}; the same command continues the search")
         if not study.is_open(asked.number):
-            return  # it was told in an earlier session, and only its folder was missing
+            return  # recorded in an earlier session; only its folder was missing
         if outcome.state == "failed":
             study.tell_failed(asked.number, outcome.error)
         elif outcome.state == "paused":
@@ -256,7 +256,7 @@ class Driver:
         self._keep_time()
 
     def _tell_values(self, study: MethodStudy, asked: Asked) -> None:
-        """Record the validation results at the trained K; other K′ are for the front, not for the sampler."""
+        """Record the validation results at the trained K; the sampler does not see other K′."""
         trial = self._trial(asked)
         evaluation = trial.read_evaluation()
         found = evaluation.objective_values(evaluation.exits)
@@ -271,9 +271,9 @@ class Driver:
         values = {**reading.costs, **reading.metrics}
         keys = [STAND_IN if objective.is_measured else objective.key for objective in self.objectives]
         losses = [objective.scaled_loss(values[key]) for objective, key in zip(self.objectives, keys, strict=True)]
-        goes_on = passes(np.array([*study.losses_at(job.until), losses]), self.config.reduction)
-        study.note_rung(asked.number, job.until, losses, goes_on)
-        if goes_on:
+        continues = passes(np.array([*study.losses_at(job.until), losses]), self.config.reduction)
+        study.note_rung(asked.number, job.until, losses, continues)
+        if continues:
             self._start(asked)
         else:
             self._stop(study, asked)
@@ -294,6 +294,6 @@ class Driver:
         self.record.write_clock(Clock(seconds=round(self.seconds, 3), by_method=by_method))
 
 
-def _giver(method: str) -> str | None:
+def _members_from(method: str) -> str | None:
     """Return the method whose runs this one takes members from, if there is one."""
     return METHODS.get(method).settings.members_from

@@ -11,7 +11,7 @@ from sae.core.errors import ConfigError
 
 KINDS = ("int", "float", "log", "choice")
 DEPTH = "depth"
-"""As the upper end of a range: the number of stages of the backbone."""
+"""The upper end of a range that is the number of stages of the backbone."""
 
 Value = bool | int | float | str | None
 """A value that Optuna can suggest for a hole."""
@@ -32,7 +32,7 @@ class Hole:
     values: tuple[object, ...]
 
     def distribution(self) -> BaseDistribution:
-        """Return it as a distribution of Optuna; choices that are not plain values are named by their JSON."""
+        """Return it as a distribution of Optuna; choices that are not plain values become JSON texts."""
         if self.kind == "int":
             low, high = map(int, self.bounds())
             return IntDistribution(low, high)
@@ -46,7 +46,7 @@ class Hole:
         return low, high
 
     def value(self, suggested: Value) -> object:
-        """Return the setting that a suggestion of Optuna stands for."""
+        """Return the setting for a suggestion of Optuna."""
         if self.kind != "choice":
             return suggested
         return next(value for value in self.values if _choice_name(value) == suggested)

@@ -38,10 +38,10 @@ class Job:
         until: Pause after this epoch; None trains to the end.
         source: Run folder of an ensemble whose first members may be copied instead of trained again.
         shift: Whether to evaluate on the 95 corrupted test sets.
-        val_sets: The corrupted validation sets to evaluate on, which choose under shift; None for none.
+        val_sets: The corrupted validation sets to evaluate on, for choices under shift; None for none.
         latency: Whether to measure the latency of the exported network.
         predictions: Whether to keep the predictions for every sample.
-        same_data_as: An earlier run of the study; the data must still be the same.
+        same_data_as: An earlier run of the study, whose data must be the same.
         plugins: Modules that have registered methods, backbones or metrics, which the worker imports first.
         trusts_code: Whether the worker may import code that the settings name.
     """
@@ -66,11 +66,7 @@ class Job:
 
     def count_epochs(self) -> int:
         """Return the number of epochs in its history so far; another process may be writing it."""
-        try:
-            with (self.folder / RunRecord.HISTORY).open(encoding="utf-8") as file:
-                return max(0, sum(1 for _ in file) - 1)
-        except OSError:
-            return 0
+        return self.run.count_epochs()
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class Outcome:
     """The end of a job.
 
     Attributes:
-        state: `finished`; `paused` at a rung; `failed` for good; `blocked` by a cause outside the configuration,
+        state: `finished`; `paused` at a rung; `failed`, which stays; `blocked` by a cause outside the configuration,
             e.g. a full disk; `lost` with its worker.
         error: The error message, if any.
     """
@@ -90,8 +86,8 @@ class Outcome:
 def run_job(job: Job) -> Outcome:
     """Do the part of a job that is not done yet."""
     try:
-        for said in (DataWarning, RecordWarning, UncutWarning):  # by the process that submits jobs
-            warnings.simplefilter("ignore", said)
+        for shown in (DataWarning, RecordWarning, UncutWarning):  # the process that submits jobs shows them
+            warnings.simplefilter("ignore", shown)
         trust_code(is_trusted=job.trusts_code)
         _import_plugins(job)
         record = _train(job)

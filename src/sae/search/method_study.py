@@ -46,7 +46,7 @@ class MethodStudy:
 
     Every trial is asked with a sampler of its own, seeded by the study's seed and the trial's
     number. The next configuration therefore depends only on the trials so far, and a study
-    that was killed goes on exactly as it would have.
+    that was killed continues exactly as if it had not been.
 
     Attributes:
         space: The configurations that may be tried.
@@ -58,16 +58,16 @@ class MethodStudy:
         self.is_enumerated = space.is_enumerated(study)
         self._points = list(space.points()) if self.is_enumerated else []
         self._configs: dict[int, RunConfig] = {}
-        self._open: dict[int, optuna.trial.Trial] = {}  # asked and not told yet
+        self._open: dict[int, optuna.trial.Trial] = {}  # asked for, not yet reported
         self._known: list[FrozenTrial] | None = None
 
     @property
     def method(self) -> str:
-        """Its name."""
+        """Name of the method."""
         return self.space.method
 
     def trials(self) -> list[FrozenTrial]:
-        """Return all trials that were asked; read from the database only after a change, as nobody else writes."""
+        """Return all trials that were asked; the database is read only after a change, because nobody else writes."""
         if self._known is None:
             self._known = self.optuna.get_trials(deepcopy=False)
         return self._known
@@ -77,7 +77,7 @@ class MethodStudy:
         return [trial for trial in self.trials() if trial.state == TrialState.COMPLETE]
 
     def is_open(self, number: int) -> bool:
-        """Return whether a trial was asked and not told yet."""
+        """Return whether a trial was asked for and its result is not recorded yet."""
         return number in self._open
 
     def num_asked(self) -> int:
@@ -105,7 +105,7 @@ class MethodStudy:
         return self._asked(asked)
 
     def unfinished(self) -> list[Asked]:
-        """Return the trials that an earlier session asked and did not tell.
+        """Return the trials that an earlier session asked for and did not report.
 
         A trial that was killed while its parameters were being chosen gets the rest of them now.
         """
@@ -127,7 +127,7 @@ class MethodStudy:
         return self._configs[trial.number]
 
     def refuse(self, asked: Asked, reason: str) -> None:
-        """Record that a trial would break a limit whatever it learns."""
+        """Record that a trial would break a limit in any case."""
         self._note(asked.number, REFUSED, reason)
         self._tell(asked.number, state=TrialState.FAIL)
 
@@ -167,11 +167,11 @@ class MethodStudy:
         )
 
     def note_rung(self, number: int, epoch: int, losses: Sequence[float], passes: bool) -> None:
-        """Record the losses of a trial at a rung, and whether it goes on."""
+        """Record the losses of a trial at a rung, and whether it passes."""
         self._note(number, f"{RUNG} {epoch}", {"losses": list(losses), "passes": passes})
 
     def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
-        """Return the sampler of one trial; after a failed trial a random one.
+        """Return the sampler of one trial; after a failed trial, a random sampler.
 
         A model learns nothing from a trial without values, and might suggest the same again.
         """
@@ -212,7 +212,7 @@ def _suggest(trial: optuna.trial.Trial, name: str, distribution: BaseDistributio
 
 @contextmanager
 def reaching_storage() -> Iterator[None]:
-    """Turn errors of the database into one sentence; results that were told before are safe in it."""
+    """Turn errors of the database into one sentence; recorded results are safe in it."""
     try:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
@@ -233,7 +233,7 @@ def check_storage(storage: str) -> None:
 def open_studies(
     storage: str, config: StudyConfig, spaces: Sequence[Space], objectives: Sequence[Objective]
 ) -> list[MethodStudy]:
-    """Create the Optuna study of each method, or open what an earlier session left.
+    """Create the Optuna study of each method, or open that of an earlier session.
 
     Args:
         storage: URL of a database.

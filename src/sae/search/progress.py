@@ -41,7 +41,7 @@ class SearchView:
         self._front_after = -1  # ended trials
 
     def render(self) -> Group:
-        """Return the display as of now."""
+        """Return the current display."""
         return Group(Text(self.headline()), worker_table(self.driver.dispatcher.executor.running), self._front_table())
 
     def headline(self) -> str:
@@ -81,7 +81,7 @@ class SearchView:
         return table
 
     def front(self) -> list[Candidate]:
-        """Return the front so far, best first objective first; it is computed again when another trial has ended."""
+        """Return the front so far, sorted by the first objective; it is computed again when another trial has ended."""
         if self.driver.num_ended() != self._front_after:
             self._front, self._front_after = self._find_front(), self.driver.num_ended()
         return self._front
@@ -93,7 +93,7 @@ class SearchView:
                 found_here = candidates_of(read_run(trial))
                 names = {name for item in found_here for name in item.values}
                 if all(objective.name in names for objective in self.driver.objectives):
-                    self.seen[trial.label] = found_here  # else some of its metrics are still being measured
+                    self.seen[trial.label] = found_here  # else some of its metrics are not measured yet
         found = [item for items in self.seen.values() for item in items]
         best = front(found, self.driver.objectives, self.driver.limits)
         return sorted(best, key=lambda item: item.losses(self.driver.objectives)[0])
@@ -111,7 +111,7 @@ def showing() -> Iterator["Live | None"]:
 
 
 def render_confirmation(confirmation: Retraining) -> Group:
-    """Return the display of a confirmation as of now."""
+    """Return the current display of a confirmation."""
     total = len(confirmation.jobs)
     chosen = count(len(confirmation.chosen), "configuration")
     text = f"confirming {chosen}: {len(confirmation.ended)} of {total} trainings done"
@@ -199,7 +199,7 @@ class ConfirmationLines:
 
 
 def finished(run: Path) -> str:
-    """Describe how long a finished run took."""
+    """Return how long a finished run took, in words."""
     status = RunRecord(run).read_status()
     return f"finished in {duration((status and status.seconds) or 0.0)}"
 

@@ -1,4 +1,4 @@
-"""A search: its plan, checked before it starts, the study that it finishes, and the confirmation of its results."""
+"""A search: its plan, which is checked first, the study, and the confirmation of its results."""
 
 import signal
 import uuid
@@ -31,7 +31,7 @@ from sae.training.shift import check_images
 SEARCH_SECTIONS = ("search", "confirm", "spaces")
 """Sections of a search file that a run does not have."""
 Say = Callable[[str], None]
-"""Prints one line for the person at the terminal."""
+"""Prints one line for the user."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class SearchPlan:
         settings: The search settings that were asked for.
         study: All settings that the results of trials depend on.
         spec: Shape and task of the data.
-        confirm: What to train again after the search.
+        confirm: The settings of the confirmation after the search.
     """
 
     settings: SearchConfig
@@ -161,7 +161,7 @@ class Place:
 
 
 def run_study(place: Place, plan: SearchPlan, say: Say) -> StudyRecord:
-    """Search, then confirm if the plan asks for it; the executor is closed at the end, also after an error."""
+    """Search, then confirm if the plan says so; the executor is closed at the end, also after an error."""
     settings, executor = plan.settings, place.executor
     try:
         if place.storage is not None:
@@ -221,14 +221,14 @@ def open_study(path: Path, config: StudyConfig, settings: SearchConfig, *, force
     Args:
         path: The folder.
         config: The settings of the study.
-        settings: What was asked for; where it is silent, a study keeps the number of random trials and the corrupted
-            validation sets that it began with, also if today's default is another.
+        settings: The given settings. If they do not set the number of random trials or the corrupted validation sets,
+            a study keeps those it began with, even if the defaults have changed.
         force: Delete an earlier study in the folder and start over.
     """
     if (path / StudyRecord.CONFIG).exists() and not force:
         begun = StudyRecord(path).read_config()
-        silent = [name for name in ("startup", "shift_sets") if getattr(settings, name) is None]
-        config = config.model_copy(update={name: getattr(begun, name) for name in ("id", *silent)})
+        unset = [name for name in ("startup", "shift_sets") if getattr(settings, name) is None]
+        config = config.model_copy(update={name: getattr(begun, name) for name in ("id", *unset)})
     return StudyRecord.create(path, config, force=force)
 
 
@@ -241,14 +241,12 @@ def run_search(
         record: The study.
         spec: Shape and task of its data.
         executor: Where trials run.
-        budget: How much may be tried.
+        budget: The limits of the search.
         storage: URL of Optuna's database; by default a file in the study folder.
         say: Prints a line of progress.
     """
-    spaces = [read_space(method, template) for method, template in record.config.spaces.items()]
-    storage = storage or f"sqlite:///{(record.path / record.STORAGE).resolve()}"
     with reaching_storage():
-        studies = open_studies(storage, record.config, spaces, record.objectives)
+        studies = open_method_studies(record, storage)
         _check_same_storage(record, studies)
         driver = Driver(record, studies, spec, executor, budget)
         record.write_plan(Plan(trials=driver.num_planned()))
@@ -258,6 +256,13 @@ def run_search(
         close_storage(studies)
     if driver.is_stopping:
         raise KeyboardInterrupt
+
+
+def open_method_studies(record: StudyRecord, storage: str | None = None) -> list[MethodStudy]:
+    """Create or open the Optuna study of each method, by default in a database in the study folder."""
+    spaces = [read_space(method, template) for method, template in record.config.spaces.items()]
+    url = storage or f"sqlite:///{(record.path / record.STORAGE).resolve()}"
+    return open_studies(url, record.config, spaces, record.objectives)
 
 
 def _check_same_storage(record: StudyRecord, studies: Sequence[MethodStudy]) -> None:

@@ -1,8 +1,8 @@
-"""Screening of trials: those that must break a limit are refused, those that fall behind are stopped early.
+"""Screening of trials: trials that must break a limit are refused, and trials that fall behind are stopped early.
 
 Early stopping is asynchronous successive halving over several objectives; Optuna's pruners know only one. A trial
 passes a rung if it is among the best of all trials that reached the rung so far: by non-dominated rank, and within
-a rank by how well the trials are spread over the front, so that all trade-offs go on (the ε-net of MO-ASHA).
+a rank by how well the trials are spread over the front, so that all trade-offs continue (the ε-net of MO-ASHA).
 No trial waits for another.
 """
 
@@ -25,30 +25,30 @@ from sae.search.space import Space
 
 SHIPPED = "shipped_"
 MOST_REFUSED = 200
-"""After this many refused trials of a method in a row, the search reports that its limits leave nothing to sample."""
+"""After this many refused trials of a method in a row, the search reports that no configuration meets the limits."""
 NUM_RUNGS = 2
 
 
 def screened(methods: Collection[str]) -> set[str]:
-    """Return the methods whose trials must keep the limits: all but those that a pick is only compared with.
+    """Return the methods whose trials must meet the limits: all except the rivals of a pick.
 
-    Limits bind the pick. Whoever cannot afford an ensemble still wants to know its quality, so the rivals of a
-    pick are trained whatever they cost, unless nothing else is searched.
+    Limits apply to the pick. Users who cannot afford an ensemble still want to know its quality, so the rivals of a
+    pick are trained at any cost, unless nothing else is searched.
     """
     return set(methods) - set(rivals()) or set(methods)
 
 
 def broken_limit(limits: Sequence[Limit], config: RunConfig, spec: DataSpec) -> str | None:
-    """Return a sentence about a limit that a configuration breaks whichever exits it learns to use, or None."""
+    """Return a sentence about a limit that a configuration breaks at any exits, or None."""
     for limit in _on_costs(limits):
         least = _least_cost(limit, config, spec)
         if limit.violation(least) > 0:
-            return f"{limit} cannot be kept: this configuration has at least {least:,}"
+            return f"{limit} cannot be met: this configuration has at least {least:,}"
     return None
 
 
 def check_reach(spaces: Sequence[Space], limits: Sequence[Limit], spec: DataSpec) -> None:
-    """Refuse a search in which every configuration that must keep the limits breaks one.
+    """Refuse a search in which every configuration that must meet the limits breaks one.
 
     Only spaces with few structures are checked; in larger ones the refused trials will show it (`check_hope`).
     """
@@ -67,7 +67,7 @@ def check_reach(spaces: Sequence[Space], limits: Sequence[Limit], spec: DataSpec
 
 
 def check_hope(studies: Sequence[MethodStudy], limits: Sequence[Limit], spec: DataSpec) -> None:
-    """Refuse to go on if no method that must keep the limits seems to hold anything within them."""
+    """Refuse to continue if no method that must meet the limits seems to have a configuration within them."""
     names = screened([study.method for study in studies])
     concerned = [study for study in studies if study.method in names]
     if not limits or not all(map(is_hopeless, concerned)):
@@ -80,14 +80,14 @@ def check_hope(studies: Sequence[MethodStudy], limits: Sequence[Limit], spec: Da
 
 
 def _advice(configs: Sequence[RunConfig], limits: Sequence[Limit], spec: DataSpec) -> str:
-    """Describe how far configurations are from the limits, and what to do."""
+    """Return how far configurations are from the limits, with advice."""
     cheapest = {limit: min(_least_cost(limit, config, spec) for config in configs) for limit in _on_costs(limits)}
     gaps = ", ".join(f"{limit}, but the cheapest has {least:,}" for limit, least in cheapest.items())
     return f"{gaps}; raise the limit, search smaller networks, or leave the method out"
 
 
 def _on_costs(limits: Sequence[Limit]) -> list[Limit]:
-    """Return the limits that can be checked before training; latency has no bound before it is measured."""
+    """Return the limits that can be checked before training; latency is not known before it is measured."""
     return [limit for limit in limits if limit.objective.key in COSTS and limit.is_maximum]
 
 
@@ -106,7 +106,7 @@ def is_hopeless(study: MethodStudy) -> bool:
 
 
 def rungs(epochs: int, reduction: int) -> tuple[int, ...]:
-    """Return the epochs after which trials are judged; each is `reduction` times the one before.
+    """Return the epochs of the rungs; each is `reduction` times the one before.
 
     Example:
         >>> rungs(50, 3), rungs(3, 3), rungs(1, 3)
@@ -117,11 +117,11 @@ def rungs(epochs: int, reduction: int) -> tuple[int, ...]:
 
 
 def passes(losses: Losses, reduction: int) -> bool:
-    """Return whether the latest trial at a rung goes on; the first few always do.
+    """Return whether the latest trial at a rung passes; the first few always do.
 
     Args:
         losses: Losses of all trials that reached the rung, the latest last, (trial, objective).
-        reduction: One in this many trials goes on.
+        reduction: One in this many trials passes.
     """
     if len(losses) < reduction:
         return True

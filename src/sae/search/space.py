@@ -19,7 +19,7 @@ GRID_PATHS = ("method.inputs", "method.exits")
 """The settings that the sampler `grid` enumerates: N and K."""
 MEMBERS = "method.members"
 STRUCTURAL = ("method.", "backbone.")
-"""How the paths of settings begin on which the cost of a network may depend."""
+"""Prefixes of the paths of settings that may affect the cost of a network."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Space:
         return math.prod(math.inf if p is None else len(p) for p in points)
 
     def is_enumerated(self, config: StudyConfig) -> bool:
-        """Return whether a study tries every configuration, in order: if there are few, or if asked to."""
+        """Return whether a study tries every configuration, in order: if there are few, or with the sampler grid."""
         return self.size <= config.grid or config.sampler == "grid"
 
     def fill(self, suggested: Point) -> RunConfig:
@@ -70,7 +70,7 @@ class Space:
             yield {path: point[path] for path in holes}
 
     def structures(self) -> Iterator[Point]:
-        """Yield all points of the finite holes of networks; all others, e.g. the learning rate, are at one value."""
+        """Yield all points of the finite holes of networks; other holes, e.g. the learning rate, have one value."""
         choices: dict[str, list[Value]] = {
             path: (hole.points() if path.startswith(STRUCTURAL) else None) or hole.ends()[:1]
             for path, hole in self.holes.items()
@@ -78,7 +78,7 @@ class Space:
         return (dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values()))
 
     def corners(self) -> Iterator[Point]:
-        """Yield the points to check, every pair of holes at each of their ends: if a run accepts these, it accepts all.
+        """Yield the points to check, with every pair of holes at their ends: if a run accepts these, it accepts all.
 
         A run checks single settings, or one against another, e.g. exits against depth.
         """
@@ -92,7 +92,7 @@ class Space:
                 yield first | dict(zip((one, other), pair, strict=True))
 
     def check(self) -> None:
-        """Refuse a space that holds values a run would refuse."""
+        """Refuse a space with values that a run would refuse."""
         for corner in self.corners():
             try:
                 self.fill(corner)
@@ -152,8 +152,8 @@ def read_space(method: str, template: Layer) -> Space:
 def shipped(method: str, backbone: str) -> Values:
     """Return the space of a method on a backbone as a layer of settings with holes.
 
-    A method that chooses among exits keeps the depth whole. An unknown backbone has no holes; its name is refused
-    where the settings are checked.
+    A method with exits always uses all stages. An unknown backbone has no holes; its name is refused when the
+    settings are checked.
     """
     entry = METHODS.get(method)
     sizes = BACKBONES.get(backbone).space if backbone in BACKBONES else {}
@@ -162,7 +162,7 @@ def shipped(method: str, backbone: str) -> Values:
 
 
 def _for_method(given: Layer, method: str) -> Values:
-    """Return the layer without a `method` section of another method; one without a name is of the default method."""
+    """Return the layer without a `method` section of another method; without a name it is the default method's."""
     name = section_name(given.get("method"))
     if (name or DEFAULT_METHOD) == method:
         return dict(given)
@@ -179,7 +179,7 @@ def _check_names(given: Layer) -> None:
 
 
 def _with_depth(template: Values) -> Values:
-    """Put the depth of the backbone in its place: the end of a range, or one of several choices."""
+    """Replace the word `depth` in ranges and choices by the depth of the backbone."""
     backbone = template.get("backbone", {})
     name = backbone.get("name")
     depth = BACKBONES.get(name).settings.depth_of(backbone) if name in BACKBONES else backbone.get("depth", 1)
@@ -202,13 +202,13 @@ def _with_depth(template: Values) -> Values:
 
 
 def _means_depth(hole: Hole) -> bool:
-    """Return whether a hole names the depth among numbers; among other words it is only a word."""
+    """Return whether a hole holds the word `depth` among numbers; among other words it is an ordinary word."""
     others = [value for value in hole.values if value != DEPTH]
     return len(others) < len(hole.values) and all(isinstance(value, int) for value in others)
 
 
 def _closed(hole: Hole, depth: int) -> Hole:
-    """Return the hole with the depth as a number; a choice that names the same number twice has it once."""
+    """Return the hole with the depth as a number; choices are kept once each."""
     values = tuple(depth if value == DEPTH else value for value in hole.values)
     return Hole(hole.kind, tuple(dict.fromkeys(values)) if hole.kind == "choice" else values)
 

@@ -18,7 +18,7 @@ LENGTHSCALE_BOUNDS = (0.05, 50.0)
 SIGNAL_BOUNDS = (0.05, 20.0)
 NOISE_BOUNDS = (1e-6, 1.0)
 MAX_ITERATIONS = 40
-"""Iterations of the fit; more would change less than the next trial does."""
+"""Iterations of the fit; more would change the model less than the next trial does."""
 MAX_FITTED = 150
 """Lengthscales, signal and noise are fitted to this many latest points; predictions use all points."""
 

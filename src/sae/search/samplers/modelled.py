@@ -1,6 +1,6 @@
-"""The trials that a model of a long study is fitted to: beyond a few hundred, more trials cost more than they teach."""
+"""A choice of trials to fit a model to in a long study: beyond a few hundred, more trials cost more than they help."""
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import cast
 
 import numpy as np
@@ -14,16 +14,16 @@ from sae.analysis.pareto import non_dominated, normalised
 from sae.search.holes import Value
 
 MOST_MODELLED = 300
-"""Trials that a model is fitted to; its time grows with the square to the cube of their number."""
+"""Trials that a model is fitted to; the time grows with the square to the cube of their number."""
 
 Indices = NDArray[np.intp]
 
 
 def modelled_trials(ranking: Indices, most: int = MOST_MODELLED) -> Indices:
-    """Return the trials to fit a model to, in their order: half the best, a quarter the latest, a quarter at random.
+    """Return the trials to fit a model to, in order: half are the best, a quarter the latest, a quarter random.
 
-    The best say where to look closer, the latest keep the search from trying the same again, and the random ones keep
-    the model right elsewhere. The choice depends on nothing but the arguments.
+    The best show where to look closer, the latest prevent the search from repeating itself, and the random ones keep
+    the model accurate elsewhere. The choice depends only on the arguments.
 
     Args:
         ranking: All trials from best to worst, (trial,).
@@ -44,13 +44,20 @@ def modelled_trials(ranking: Indices, most: int = MOST_MODELLED) -> Indices:
 
 def rank_trials(trials: list[FrozenTrial], directions: list[StudyDirection]) -> Indices:
     """Return complete trials from best to worst, (trial,): the feasible front first, then by their mean scaled loss."""
-    signs = [1.0 if direction == StudyDirection.MINIMIZE else -1.0 for direction in directions]
-    losses = np.array([trial.values for trial in trials]) * signs
-    violations = np.array([sum(max(value, 0.0) for value in trial.constraints.values()) for trial in trials])
+    losses, violations = losses_and_violations(trials, directions)
     is_feasible = violations == 0
     is_best = np.zeros(len(trials), dtype=bool)
     is_best[is_feasible] = non_dominated(losses[is_feasible])
     return np.lexsort((normalised(losses).mean(axis=1), violations, ~is_best))
+
+
+def losses_and_violations(
+    trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the losses of complete trials, (trial, objective), and the sum of their violated constraints, (trial,)."""
+    signs = [1.0 if direction == StudyDirection.MINIMIZE else -1.0 for direction in directions]
+    violations = [sum(max(value, 0.0) for value in trial.constraints.values()) for trial in trials]
+    return np.array([trial.values for trial in trials]) * signs, np.array(violations)
 
 
 class CappedGPSampler(GPSampler):
@@ -65,7 +72,7 @@ class CappedGPSampler(GPSampler):
 
 
 class _FewerTrials:
-    """A study that shows only the complete trials to fit a model to, and is otherwise the study."""
+    """A study that hides all complete trials except those to fit a model to."""
 
     def __init__(self, study: Study) -> None:
         self._study = study

@@ -15,7 +15,7 @@ from sae.search.samplers.scalarized import ScalarizedSampler
 
 LARGEST_SEED = 2**32
 CHOSEN_BY_GP = "gp:relative_params:0"
-"""Where Optuna's GPSampler notes its choice for a trial, so that later suggestions avoid it."""
+"""The attribute in which Optuna's GPSampler stores its choice for a trial, so that later suggestions avoid it."""
 
 
 def make_sampler(name: str, seed: int, startup: int) -> BaseSampler:
@@ -39,7 +39,7 @@ def make_sampler(name: str, seed: int, startup: int) -> BaseSampler:
 
 
 class RepeatableSampler(BaseSampler):
-    """Wraps another sampler, and gives each independent parameter a seed of its own.
+    """A wrapper of another sampler that gives each independent parameter a seed of its own.
 
     Otherwise independent parameters would depend on the order in which they are suggested. With
     seeds of their own, a trial that was killed halfway through gets the same values when resumed.
@@ -54,17 +54,17 @@ class RepeatableSampler(BaseSampler):
         self.together = make(seed % LARGEST_SEED)
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Do as the other sampler."""
+        """Delegate to the wrapped sampler."""
         self.together.before_trial(study, trial)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Do as the other sampler."""
+        """Delegate to the wrapped sampler."""
         return self.together.infer_relative_search_space(study, trial)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Value]:
-        """Return the choice that was noted before the trial was killed, or the other sampler's."""
+        """Return the choice that was stored before the trial was killed, or the wrapped sampler's."""
         noted = trial.system_attrs.get(CHOSEN_BY_GP)
         chosen: dict[str, Value] = (
             json.loads(noted) if noted else self.together.sample_relative(study, trial, search_space)
@@ -80,7 +80,7 @@ class RepeatableSampler(BaseSampler):
         return value
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Do as the other sampler."""
+        """Delegate to the wrapped sampler."""
         self.together.after_trial(study, trial, state, values)
 
 
@@ -91,14 +91,14 @@ class FixedSampler(BaseSampler):
         self.point = point
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return nothing: no parameters are chosen together."""
+        """Return nothing: parameters are not chosen together."""
         del study, trial
         return {}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Value]:
-        """Return nothing: no parameters are chosen together."""
+        """Return nothing: parameters are not chosen together."""
         del study, trial, search_space
         return {}
 

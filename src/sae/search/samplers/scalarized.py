@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.search_space import IntersectionSearchSpace
-from optuna.study import Study, StudyDirection
+from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 from scipy.special import log_ndtr
 
@@ -28,7 +28,7 @@ from sae.analysis.pareto import non_dominated
 from sae.core.seeds import derive_seed
 from sae.search.holes import Value
 from sae.search.samplers.gaussian_process import GaussianProcess, fit
-from sae.search.samplers.modelled import MOST_MODELLED, modelled_trials
+from sae.search.samplers.modelled import MOST_MODELLED, losses_and_violations, modelled_trials
 from sae.search.samplers.unit_cube import UnitCube
 
 Floats = NDArray[np.float64]
@@ -36,15 +36,15 @@ Bools = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 NUM_RANDOM, NUM_STARTS, NUM_AROUND = 500, 5, 40
-"""Number of random candidates; of the best ones, near which more are drawn; of those drawn near each."""
+"""Number of random candidates, of the best among them, and of new candidates near each of these."""
 RADII = (0.1, 0.05, 0.02, 0.01)
 """Radius of the draws in each round."""
 AUGMENTATION = 0.05
-"""Weight of the sum beside the maximum, as in ParEGO: it decides between points with the same maximum."""
+"""Weight of the sum added to the maximum, as in ParEGO: it decides between points with the same maximum."""
 NUM_DRAWS = 64
 """Draws from the posterior at a point, over which the improvement is averaged."""
 SOFTNESS = 0.01
-"""Smoothing of max(0, ·) in the improvement, in units of the front's range: ranks points where none improves."""
+"""Smoothing of max(0, ·) in the improvement, in units of the front's range: it ranks points that do not improve."""
 WORST = 1e3
 """Losses are cut off at this many times the front's range."""
 
@@ -142,7 +142,7 @@ class ScalarizedSampler(BaseSampler):
     Args:
         seed: Seed of all randomness.
         num_startup: Suggestions are random until this many trials are complete.
-        most: Complete trials that the models are fitted to; of more, the best, the latest and some others.
+        most: Most complete trials to fit the models to; see `modelled_trials`.
     """
 
     def __init__(self, seed: int, num_startup: int, most: int = MOST_MODELLED) -> None:
@@ -188,7 +188,7 @@ class ScalarizedSampler(BaseSampler):
 
 
 def _covers(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
-    """Return whether a trial has a value for every parameter; a running one may still be choosing them."""
+    """Return whether a trial has a value for every parameter; a running trial may not have all of them yet."""
     return all(trial.distributions.get(name) == distribution for name, distribution in space.items())
 
 
@@ -205,11 +205,10 @@ def _model(
         rng: The source of randomness.
         most: Complete trials that the models are fitted to.
     """
-    signs = [1.0 if direction == StudyDirection.MINIMIZE else -1.0 for direction in study.directions]
-    violations = np.array([sum(max(value, 0.0) for value in trial.constraints.values()) for trial in complete])
-    is_feasible = violations == 0
-    losses = normalise(np.array([trial.values for trial in complete]) * signs, is_feasible)
-    weights = rng.dirichlet(np.ones(len(signs)))  # uniform on the simplex
+    raw, violations = losses_and_violations(complete, study.directions)
+    is_feasible, num_objectives = violations == 0, raw.shape[1]
+    losses = normalise(raw, is_feasible)
+    weights = rng.dirichlet(np.ones(num_objectives))  # uniform on the simplex
     scalarised = tchebycheff(losses, weights)
     ranking = np.lexsort((scalarised, violations))
     kept = modelled_trials(ranking, most)
@@ -219,7 +218,7 @@ def _model(
         constraints=[process.with_believed(awaited) for process in constrained],
         weights=weights,
         best=float(scalarised[is_feasible].min()) if is_feasible.any() else None,
-        draws=rng.standard_normal((NUM_DRAWS, len(signs))),
+        draws=rng.standard_normal((NUM_DRAWS, num_objectives)),
     )
     return improvement, ranking
 
@@ -237,7 +236,7 @@ def _constraints(complete: Sequence[FrozenTrial], seen: Floats) -> list[Gaussian
 def _most_promising(
     improvement: ExpectedImprovement, cube: UnitCube, starts: Floats, taken: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Search for the best point, at random and then ever closer to the best points so far, (parameter,).
+    """Search for the best point, first at random and then closer and closer to the best points so far, (parameter,).
 
     Args:
         improvement: The score to maximise.

@@ -173,7 +173,7 @@ class UnitCube:
         return self.snap(rng.random((count, len(self.axes))))
 
     def vary(self, points: Floats, count: int, radius: float, rng: np.random.Generator) -> Floats:
-        """Draw valid points near given ones: some coordinates are moved a little, or drawn anew.
+        """Draw valid points near given ones: some coordinates are moved a little, or drawn again.
 
         Args:
             points: The given points, (point, parameter).
