@@ -1,10 +1,11 @@
-"""The paper's ablations, each beside the same run without it, on three seeds.
+"""The paper's ablations, each compared with the same run without it, on three seeds.
 
     SAE_DATA_ROOT=… python -m benchmarks.ablations            # train what is not stored yet
     python -m benchmarks.ablations --table                    # the tables of docs/reproduction.md
 
-The base is docs/reproduction/pneumonia-sae-2x3.yaml with fewer epochs, and for the pooling, which needs a ViT, a small
-one on PneumoniaMNIST and on RetinaMNIST, the paper's set for it. The results are in docs/reproduction/ablations.json.
+The base is docs/reproduction/pneumonia-sae-2x3.yaml with fewer epochs. The ablation of pooling needs a ViT; its base is
+a small one on PneumoniaMNIST and on RetinaMNIST, the paper's set for it. The results are in
+docs/reproduction/ablations.json.
 """
 
 import argparse
@@ -32,7 +33,7 @@ SIGNIFICANT = 0.05
 
 Measured = dict[str, float]
 Results = dict[str, list[Measured]]
-"""What was measured on the test split, by configuration and seed."""
+"""Test metrics and costs, by configuration and seed."""
 
 SMALL_VIT: Layer = {
     "backbone": {"name": "vit", "width": 1, "depth": 2},
@@ -82,7 +83,7 @@ def measure(config: RunConfig) -> Measured:
 
 
 def measure_rest(stored: Path, configs: Mapping[str, list[RunConfig]]) -> None:
-    """Measure what is not stored yet, one seed after the other, and store it at once."""
+    """Measure the seeds that are not stored yet, and store each result at once."""
     results = read_results(stored)
     for name, seeds in configs.items():
         found = results.setdefault(name, [])
@@ -103,13 +104,13 @@ def cell(values: list[float], scale: float = 1.0) -> str:
 
 
 def is_different(values: list[float], base: list[float]) -> bool:
-    """Return whether Welch's t-test finds a difference that luck alone would show less than once in 20."""
+    """Return whether Welch's t-test finds a significant difference (p < 0.05)."""
     one, other = (Sample(mean(each), stdev(each), len(each)) for each in (values, base))
     return welch_interval(one, other).p < SIGNIFICANT
 
 
 def table(data: str, results: Results) -> str:
-    """Return the Markdown table of one data set; bold: significantly different from the base."""
+    """Return the Markdown table of one data set; numbers that differ significantly from the base are bold."""
     columns = COLUMNS[data]
     lines = [
         f"| {data}, {EPOCHS[data]} epochs | {' | '.join(columns)} | MFLOPs | beyond noise |",

@@ -1,4 +1,4 @@
-"""Time that the 95 corrupted sets of a small data set take.
+"""Time to compute the 95 corrupted sets of a small data set.
 
 Run: python -m benchmarks.corruptions
 
@@ -20,7 +20,7 @@ NUM_IMAGES, SIDE = 624, 32
 
 
 def smooth_images() -> NDArray[np.uint8]:
-    """Blurred noise over the whole range, (sample, 1, height, width)."""
+    """Return blurred noise over the whole range, (sample, 1, height, width)."""
     noise = np.random.default_rng(0).normal(size=(NUM_IMAGES, 1, SIDE, SIDE))
     smooth = gaussian_filter(noise, (0, 0, 3, 3))
     images: NDArray[np.uint8] = (127 + 127 * np.tanh(smooth / smooth.std())).astype(np.uint8)

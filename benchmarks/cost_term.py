@@ -1,10 +1,10 @@
-"""A price of the exits in the objective against a search over the number of exits, on three seeds.
+"""A cost term in the objective compared with a search over the number of exits, on three seeds.
 
     SAE_DATA_ROOT=… python -m benchmarks.cost_term            # train what is not stored yet
     python -m benchmarks.cost_term --table                    # the table of docs/reproduction.md
 
-Both start from the base of `benchmarks.ablations`, at width 1 and with fewer epochs. With the price λ
-(`method.cost_weight`) all exits, or one, are trained for; without it, K is each number of exits. The results are in
+Both start from the base of `benchmarks.ablations`, at width 1 and with fewer epochs. With the cost weight λ
+(`method.cost_weight`), K is 1 or all exits; without it, K is each number of exits in turn. The results are in
 docs/reproduction/cost_term.json.
 """
 

@@ -1,14 +1,13 @@
-"""Default settings on small real sets, beside standard networks and scikit-learn.
+"""Default settings on small real sets, compared with standard networks and scikit-learn.
 
     python -m benchmarks.defaults [NAME …]        # the reported half, or some of its sets
     python -m benchmarks.defaults --tables        # the tables of docs/defaults.md from the stored results
 
-Trains each reported set of `benchmarks.small_sets` with three seeds: SAE with the paper's settings, which were the
-defaults for all data once, and for 500 updates, which were the defaults for small data after that; SAE and a standard
-network with the defaults of `sae train`; and scikit-learn's linear models, random forests and gradient boosting with
-their defaults. The split of a set stays the same over seeds.
-Results that are stored are not computed again. The defaults were chosen on the other half alone; see
-`benchmarks.defaults_tuning`.
+Trains on each reported set of `benchmarks.small_sets` with three seeds: SAE with the paper's settings, once the
+defaults for all data; SAE for 500 updates, later the defaults for small data; SAE and a standard network with the
+present defaults of `sae train`; and scikit-learn's linear models, random forests and gradient boosting with their
+defaults. The split of a set is the same for all seeds. Stored results are not computed again. The defaults were chosen
+on the other half alone; see `benchmarks.defaults_tuning`.
 """
 
 import json
@@ -46,22 +45,22 @@ from sae.training.run import train
 STORED = Path(__file__).with_suffix(".json")
 SEEDS = (0, 1, 2)
 PAPER = {"epochs": 50, "batch_size": 64, "lr": 3e-4, "patience": 0}
-"""The paper's training, whatever the size of the data."""
+"""The paper's training settings, for data of any size."""
 
 Measured = dict[str, float]
 Results = dict[str, dict[str, list[Measured]]]
-"""What was measured, by set, contestant and seed."""
+"""Test metrics by set, contestant and seed."""
 
 
 def paper_settings(item: SmallSet, seed: int) -> RunConfig:
-    """Return SAE as it was trained by default on all data before."""
+    """Return the settings that were once the defaults of SAE for all data."""
     backbone = suggestions(str(item.file()))["backbone"]
     paper = {"name": "sae", "repeat_fraction": {"start": 0.0, "end": 0.5}, "batch_repetition": 2}
     return resolve({"data": item.settings, "backbone": backbone, "train": PAPER, "method": paper, "seed": seed})
 
 
 def short_settings(item: SmallSet, seed: int) -> RunConfig:
-    """Return SAE as it was trained on small data before, for half as long as today."""
+    """Return the earlier defaults of SAE for small data: half as many updates as today."""
     short = training(len(read(item).train), UPDATES_BEFORE)
     return resolve({"data": item.settings, "method": "sae", "train": short, "seed": seed})
 
@@ -155,7 +154,7 @@ def read_results() -> Results:
 
 
 def run(names: list[str]) -> None:
-    """Measure what is not stored yet, and store it set by set."""
+    """Measure the results that are not stored yet, and store them one by one."""
     results = read_results()
     for item in half("reported"):
         if names and item.name not in names:
@@ -170,7 +169,7 @@ def run(names: list[str]) -> None:
 
 
 def contestants_for(item: SmallSet) -> tuple[str, ...]:
-    """Return what is measured on a set."""
+    """Return the contestants that are measured on a set."""
     return (*CONTESTANTS, FOR_RARE) if item.group == "rare class" else CONTESTANTS
 
 
@@ -195,7 +194,7 @@ def _table(
     results: Results,
     value: Callable[[Measured], float],
     contestants: tuple[str, ...],
-    choose: Callable[..., str] | None = min,  # which is the best
+    choose: Callable[..., str] | None = min,  # chooses the best
 ) -> str:
     lines = [f"| {title} | {' | '.join(contestants)} |", "|---" * (1 + len(contestants)) + "|"]
     for item in items:

@@ -1,10 +1,10 @@
-"""Why SAE was behind a standard network on small sets, and what closes the gap: round 3 of tuning.
+"""Round 3 of tuning: why SAE was behind a standard network on small sets, and how to close the gap.
 
     python -m benchmarks.defaults_tuning [NAME …]     # trains what is not stored yet, on all tuned sets or some
     python -m benchmarks.defaults_tuning --tables     # the tables of docs/defaults.md from the stored results
 
 Varies one setting at a time on two sets, and compares twice the updates with one input on all sets of the tuned half.
-Trains as `sae train` did before: 500 updates in batches of 32 at a rate of 0.003, with early stopping.
+Training uses the earlier defaults: 500 updates in batches of 32 at a rate of 0.003, with early stopping.
 `defaults_tuning.json` also holds rounds 1 and 2, which chose that training; their scripts were not kept.
 """
 
@@ -38,9 +38,9 @@ IMAGES_TUNED = sum(item.group == "images" for item in half("tuned"))
 
 
 class Row(TypedDict):
-    """One training: test NLL at the last epoch, at the best on validation, and where early stopping ends.
+    """One training: test NLL at the last epoch, at the best validation epoch, and with early stopping.
 
-    Round 0 holds what class shares, or the mean, reach.
+    Round 0 holds the trivial predictions: class shares, or the mean.
     """
 
     round: int | str
@@ -154,7 +154,7 @@ def planned() -> Iterator[tuple[str, str, int]]:
 
 
 def run(names: list[str]) -> None:
-    """Train what is not stored yet, and store it training by training."""
+    """Run the trainings that are not stored yet, and store each at once."""
     rows, items = read_rows(), {item.name: item for item in half("tuned")}
     stored = {(row["candidate"], row["set"], row["seed"]) for row in rows if row["round"] == ROUND}
     for candidate, name, seed in planned():
@@ -167,7 +167,7 @@ def run(names: list[str]) -> None:
 
 
 def training_tables(rows: list[Row]) -> str:
-    """Return a Markdown table of what was tried in rounds 1 and 2, as means over sets.
+    """Return a Markdown table of rounds 1 and 2, as means over sets.
 
     Classification: NLL as a ratio to that of class shares. Regression: NLL minus that of the mean. Candidates that
     were tried on images only are left out.

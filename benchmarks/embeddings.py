@@ -1,11 +1,11 @@
-"""What TabM and RealMLP teach, tried on small tables: embedded numbers, robust scales, many light members.
+"""Ideas of TabM and RealMLP on small tables: embedded numbers, robust scales, many light members.
 
     python -m benchmarks.embeddings [NAME …]      # trains what is not stored yet, on all tuned tables or some
     python -m benchmarks.embeddings --tables      # the table of docs/estimators.md from the stored results
 
 Trains with the defaults of `sae train` on the small tables of the tuned half of `benchmarks.small_sets`, with one seed,
-and varies how numbers become features, or which members there are. One-hot features before a Linear are embedded
-categories already: the columns of its weights are the embeddings.
+and varies the encoding of numbers, or the members. Categories need no embedding: with one-hot features, the columns of
+the first Linear's weights are embeddings.
 """
 
 import json
@@ -42,7 +42,7 @@ Embed = Callable[[Features, Features], list[Features]]
 
 
 class Row(TypedDict):
-    """One training: test NLL where early stopping ends."""
+    """One training: test NLL with early stopping."""
 
     candidate: str
     set: str
@@ -57,12 +57,12 @@ def as_it_is(_training: Features, values: Features) -> list[Features]:
 
 
 def piecewise(training: Features, values: Features) -> list[Features]:
-    """Return how far the number is through each of `BINS` bins of equal counts, from 0 to 1, as TabM does."""
+    """Return the position of the number in each of `BINS` bins of equal counts, from 0 to 1, like TabM."""
     edges = np.unique(np.quantile(training, np.linspace(0, 1, BINS + 1)))
     if len(edges) < 3:
         return [values]
     shares = [(values - low) / (high - low) for low, high in pairwise(edges)]
-    first, last = shares[0].clip(max=1.0), shares[-1].clip(min=0.0)  # the ends go on, so that nothing is cut off
+    first, last = shares[0].clip(max=1.0), shares[-1].clip(min=0.0)  # open ends, so that nothing is cut off
     return [first, *(share.clip(0.0, 1.0) for share in shares[1:-1]), last]
 
 
@@ -109,7 +109,7 @@ def tuned_tables() -> list[SmallSet]:
 
 
 def embedded(dataset: Dataset, embed: Embed) -> Dataset:
-    """Return a table whose numbers were embedded, by what its training rows say; texts, dates and marks stay."""
+    """Return a table with its numbers embedded, fitted on its training rows; texts, dates and marks do not change."""
     splits = [dataset.train, dataset.val, dataset.test]
     learnt = dataset.train.inputs[:].astype(np.float64)
     arrays = []
@@ -167,7 +167,7 @@ def planned() -> list[tuple[str, str, int]]:
 
 
 def run(names: list[str]) -> None:
-    """Train what is not stored yet, and store it training by training."""
+    """Run the trainings that are not stored yet, and store each at once."""
     rows, items = read_rows(), {item.name: item for item in tuned_tables()}
     stored = {(row["candidate"], row["set"], row["seed"]) for row in rows}
     for candidate, name, seed in planned():

@@ -1,4 +1,4 @@
-"""`SAEClassifier` and `SAERegressor` beside scikit-learn's models on real tables.
+"""`SAEClassifier` and `SAERegressor` compared with scikit-learn's models on real tables.
 
     python -m benchmarks.estimators [NAME …]      # fits what is not stored yet, on all reported tables or some
     python -m benchmarks.estimators --tables      # the tables of docs/estimators.md from the stored results
@@ -103,7 +103,7 @@ def class_metrics(probs: NDArray[Any], labels: NDArray[Any]) -> Measured:
 
 
 def rows_of(item: SmallSet, y: "pd.Series[Any]") -> tuple[Indices, Indices]:
-    """Return the rows to fit and to test, those that a run splits into train and val, and test."""
+    """Return the rows to fit (train and val of a run) and to test."""
     labels = np.unique(y, return_inverse=True)[1] if item.task == "classification" else None
     train, val, test = split_indices(len(y), 0, labels)
     return np.concatenate([train, val]), test
@@ -116,7 +116,7 @@ def read_results() -> Results:
 
 
 def run(names: list[str], contestants: list[str]) -> None:
-    """Measure what is not stored yet, and store it fit by fit."""
+    """Run the fits that are not stored yet, and store each at once."""
     for name in contestants:
         for item in reported_tables():
             if (names and item.name not in names) or (name == SEARCHED and item.name in NOT_SEARCHED):

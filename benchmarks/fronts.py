@@ -4,7 +4,7 @@
     python -m benchmarks.fronts studies/fronts    # store the results, and print the tables of docs/reproduction.md
     python -m benchmarks.fronts                   # print the tables from the stored results
 
-Test images took no part in either choice.
+Test images influenced neither choice.
 """
 
 import argparse
@@ -30,7 +30,7 @@ SEARCHED = ("nll", "cc_ece")
 
 
 class Member(Part):
-    """A configuration of a front: what chose it, and its results on other seeds if it was trained again."""
+    """A configuration of a front: its validation values, and its results on other seeds if it was trained again."""
 
     trial: str
     settings: str
@@ -74,7 +74,7 @@ def members_of(record: StudyRecord, *, shift: bool) -> list[Member]:
 
 
 def table(name: Name, members: list[Member]) -> str:
-    """Return one front as a table in Markdown: what chose it, and its results over other seeds, clean and shifted."""
+    """Return one front as a Markdown table: its validation values, and results on other seeds, clean and shifted."""
     heads = [
         TITLES[name],
         "settings",
@@ -99,7 +99,7 @@ def _cells(item: Member) -> list[str]:
 
 
 def _cell(found: dict[str, MeanAndStd] | None, key: str) -> str:
-    """Format a mean ± standard deviation; a dash for what was not trained again."""
+    """Format a mean ± standard deviation; a dash if it was not trained again."""
     return "–" if found is None else f"{found[key].mean:.3f} ± {found[key].std or 0:.3f}"
 
 

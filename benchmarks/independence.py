@@ -97,7 +97,7 @@ def table(rows: list[Row]) -> str:
 
 
 def draw(rows: list[Row]) -> None:
-    """Draw the figure that the page has, with the runs that vary one setting."""
+    """Draw the figure of the report page, with the runs that vary one setting."""
     labels = {"i end": "i end", "inputs": "N", "exits": "K"}
     points = [
         CorrelationPoint(

@@ -1,4 +1,4 @@
-"""The whole chain on data as people have it: train, evaluate, search, pick, export, predict, beside scikit-learn.
+"""The whole chain of commands on data as users have them, compared with scikit-learn.
 
     python -m benchmarks.own_data [NAME …]        # all sets, or some
     python -m benchmarks.own_data --table         # the table of docs/data.md from the stored results
@@ -43,7 +43,7 @@ SEARCH = (
 MODELS = ("linear", "forest", "boosting")
 
 MOST_BOOSTED = 1000
-"""Features up to which gradient boosting is fitted; the pixels of images would take it many minutes."""
+"""Most features for gradient boosting; the pixels of images would take many minutes."""
 
 Numbers = dict[str, float]
 Result = dict[str, Any]
@@ -54,9 +54,9 @@ class OwnSet:
     """A set of the benchmark.
 
     Attributes:
-        what: What it shows.
+        what: The purpose of the set.
         write: Writes it into a folder and returns the path of the data.
-        flags: What a user says about it.
+        flags: The flags that a user gives for it.
     """
 
     what: str
@@ -153,7 +153,7 @@ OWN = {
 
 
 def sae(*arguments: str | Path) -> Any:
-    """Run a command and return what it prints as JSON."""
+    """Run a command and return its JSON output."""
     command = [*SAE, *map(str, arguments), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -162,7 +162,7 @@ def sae(*arguments: str | Path) -> Any:
 
 
 def chain(item: OwnSet, folder: Path) -> Result:
-    """Run all commands on a set; return what they found on its test split, and scikit-learn's numbers."""
+    """Run all commands on a set; return their numbers on its test split, and scikit-learn's."""
     import shlex
 
     data, flags = item.write(folder), shlex.split(item.flags)

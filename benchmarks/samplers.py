@@ -4,8 +4,8 @@ Run: python -m benchmarks.samplers [--seeds 5] [--samplers gp,tpe,scalarized,sca
 
 Each search has 40 trials, the first 10 of them random, and three objectives. There are four problems:
 
-sphere: mixed DTLZ2. The front is an eighth of a sphere; seven parameters: where on it (a float
-    and an int), and how far from it (floats, two of them logarithmic, and a choice of three).
+sphere: mixed DTLZ2. The front is an eighth of a sphere; seven parameters: the place on it (a float
+    and an int), and the distance from it (floats, two of them logarithmic, and a choice of three).
 plane: the same parameters with a flat front and a distance that grows exponentially.
 minima: the same parameters; each loss is the squared distance to a different configuration.
 digits: a surrogate of real runs, see benchmarks/surrogate; the paper's nine parameters.
@@ -96,7 +96,7 @@ CENTRES = MIXED_CUBE.encode(
         {"where": 0.2, "level": 6, "more": 0.5, "near": 0.3, "rate": 1e-1, "decay": 0.1, "kind": "first"},
     ]
 )
-"""Where the losses of `minima` are 0, (objective, parameter)."""
+"""The points at which the losses of `minima` are 0, (objective, parameter)."""
 
 
 def minima(params: Params) -> list[float]:

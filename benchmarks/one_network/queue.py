@@ -1,4 +1,4 @@
-"""The resumable queue: every training in a folder of its own, tuned alike for all rows."""
+"""The resumable queue: every training has its own folder, and all rows are tuned in the same way."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -33,12 +33,12 @@ class Splits:
 
 @dataclass(frozen=True)
 class Queue:
-    """The trainings of one set, each in a folder of its own; what is trained stays.
+    """The trainings of one set, each in its own folder; finished trainings are kept.
 
     Attributes:
         name: The set.
         out: The folder that holds the runs of all sets.
-        tuned: What tuning found earlier, by row and learning rate; it is not repeated.
+        tuned: Earlier results of tuning, by row and learning rate; they are not repeated.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Queue:
         return resolve(*layers)
 
     def run(self, row: str, rate: float, seed: int) -> RunRecord:
-        """Train a network unless that is done; it may also be made of a network that another row has trained."""
+        """Train a network unless it is done; it may also be derived from a network of another row."""
         own, folder, started = ROWS[row], self.folder(row, rate, seed), time.process_time()
         larger = self.folder(own.first_of, rate, seed) if own.first_of else None
         if own.weights_of:
@@ -115,7 +115,7 @@ class Queue:
         return self.read(row, rate, TUNING_SEED).val.metrics["nll_scaled"] if stored is None else stored
 
     def read(self, row: str, rate: float, seed: int) -> "Splits":
-        """Return what was measured of one training."""
+        """Return the measurements of one training."""
         found = RunRecord.open(self.folder(row, rate, seed)).read_evaluation()
         return Splits(found.val.chosen, found.test.chosen)
 

@@ -1,6 +1,6 @@
-"""The regime map: which method wins with how many training images and how wide a network, raw and scaled.
+"""The regime map: the best method by number of training images and width of the network, raw and scaled.
 
-Every cell has one seed: the trainings of which the learning rate was chosen, by validation data, are those reported.
+Every cell has one seed: the training with the learning rate that validation data chose is reported.
 """
 
 import json
@@ -23,11 +23,11 @@ class Cell(BaseModel):
 
     Attributes:
         size: Training images.
-        width: Of the network.
+        width: Width of the network.
         row: The method.
         rate: The learning rate that validation data chose.
         params: Parameters of the trained network, pruned.
-        flops: Of the exported network, for a sample.
+        flops: FLOPs of the exported network, for a sample.
         test: Metrics on test data.
     """
 
@@ -44,7 +44,7 @@ Cells = TypeAdapter(list[Cell])
 
 
 def work_on_map(out: Path) -> None:
-    """Train what is missing, cell by cell, and store what is there after each."""
+    """Run the missing trainings, cell by cell, and store the results after each."""
     for size, width in CELLS:
         Queue(regime(size, width), out).tune(REGIME_ROWS)
         _store(out)

@@ -1,4 +1,4 @@
-"""What the trainings show: stored as JSON, and the tables of docs/reproduction.md that are made of it."""
+"""Results of the trainings: stored as JSON, and the tables of docs/reproduction.md made from them."""
 
 import json
 from pathlib import Path
@@ -20,9 +20,9 @@ UNDER_SHIFT = ("nll_scaled", "nll", "accuracy", "cc_ece", "cc_ece_scaled")
 FIRST = STORED.with_name("one-network-first.json")
 """A first training of most rows, on another processor: the same settings and seeds, other roundings."""
 MARGIN = 0.01
-"""By how much the scaled NLL may be worse at most, in nats, to match; fixed before any test data were read."""
+"""A network matches if its scaled NLL is worse by at most this much, in nats; fixed before any test data were read."""
 LARGEST_SHARE = 1 / 3
-"""Of the ensemble's FLOPs, which a single network may take to be our best."""
+"""Largest share of the ensemble's FLOPs that a single network may take to be our best."""
 
 SHOWN = (
     *("standard", "long-standard", "long-sae-1x5", "well-taught-standard", "well-taught-wide", "well-taught-sae-1x5"),
@@ -35,24 +35,24 @@ Difference = tuple[float, float, float]
 
 
 class Found(BaseModel):
-    """What is reported of a row.
+    """The reported results of a row.
 
     Attributes:
         rates: The scaled NLL on validation data of the seed for tuning, by learning rate; empty if it was not tuned.
         rate: The learning rate of the reported seeds.
-        val_nll_scaled: On validation data, by seed; the best single network is chosen by their mean.
+        val_nll_scaled: Scaled NLL on validation data, by seed; the best single network is chosen by its mean.
         test: Metrics on test data, by name and seed.
-        flops: Per sample of the pruned network, as the paper counts.
-        shipped_flops: Per sample of the exported network.
-        differences: From the best ensemble on the same test samples, by metric.
-        rival_nll_scaled: Of that ensemble on test data, by seed: it tells which training of it was compared.
-        from_plain: From the same network without the addition that the row tries, in scaled NLL.
-        from_twin: Of an SAE, from the standard network that was trained alike, in scaled NLL.
+        flops: FLOPs per sample of the pruned network, as the paper counts.
+        shipped_flops: FLOPs per sample of the exported network.
+        differences: Differences from the best ensemble on the same test samples, by metric.
+        rival_nll_scaled: Scaled NLL of that ensemble on test data, by seed; it identifies the compared training.
+        from_plain: Difference in scaled NLL from the same network without the addition that the row tries.
+        from_twin: Difference in scaled NLL of an SAE from the standard network that was trained in the same way.
         equivalent: The number of the ensemble's members with the same scaled NLL, and the ends of its interval.
         seconds: Wall time of training on a busy machine, mean over seeds; 0 if it was derived.
         shift: Mean over the 95 corrupted sets, by metric and seed.
-        shift_differences: From the best ensemble, of the metrics that are means over samples.
-        auroc: How well entropy detects images of another set, by seed.
+        shift_differences: Differences from the best ensemble under shift, for metrics that are means over samples.
+        auroc: AUROC with which entropy detects images of another set, by seed.
         ms: Time in onnxruntime relative to the ensemble's, by batch size.
     """
 
@@ -75,12 +75,12 @@ class Found(BaseModel):
 
     @property
     def choice(self) -> float:
-        """What chooses among rows: the mean of the scaled NLL on validation data."""
+        """The criterion for choosing among rows: the mean of the scaled NLL on validation data."""
         return mean(self.val_nll_scaled)
 
 
 Results = dict[str, dict[str, Found]]
-"""What was found, by set and row."""
+"""Results by set and row."""
 
 
 def best_ensemble(found: dict[str, Found]) -> str:
@@ -100,11 +100,11 @@ def best_sae(found: dict[str, Found]) -> str | None:
 
 
 def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: bool) -> dict[str, Found]:
-    """Return what is reported of every row: measured anew if all its seeds are trained here, else as found earlier.
+    """Return the results of every row: measured again if all its seeds are trained here, else the earlier ones.
 
     Args:
         queue: The trainings.
-        earlier: What was found before; measurements that are not repeated are kept.
+        earlier: Earlier results; measurements that are not repeated are kept.
         measure: Whether to measure under shift and on another set.
         time: Whether to measure times.
     """
@@ -218,7 +218,7 @@ def answer(results: Results) -> str:
 
 
 def claims(results: Results) -> str:
-    """Return what the tables come down to, a point for each set; every number is that of a stored result."""
+    """Return the conclusions from the tables, a point for each set; every number comes from a stored result."""
     first, lines = read_results(FIRST), []
     for name in (name for name in MATCHES if name in results):
         found, rival = results[name], best_ensemble(results[name])

@@ -11,8 +11,8 @@ class Row:
     """A configuration that is tuned and reported.
 
     Attributes:
-        title: In tables.
-        settings: What it changes of its set.
+        title: Title in tables.
+        settings: Settings that differ from those of its set.
         teacher: The row of deep ensembles that it learns from, of its own seed.
         rate_of: The row whose learning rate it takes over, instead of being tuned; for ablations.
         epochs: How many times the epochs of the set it trains.
@@ -160,7 +160,7 @@ TWINS = {
     "long-sae-3x3": "long-standard",
     "long-alone-sae-3x3": "long-alone",
 }
-"""SAEs, and the standard networks that were trained alike."""
+"""SAEs, and the standard networks that were trained in the same way."""
 
 
 def plain_of(row: str) -> str | None:
@@ -173,12 +173,11 @@ class Setting:
     """Data, a backbone and a budget, the same for all rows.
 
     Attributes:
-        data: What the data are called.
-        title: The whole, in tables.
-        settings: Of the standard network; rows change them.
+        data: Name of the data for people.
+        title: Title in tables.
+        settings: Settings of the standard network; rows change them.
         most_rates: How many learning rates a row is tuned over at most.
-        other: Another data set, whose images should be found to be strange.
-        rows: The rows that are trained.
+        other: Another data set, whose images should be detected as out of distribution.
     """
 
     data: str

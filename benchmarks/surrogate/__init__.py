@@ -1,1 +1,1 @@
-"""A search problem made of real runs: what they gave, and the script that made them."""
+"""A search problem made of real runs: their results, and the script that made them."""
