@@ -8,16 +8,16 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Import the commands and carry one out.
+    """Import the commands and run one.
 
-    Importing them takes some tenths of a second, in which nothing is at stake: Ctrl-C then ends the process at once,
-    instead of a traceback out of the middle of somebody's import.
+    The import takes some tenths of a second and changes nothing: Ctrl-C during it ends the process at once, instead of
+    printing a traceback from the middle of an import.
     """
     before = signal.signal(signal.SIGINT, _end)
-    from sae.cli import main as carry_out
+    from sae.cli import main as run_command
 
     signal.signal(signal.SIGINT, before)
-    carry_out()
+    run_command()
 
 
 def _end(number: int, frame: FrameType | None) -> None:

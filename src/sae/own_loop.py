@@ -1,7 +1,6 @@
 """The ensemble in one network as an `nn.Module`, for people who write their own training loop."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
+from sae.backbones.base import evaluating
 from sae.backbones.wrapped import WrappedBackbone
 from sae.config.backbones import BackboneSettings
 from sae.config.methods import SaeConfig
@@ -30,12 +30,12 @@ class EnsemblePrediction:
 
     Attributes:
         mean: Probabilities, (batch, class); or for regression the mean in the units of the data, (batch,).
-        variance: The variance of a regression, (batch,): what the members doubt, plus how far they disagree. None for
-            classes.
+        variance: The variance of a regression, (batch,): the mean variance of the members plus the variance of their
+            means. None for classes.
         entropy: Uncertainty of the prediction in nats, (batch,).
         disagreement: Disagreement between the members, (batch,).
-        members: Those in use, (batch, member, out), ordered by exit, then input. `out` are probabilities of the
-            classes, or mean and variance.
+        members: Predictions of the members in use, (batch, member, out), ordered by exit, then input: probabilities of
+            the classes, or mean and variance.
         weights: Their weights, (member,), summing to 1.
     """
 
@@ -50,10 +50,10 @@ class EnsemblePrediction:
 class SingleArchitectureEnsemble(nn.Module):
     """An ensemble in one network: N inputs, and up to K learnt exits for each.
 
-    It wraps the method `sae`, so it trains what `sae train --method sae` trains. Calling
-    the module returns the loss, which is what wrappers such as `DistributedDataParallel` and `torch.compile` see.
+    It is a thin wrapper of the method `sae`, so it trains the same network as `sae train`. Calling the module returns
+    the loss, so that wrappers such as `DistributedDataParallel` and `torch.compile` work.
 
-    Shape of samples: (batch, *shape), prepared as the network is to see them, e.g. normalised float32 images.
+    Shape of samples: (batch, *shape), already prepared for the network, e.g. normalised float32 images.
 
     Args:
         backbone: The name of a backbone, `"vgg"`; its settings, `{"name": "vgg", "width": 2}`; or a module of your own
@@ -70,7 +70,7 @@ class SingleArchitectureEnsemble(nn.Module):
         method: The method.
         backbone_name: The name of the backbone.
         spec: The shape of a sample, and the task.
-        generator: What `loss` draws from if it is given no generator.
+        generator: The generator that `loss` uses if it is given none.
 
     Example:
         >>> import sae
@@ -127,7 +127,7 @@ class SingleArchitectureEnsemble(nn.Module):
         Args:
             x: Samples, (batch, *shape).
             y: Targets, (batch,): class indices, or values in the units of the data.
-            progress: How far training is, from 0 at the first step to 1 at the last: schedules follow it.
+            progress: The progress of training, from 0 at the first step to 1 at the last; schedules follow it.
             generator: A generator on the CPU, which mixes the inputs and samples exits; by default the module's own.
             population: The number of training samples, which only `scale_data_fit=True` needs.
         """
@@ -137,13 +137,13 @@ class SingleArchitectureEnsemble(nn.Module):
             raise ConfigError("scale_data_fit needs the number of training samples: give population to the loss")
         batch = Batch(self._checked(x), self._learnt_targets(x, y), population=population)
         loss = self.method.training_loss(batch, progress, generator or self.generator).total
-        self.method.progress = 1.0  # predictions do not depend on when they are asked for
+        self.method.progress = 1.0  # so that predictions do not depend on the last step
         return loss
 
     def predict(self, x: Tensor, exits: int | None = None) -> EnsemblePrediction:
         """Return the prediction of the ensemble at K′ exits, without a gradient and in evaluation mode.
 
-        The exits are weighed at the temperature that the schedule ends at, also before training has ended.
+        The exits are weighted at the final temperature of the schedule, also before training has ended.
 
         Args:
             x: Samples, (batch, *shape).
@@ -152,16 +152,16 @@ class SingleArchitectureEnsemble(nn.Module):
         weights = self.method.exit_weights(exits)  # (input, exit)
         place = (weights.T > 0).nonzero()  # [exit, input], by exit
         used = place[:, 1] * self.method.depth + place[:, 0]
-        with torch.no_grad(), _evaluating(self):
+        with torch.no_grad(), evaluating(self):
             outputs = self.method.member_outputs(self._checked(x))
         return _prediction(self.spec.task, outputs[:, used], self.method.member_weights(exits)[used])
 
     def exit_weights(self, exits: int | None = None) -> Tensor:
-        """Return θ*, how much each input uses each of its exits at K′, (input, exit); rows sum to 1."""
+        """Return θ*, the weight of each exit of each input at K′, (input, exit); rows sum to 1."""
         return self.method.exit_weights(exits)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return all parameters in groups that optimisers of torch take as they are.
+        """Return all parameters in groups for an optimiser of torch.
 
         The exit logits do not decay. The other group has no weight decay of its own, so the optimiser's applies.
         """
@@ -171,14 +171,14 @@ class SingleArchitectureEnsemble(nn.Module):
         ]
 
     def compile(self, *args: object, **options: object) -> None:
-        """Compile the network in place with `torch.compile`, which takes the arguments.
+        """Compile the network in place with `torch.compile`; the arguments are passed on.
 
-        Mixing inputs and sampling exits stay uncompiled: they would be compiled again whenever a schedule moves.
+        The random draws around it are not compiled: they would be compiled again whenever a schedule moves.
         """
         self.method.network.compile(*args, **options)
 
     def prune(self, exits: int | None = None) -> "PrunedEnsemble":
-        """Return a new network with only what this one needs to predict at K′ exits.
+        """Return a new network with only the parts that predict at K′ exits.
 
         Args:
             exits: K′, from 1 to the depth of the backbone; by default the trained K.
@@ -194,7 +194,7 @@ class SingleArchitectureEnsemble(nn.Module):
         class_names: Sequence[str] | None = None,
         force: bool = False,
     ) -> Manifest:
-        """Write the network as ONNX with a manifest beside it, if onnxruntime predicts what this network predicts.
+        """Write the network as ONNX with a manifest beside it, if onnxruntime's predictions agree with this network's.
 
         `sae.load(path).predict(array)` then needs no torch. The graph takes samples as `predict` takes them.
 
@@ -202,7 +202,7 @@ class SingleArchitectureEnsemble(nn.Module):
             path: The `.onnx` file. Its folder holds this one model.
             sample: Real samples to compare on, (batch, *shape).
             exits: K′ to ship; by default the trained K.
-            class_names: In the order of the classes; by default their numbers.
+            class_names: Names of the classes in their order; by default their numbers.
             force: Replace another model in the folder.
         """
         trained = TrainedMethod(self.method, self.method.settings, self.backbone_name, self.spec, class_names)
@@ -212,7 +212,7 @@ class SingleArchitectureEnsemble(nn.Module):
         return _check_samples(x, self.spec.shape, next(self.method.parameters()).dtype)
 
     def _learnt_targets(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return class indices as they are, and values standardised."""
+        """Return class indices unchanged, or standardised values."""
         if not len(x):
             raise DataError("a batch must have at least one sample, got none")
         if not isinstance(y, Tensor):
@@ -228,11 +228,11 @@ class SingleArchitectureEnsemble(nn.Module):
 
 
 class PrunedEnsemble(nn.Module):
-    """A pruned network that predicts as the ensemble it comes from, and holds nothing else.
+    """A pruned network that predicts like the ensemble it comes from, and holds nothing else.
 
     Attributes:
-        network: From samples, (batch, *shape), to the raw outputs of its members, (batch, member, out); what
-            `sae.measure_cost` takes.
+        network: Maps samples, (batch, *shape), to the raw outputs of its members, (batch, member, out); its cost is
+            `sae.measure_cost(network, shape)`.
         spec: The shape of a sample, and the task.
     """
 
@@ -246,7 +246,7 @@ class PrunedEnsemble(nn.Module):
 
     def predict(self, x: Tensor) -> EnsemblePrediction:
         """Return the prediction of the ensemble, without a gradient and in evaluation mode."""
-        with torch.no_grad(), _evaluating(self):
+        with torch.no_grad(), evaluating(self):
             outputs = self.network(_check_samples(x, self.spec.shape, next(self.network.parameters()).dtype))
         return _prediction(self.spec.task, outputs, self.network.weights)
 
@@ -268,7 +268,7 @@ def _prediction(task: Task, outputs: Tensor, weights: Tensor) -> EnsemblePredict
 def _backbone_source(
     given: str | Mapping[str, object] | BackboneSettings | WrappedBackbone,
 ) -> BackboneSettings | WrappedBackbone:
-    """Return the settings of a backbone that is given by its name or by some of its settings; others as they are."""
+    """Return the settings of a backbone given by its name or by some settings; return anything else unchanged."""
     if isinstance(given, str):
         given = {"name": given}
     if isinstance(given, BackboneSettings | WrappedBackbone):
@@ -282,7 +282,7 @@ def _backbone_source(
 
 
 def _sample_shape(source: BackboneSettings | WrappedBackbone, shape: Shape | None) -> Shape:
-    """Return the shape of one sample, which a wrapped module knows and must not be told otherwise."""
+    """Return the shape of one sample; a wrapped module knows it, and a different one is refused."""
     known = source.sample_shape if isinstance(source, WrappedBackbone) else None
     if isinstance(shape, int):
         raise ConfigError(f"shape must be a tuple of sizes, such as ({shape},), got {shape}")
@@ -294,7 +294,7 @@ def _sample_shape(source: BackboneSettings | WrappedBackbone, shape: Shape | Non
 
 
 def _check_samples(x: Tensor, shape: Shape, dtype: torch.dtype) -> Tensor:
-    """Refuse samples that a network with weights of this type cannot take, or not without nonsense."""
+    """Refuse samples that do not suit a network with weights of this type."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise DataError(f"samples must be a tensor of floats, got {kind}: convert them with torch.as_tensor(x).float()")
@@ -308,14 +308,14 @@ def _check_samples(x: Tensor, shape: Shape, dtype: torch.dtype) -> Tensor:
 
 
 def _check_finite(values: Tensor, noun: str) -> None:
-    if _can_look_at(values) and not bool(values.isfinite().all()):
+    if _can_check(values) and not bool(values.isfinite().all()):
         count = int((~values.isfinite()).reshape(len(values), -1).any(dim=1).sum())
         raise DataError(f"{noun} must be finite, but {count} of {len(values)} hold NaN or infinity: fill or drop them")
 
 
 def _check_classes(labels: Tensor, task: Task) -> Tensor:
     assert isinstance(task, Classification), f"only classes have labels, got {task}"
-    if _can_look_at(labels):
+    if _can_check(labels):
         low, high = (int(value) for value in labels.aminmax())
         if low < 0 or high >= task.num_classes:
             raise DataError(
@@ -325,18 +325,6 @@ def _check_classes(labels: Tensor, task: Task) -> Tensor:
     return labels
 
 
-def _can_look_at(values: Tensor) -> bool:
-    """Return whether values can be looked at without waiting for a device, and without breaking a compiled graph."""
+def _can_check(values: Tensor) -> bool:
+    """Return whether values can be checked without waiting for a device, and without breaking a compiled graph."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
-
-
-@contextlib.contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode, and afterwards each of its parts back into the mode it had."""
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, was_training in modes:
-            part.training = was_training

@@ -2,7 +2,8 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -106,6 +107,18 @@ class Backbone(nn.Module):
         if last.kind is FeatureKind.VOLUME:
             return VolumeMean()
         return nn.Sequential(*tokens_read(last), nn.LayerNorm(last.num_features), TokenMean())
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode within the context; afterwards restore the mode of each part."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, is_training in modes:
+            part.training = is_training
 
 
 class ChannelsLast(nn.Module):

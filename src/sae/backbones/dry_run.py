@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from sae.backbones.base import evaluating
 from sae.core.errors import CostError, ShapeError
 from sae.core.task import Shape
 
@@ -44,13 +45,11 @@ def dry_run(network: nn.Module, shape: Shape, watcher: DryRun | None = None) -> 
 
     The network does not change: its weights are replaced for this pass, which is cheaper than a copy.
     """
-    modes = [(module, module.training) for module in network.modules()]
     state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
     on_meta = {name: tensor.detach().to("meta") for name, tensor in state.items()}
     sample = torch.empty((1, *shape), device="meta")
-    network.eval()
     try:
-        with torch.no_grad(), attention_in_steps(), watcher or DryRun():
+        with evaluating(network), torch.no_grad(), attention_in_steps(), watcher or DryRun():
             functional_call(network, on_meta, sample)
     except RuntimeError as error:
         if "meta tensors" not in str(error):
@@ -59,9 +58,6 @@ def dry_run(network: nn.Module, shape: Shape, watcher: DryRun | None = None) -> 
             "the forward of the network must not look at the values of its samples, or its cost cannot be counted, but "
             f"it does ({str(error).splitlines()[0]}): write torch.where in place of if, or leave the cost out"
         ) from error
-    finally:
-        for module, is_training in modes:
-            module.training = is_training
 
 
 @contextmanager

@@ -60,7 +60,7 @@ class Record:
     """The steps of a module up to its last exit.
 
     Attributes:
-        steps: In the order in which they ran; step 0 are the samples.
+        steps: The operations in the order in which they ran; step 0 is the samples.
         shapes: The shape of each step's value, by the step's number; values that are not tensors are left out.
         exits: The number of the step that returned each exit's features.
         overwritten: The exits whose features a later step changed in place.
@@ -179,7 +179,7 @@ def record(module: nn.Module, x: Tensor, exits: Sequence[str], first: str) -> Re
     """Record the operations of a module on a batch, up to its last exit.
 
     Args:
-        module: In the mode in which it is to be recorded.
+        module: The module, in the mode to record.
         x: A batch.
         exits: Names of submodules, in the order in which they run.
         first: The name of the first layer, behind which the record can be cut.

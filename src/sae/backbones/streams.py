@@ -49,7 +49,7 @@ def in_streams(backbone: Backbone, num_streams: int) -> Backbone:
     Its stages must not mix features, except in Linear layers and convolutions.
 
     Args:
-        backbone: The backbone; its stem stays as it is.
+        backbone: The backbone; its stem does not change.
         num_streams: G, the number of groups.
     """
     return streamed(backbone, num_streams, within="stages.")

@@ -1,14 +1,14 @@
 """Surveys of modules: the order in which submodules run, what they return, and which could be exits."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from sae.backbones.base import FeatureKind, StageInfo
+from sae.backbones.base import FeatureKind, StageInfo, evaluating
 from sae.backbones.recording import exit_features
 from sae.backbones.surgery import WeightLayer
 from sae.core.errors import ConfigError, FeaturesWarning, ShapeError
@@ -58,7 +58,7 @@ def survey(module: nn.Module, shape: Shape) -> list[Call]:
 
         return hook
 
-    with ExitStack() as hooks, _evaluating(module):
+    with ExitStack() as hooks, evaluating(module), torch.no_grad():
         for name, item in module.named_modules():
             hooks.enter_context(item.register_forward_hook(note(name)))
         try:
@@ -69,19 +69,6 @@ def survey(module: nn.Module, shape: Shape) -> list[Call]:
                 "(a sample is given without a batch dimension)"
             ) from error
     return calls
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode without gradients; afterwards restore the mode of each part."""
-    modes = [(item, item.training) for item in module.modules()]
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for item, is_training in modes:
-            item.training = is_training
 
 
 def first_line(error: Exception) -> str:
@@ -243,7 +230,7 @@ def _check_published(module: nn.Module, shape: Shape, names: Sequence[str]) -> N
     if not callable(own):
         return
     x = random_samples(module, shape, SURVEYED)
-    with _evaluating(module):
+    with evaluating(module), torch.no_grad():
         try:
             returned = own(x, intermediates_only=True)
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:

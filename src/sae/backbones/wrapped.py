@@ -352,8 +352,8 @@ def _check_widened(
         except (RuntimeError, ValueError, TypeError, AssertionError) as error:
             raise ConfigError(
                 f"with {first} widened, the module must take {num_inputs} samples joined on channels, but it fails: "
-                f"{first_line(error)}; let its forward take any number of channels, name another with widen, or use one "
-                "input"
+                f"{first_line(error)}; let its forward take any number of channels, name another with widen, or use "
+                "one input"
             ) from error
         wanted = exit_features(narrow.eval(), x, exits)
     if not all(torch.allclose(one, other, rtol=1e-3, atol=1e-4) for one, other in zip(found, wanted, strict=True)):

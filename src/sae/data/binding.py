@@ -144,7 +144,7 @@ class Whereabouts:
 
 AS_BEFORE = Whereabouts()
 GO_ON = (
-    "bring it back, say where it is with --data, or go on with --allow-other-data "
+    "bring it back, give its path with --data, or continue with --allow-other-data "
     "(options of evaluate, export, adaptive, bench and trim)"
 )
 

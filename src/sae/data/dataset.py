@@ -25,7 +25,7 @@ Features = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Depth = Literal[8, 16, 32]
-"""Bits of a channel of an image: 8 are decoded to uint8, 16 to float32; 32 stands for float32 on any scale."""
+"""Bits of a channel of an image: 8 are decoded to uint8, 16 to float32; 32 means float32 on any scale."""
 
 STEPS_PER_DEVIATION = 100
 """Distinct floats that a standard deviation must span; with fewer, rounding destroys the spread of a column."""

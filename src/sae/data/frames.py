@@ -58,7 +58,7 @@ def frame_columns(frame: ColumnFrame, reading: Reading, where: str) -> dict[str,
     Args:
         frame: The data frame.
         reading: How to read columns whose types do not tell what they hold.
-        where: What to call the table, for messages.
+        where: Name of the table in messages.
     """
     found = {str(name): column_of(str(name), frame[name], reading, where) for name in frame.columns}
     if len(found) < len(list(frame.columns)):
@@ -81,7 +81,7 @@ def column_of(name: str, given: object, reading: Reading, where: str) -> Column:
         name: Its name.
         given: Its values: an array, a list, or a column of a data frame.
         reading: How to read columns whose types do not tell what they hold.
-        where: What to call the table, for messages.
+        where: Name of the table in messages.
 
     Example:
         >>> column_of("age", [31, None], Reading(), "X").values.tolist()
@@ -214,7 +214,7 @@ def dataset_of(
         targets: Labels or values, (row,).
         class_names: Names of the classes; None for regression.
         rows: Rows of train and val.
-        where: What to call the table.
+        where: Name of the table.
     """
     train, val = rows
     task: Task = (

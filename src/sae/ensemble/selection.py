@@ -35,7 +35,7 @@ class Mixtures:
 
     Attributes:
         statistics: (member, sample, statistic), in float64.
-        nll: From averages, (…, sample, statistic), to negative log-likelihoods, (…, sample).
+        nll: Computes negative log-likelihoods, (…, sample), from averages, (…, sample, statistic).
     """
 
     statistics: Tensor

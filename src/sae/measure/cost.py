@@ -132,7 +132,7 @@ def register_cost(operation: OpOverload | OpOverloadPacket, rule: Rule) -> None:
 
     Args:
         operation: The operation that an error named, such as `torch.ops.aten.cumsum`.
-        rule: From the arguments and the output of one call to multiply-accumulates; a batch holds one sample.
+        rule: Computes multiply-accumulates from the arguments and the output of one call; a batch holds one sample.
 
     Example:
         >>> register_cost(torch.ops.aten.cumsum, lambda args, out: args[0].numel())

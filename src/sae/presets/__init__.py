@@ -14,7 +14,7 @@ def ablations() -> list[str]:
 
 
 def read_ablation(name: str) -> dict[str, object]:
-    """Read the settings of an ablation: those in which it differs from the paper's network or objective."""
+    """Read the settings of an ablation that differ from the paper's network or objective."""
     settings = yaml.safe_load(ABLATIONS.joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
     assert isinstance(settings, dict), f"the shipped {name}.yaml must hold settings"
     return settings
