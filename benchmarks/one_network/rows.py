@@ -178,6 +178,7 @@ class Setting:
         settings: Settings of the standard network; rows change them.
         most_rates: How many learning rates a row is tuned over at most.
         other: Another data set, whose images should be detected as out of distribution.
+        rows: Rows to train.
     """
 
     data: str

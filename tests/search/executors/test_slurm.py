@@ -199,7 +199,7 @@ def test_nothing_is_submitted_twice_while_squeue_does_not_say_what_still_runs(cl
     first.submit(job)
     first.wait(0.1)
     (cluster / "silent").touch()
-    with pytest.raises(SaeError, match="must say which tasks of an earlier search still run, but it has failed for 1 s"):
+    with pytest.raises(SaeError, match="which tasks of an earlier search still run, but it has failed for 1 s"):
         executor_of(tmp_path).submit(job)
     assert list(fake_slurm.states(cluster)) == ["1_0"]
     holding.unlink()
