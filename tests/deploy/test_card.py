@@ -82,7 +82,10 @@ def test_a_readme_of_the_users_own_is_left_and_the_command_says_so(digits_run: P
     done = CliRunner().invoke(app, ["export", str(digits_run), "--out", str(folder / "model.onnx")])
     assert done.exit_code == 0
     assert (folder / CARD).read_text() == "# My project\n"
-    assert f"warning: {folder / CARD} is not a model card of `sae export`, or was edited, so it is not replaced" in done.stderr
+    assert (
+        f"warning: {folder / CARD} is not a model card of `sae export`, or was edited, so it is not replaced"
+        in done.stderr
+    )
 
 
 def test_an_edited_card_is_left_and_another_card_of_ours_is_replaced(digits_model: Path, folder: Path) -> None:

@@ -129,4 +129,3 @@ def grouped(options: Sequence[Parameter]) -> Iterator[tuple[str, list[Parameter]
 def name_in_groups(option: Parameter) -> str:
     """Return the name by which `GROUPS` lists an option: its own, but click 8.5 keeps `--help` under another one."""
     return "help" if "--help" in option.opts else option.name or ""
-
