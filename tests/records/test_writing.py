@@ -15,6 +15,7 @@ import pytest
 
 from sae.core.errors import ConfigError, RecordError
 from sae.records.run import RunRecord
+from sae.records.shipped import marked_card
 from sae.records.study import StudyRecord
 from sae.records.targets import check_target, write_target
 from sae.records.writing import write_whole
@@ -93,21 +94,48 @@ def test_a_name_as_long_as_the_file_system_allows_is_written(tmp_path: Path) -> 
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
-def test_files_of_ours_are_no_targets(tmp_path: Path) -> None:
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    """A folder with a run, a study and a shipped model."""
     for folder, config, mark in (("run", "config.yaml", RunRecord.MARK), ("study", "study.yaml", StudyRecord.MARK)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / config).write_text(f"{mark}\n")
     (tmp_path / "ship").mkdir()
     (tmp_path / "ship" / "manifest.json").write_text('{"format": "sae-model"}')
+    (tmp_path / "ship" / "README.md").write_text(marked_card("# A model"))
+    return tmp_path
+
+
+def test_files_of_ours_are_no_targets(ours: Path) -> None:
     for name, owner in (
         ("run/config.yaml", "the run"),
         ("run/metrics.json", "the run"),
         ("run/shift-val.json", "the run"),
+        ("run/.lock", "the run"),
         ("study/optuna.db", "the study"),
         ("ship/manifest.json", "the model"),
         ("ship/model.onnx", "the model"),
+        ("ship/README.md", "the model"),
     ):
         with pytest.raises(ConfigError, match=f"--csv must not replace a file of {owner} in .*, got .*{name}"):
-            check_target(tmp_path / name, "--csv")
+            check_target(ours / name, "--csv")
     for name in ("run/front.csv", "study/report.html", "ship/predictions.csv", "config.yaml"):
-        check_target(tmp_path / name)
+        check_target(ours / name)
+    (ours / "ship" / "README.md").write_text("# My project")
+    check_target(ours / "ship" / "README.md")
+
+
+def test_files_of_ours_are_no_targets_of_links_either(ours: Path) -> None:
+    (ours / "link.csv").symlink_to("ship/manifest.json")
+    (ours / "link-to-link.csv").symlink_to("link.csv")
+    for name in ("link.csv", "link-to-link.csv"):
+        with pytest.raises(ConfigError, match=f"--out must not replace a file of the model in .*, got .*{name}"):
+            write_target(ours / name, saying("a,b"))
+    assert (ours / "ship" / "manifest.json").read_text() == '{"format": "sae-model"}'
+
+
+def test_a_file_of_ours_that_was_moved_behind_a_link_is_no_target(ours: Path) -> None:
+    (ours / "run" / "config.yaml").rename(ours / "moved.yaml")
+    (ours / "run" / "config.yaml").symlink_to("../moved.yaml")
+    with pytest.raises(ConfigError, match="must not replace a file of the run"):
+        check_target(ours / "run" / "config.yaml")

@@ -1,11 +1,13 @@
 """Files that a user names for results, such as `--out` and `--csv`: never one of a run, a study or a shipped model."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from sae.core.errors import ConfigError
+from sae.records.folder import LOCK
 from sae.records.run import RunRecord
-from sae.records.shipped import MANIFEST, RECEIPT, is_shipped
+from sae.records.shipped import CARD, MANIFEST, RECEIPT, has_own_card, is_shipped
 from sae.records.study import StudyRecord
 from sae.records.writing import write_whole
 
@@ -26,20 +28,22 @@ def write_target(path: Path, write: Callable[[Path], object], option: str = "--o
 
 
 def check_target(path: Path, option: str = "--out") -> None:
-    """Refuse a file of a run, a study or a shipped model; only their own commands may write it."""
-    owner = _owner(path.parent, path.name)
+    """Refuse a file of a run, a study or a shipped model, which only their own commands write; also through a link."""
+    owner = _owner(path.parent, path.name) or _owner(*os.path.split(os.path.realpath(path)))
     if owner is not None:
         raise ConfigError(f"{option} must not replace a file of {owner}, got {path}: name another file")
 
 
-def _owner(folder: Path, name: str) -> str | None:
-    """Return the owner of the file of this name in a folder; None if it is the user's."""
+def _owner(place: str | Path, name: str) -> str | None:
+    """Return what the file of this name in a folder belongs to; None if it is the user's."""
+    folder = Path(place)
     if RunRecord(folder).is_made():
-        owned, owner = name in RunRecord.FILES or name in RunRecord.SHIFT.values(), f"the run in {folder}"
+        owned, owner = name in (*RunRecord.FILES, *RunRecord.SHIFT.values(), LOCK), f"the run in {folder}"
     elif StudyRecord(folder).is_made():
-        owned, owner = name in StudyRecord.FILES and name != StudyRecord.REPORT, f"the study in {folder}"
+        owned, owner = name in (*StudyRecord.FILES, LOCK) and name != StudyRecord.REPORT, f"the study in {folder}"
     elif is_shipped(folder):
-        owned, owner = name in (MANIFEST, RECEIPT) or name.endswith(GRAPHS), f"the model in {folder}"
+        owned = name in (MANIFEST, RECEIPT) or name.endswith(GRAPHS) or (name == CARD and has_own_card(folder))
+        owner = f"the model in {folder}"
     else:
         return None
     return owner if owned else None
