@@ -1,6 +1,7 @@
 """Arguments that can only be a mistake, and what the system does to a command."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -56,11 +57,20 @@ def test_too_little_memory_is_said_in_one_sentence(
     assert "the memory of this machine is not enough" in said
 
 
+def test_an_interrupt_that_python_wraps_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("Error calling __set_name__ on 'Field' instance") from KeyboardInterrupt()
+
+    monkeypatch.setattr(sae.training.run, "_train", fail)
+    said = refused("train", "--data", "digits", "--epochs", "1", "--out", str(tmp_path / "run"))
+    assert said == (130, "interrupted; the same command continues from here\n")
+
+
 INTERRUPTED = """
 import builtins, os, signal, sys
-imported = builtins.__import__
+imported, module = builtins.__import__, sys.argv.pop(1)
 def interrupting(name, *rest, **more):
-    if name == sys.argv[1]:
+    if name == module:
         os.kill(os.getpid(), signal.SIGINT)
     return imported(name, *rest, **more)
 builtins.__import__ = interrupting
@@ -69,8 +79,40 @@ main()
 """
 
 
+PARSING = """
+import os, signal, typer.main
+made = typer.main.get_command
+def interrupting(app):
+    os.kill(os.getpid(), signal.SIGINT)
+    return made(app)
+typer.main.get_command = interrupting
+from sae.__main__ import main
+main()
+"""
+
+
+def start(code: str, *arguments: str, at_interrupt: signal.Handlers) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, at_interrupt),
+    )
+
+
 @pytest.mark.parametrize("module", ["typer", "typer.core"])
 def test_an_interrupt_while_commands_are_imported_leaves_no_traceback(module: str) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, module]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = start(INTERRUPTED, module, at_interrupt=signal.SIG_DFL)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_an_interrupt_while_arguments_are_parsed_leaves_no_traceback() -> None:
+    done = start(PARSING, "--version", at_interrupt=signal.SIG_DFL)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_an_interrupt_is_ignored_where_the_shell_has_it_ignored() -> None:
+    done = start(INTERRUPTED, "typer", "--version", at_interrupt=signal.SIG_IGN)
+    assert (done.returncode, done.stderr) == (0, "")

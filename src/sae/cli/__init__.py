@@ -13,6 +13,7 @@ import typer
 
 from sae.cli.help import Command, Group
 from sae.core.errors import ConfigError, MissingExtraError, SaeError, SaeWarning
+from sae.core.interrupts import INTERRUPTED, raise_again
 from sae.core.progress import Bar, showing_reading
 from sae.core.version import __version__
 
@@ -23,6 +24,8 @@ OUT_OF_MEMORY = (
     "the memory of this machine is not enough: try a smaller --width, train.batch_size or number of --workers; "
     "finished epochs are kept, and the same command continues from there"
 )
+
+CONTINUES = "interrupted; the same command continues from here"
 
 
 @contextmanager
@@ -45,7 +48,7 @@ def errors_in_one_sentence() -> Iterator[None]:
             raise
         _fail(str(missing), missing.exit_code)
     except KeyboardInterrupt:
-        _fail("interrupted; the same command continues from here", 130)
+        _fail(CONTINUES, INTERRUPTED)
     except MemoryError:
         _fail(OUT_OF_MEMORY, 1)
     except OSError as error:  # of the system, about a path that no reader has asked for: a folder, a socket, the disk
@@ -56,9 +59,18 @@ def errors_in_one_sentence() -> Iterator[None]:
     except Exception as error:
         if is_out_of_memory(error):
             _fail(OUT_OF_MEMORY, 1)
+        if was_interrupted(error):
+            _fail(CONTINUES, INTERRUPTED)
         if not _is_usage_error(error) or type(error).__name__ == "NoArgsIsHelpError":
             raise
         _fail(error.format_message(), 2)
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C caused an error: in the middle of an import, Python may wrap it into another one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -110,7 +122,7 @@ def _fail(message: str, code: int) -> NoReturn:
     if len(message) > LONGEST_MESSAGE:
         half = LONGEST_MESSAGE // 2
         message = f"{message[:half]} … {message[-half:]}"  # the reason and the advice come last
-    print_message(f"error: {message}" if code != 130 else message)
+    print_message(f"error: {message}" if code != INTERRUPTED else message)
     raise typer.Exit(code)
 
 
@@ -125,6 +137,7 @@ class Commands(Group):
     @errors_in_one_sentence()
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Carry out the command."""
+        raise_again()
         check_arguments(ctx.meta.get(ARGUMENTS, ()))
         return super().invoke(ctx)
 
@@ -140,9 +153,9 @@ app = typer.Typer(
 
 def print_version(wanted: bool) -> None:
     """Print the version and end the command, if it is asked for."""
-    from sae.cli.output import print_line
-
     if wanted:
+        from sae.cli.output import print_line
+
         print_line(f"sae {__version__}")
         raise typer.Exit
 
