@@ -42,11 +42,21 @@ def test_a_name_that_is_too_long_is_named(command: str) -> None:
     assert len(error) < 3000
 
 
+class PanicException(BaseException):
+    """What safetensors raises where an allocation fails."""
+
+
 @pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"),
+        ImportError("_isfinite.so: failed to map segment from shared object"),
+        PanicException("PyObject pointer is null"),
+    ],
 )
 def test_too_little_memory_is_said_in_one_sentence(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error

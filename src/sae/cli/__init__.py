@@ -25,6 +25,10 @@ OUT_OF_MEMORY = (
     "finished epochs are kept, and the same command continues from there"
 )
 
+NO_MEMORY = (
+    *("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate memory"),
+    "failed to map segment from shared object",
+)
 CONTINUES = "interrupted; the same command continues from here"
 
 
@@ -56,7 +60,7 @@ def errors_in_one_sentence() -> Iterator[None]:
             raise
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror}", 1)
-    except Exception as error:
+    except BaseException as error:
         if is_out_of_memory(error):
             _fail(OUT_OF_MEMORY, 1)
         if was_interrupted(error):
@@ -73,11 +77,14 @@ def was_interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Return whether torch could not get memory; it has no exception of its own for that on a CPU."""
-    return isinstance(error, RuntimeError) and any(
-        words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory")
-    )
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory was not enough for somebody who has no exception of their own for that.
+
+    These are torch on a CPU, the system's loader of shared libraries, and safetensors, where Rust panics.
+    """
+    if type(error).__name__ == "PanicException":  # it cannot be imported, and is no Exception
+        return "pointer is null" in str(error)
+    return isinstance(error, (RuntimeError, ImportError)) and any(words in str(error) for words in NO_MEMORY)
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
@@ -92,7 +99,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
             raise ConfigError(f"arguments must be UTF-8, got {argument!r}: rename the file or folder") from None
 
 
-def _is_usage_error(error: Exception) -> TypeGuard[typer.BadParameter]:
+def _is_usage_error(error: BaseException) -> TypeGuard[typer.BadParameter]:
     """Return whether the parser refused the arguments.
 
     Some versions of typer bring a parser of their own, others use click's; typer names only one of its errors.
