@@ -211,6 +211,7 @@ def part(size: int, width: float) -> Setting:
         data=f"Fashion-MNIST, {size:,} training images",
         title=f"Fashion-MNIST, {size:,} training images, FC W={width:g}, best of {SIZES[size]} epochs",
         settings=merge(whole.settings, merge({"data": {"train_size": size}}, BEST_EPOCH)),
+        other=None,
     )
 
 

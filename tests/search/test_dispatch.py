@@ -1,12 +1,13 @@
 """The order of jobs and the sharing of members; lost jobs are tested with real workers in executors/test_local."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from sae.config.run import RunConfig
-from sae.search.dispatch import Dispatcher, gives_members, with_sources
+from sae.records.run import RunRecord
+from sae.search.dispatch import MOST_LOSSES, Dispatcher, gives_members, with_sources
 from sae.search.job import Job, Outcome
 from tests.builders import run_config
 
@@ -25,9 +26,9 @@ class Recorder:
         assert len(self.running) < self.capacity
         self.running.append(job)
 
-    def end(self, job: Job) -> None:
+    def end(self, job: Job, state: Literal["finished", "lost"] = "finished") -> None:
         self.running.remove(job)
-        self.ended.append((job, Outcome("finished")))
+        self.ended.append((job, Outcome(state)))
 
     def wait(self, timeout: float) -> list[tuple[Job, Outcome]]:
         del timeout
@@ -79,6 +80,25 @@ def test_a_source_that_is_not_under_way_is_not_waited_for() -> None:
     executor = Recorder(1)
     Dispatcher(executor).add(job("derived", "source"))
     assert len(executor.running) == 1
+
+
+def test_a_job_is_not_given_up_while_another_worker_is_in_its_folder(tmp_path: Path) -> None:
+    executor = Recorder(1)
+    dispatcher = Dispatcher(executor)
+    unseen = Job("unseen", CONFIG, tmp_path / "run")
+    record = RunRecord.create(unseen.folder, CONFIG)
+    dispatcher.add(unseen)
+    with record.lock():
+        for _ in range(MOST_LOSSES + 2):
+            executor.end(unseen, "lost")
+            assert dispatcher.wait(0) == []
+    assert record.read_status() is None
+    for _ in range(MOST_LOSSES - 1):
+        executor.end(unseen, "lost")
+        assert dispatcher.wait(0) == []
+    executor.end(unseen, "lost")
+    [(_, outcome)] = dispatcher.wait(0)
+    assert outcome.state == "failed"
 
 
 def config(method: str, members: int | None = None, **settings: Any) -> RunConfig:

@@ -68,6 +68,9 @@ class Dispatcher:
         return job.source is None or job.source not in busy
 
     def _is_hopeless(self, job: Job) -> bool:
+        """Count a loss; return whether there were too many. None is counted while another worker is in the folder."""
+        if job.run.is_busy():
+            return False
         losses, epochs_then = self._losses.get(job.name, (0, 0))
         done = job.count_epochs()
         self._losses[job.name] = (1 if done > epochs_then else losses + 1, done)

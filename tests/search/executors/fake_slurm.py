@@ -5,6 +5,7 @@
 - `tasks/4_0`: the state of a task, `delay-4_0` holds it back, `pid-4_0` is its process.
 - `squeue` lists tasks in another order every time, does not know new ones at first, calls running ones pending now and
   then, and fails at every fourth question; while there is a file `silent`, it always fails.
+- While there is a file `mute`, `sbatch` accepts arrays but its answer is lost.
 """
 
 import os
@@ -70,6 +71,8 @@ def sbatch(folder: Path, arguments: list[str]) -> None:
         words = [sys.executable, __file__, "task", str(folder), str(array), str(index), arguments[-1]]
         process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True, cwd=options["chdir"])
         (folder / f"pid-{array}_{index}").write_text(str(process.pid))
+    if (folder / "mute").exists():
+        sys.exit("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation")
     sys.stdout.write(f"{array};cluster\n")
 
 
@@ -103,8 +106,11 @@ def squeue(folder: Path, arguments: list[str]) -> None:
 
 
 def scancel(folder: Path, arguments: list[str]) -> None:
-    """Kill tasks that have not ended; others are no mistake."""
-    for name in arguments:
+    """Kill tasks that have not ended, by their names or that of their array; others are no mistake."""
+    called = {word.partition("=")[2] for word in arguments if word.startswith("--name=")}
+    arrays = {path.name.removeprefix("name-") for path in folder.glob("name-*") if path.read_text() in called}
+    of_arrays = [name for name in states(folder) if name.partition("_")[0] in arrays]
+    for name in (*arguments, *of_arrays):
         if states(folder).get(name) in ("PENDING", "RUNNING"):
             kill(folder, name)
             set_state(folder, name, "CANCELLED")

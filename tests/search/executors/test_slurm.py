@@ -206,6 +206,45 @@ def test_nothing_is_submitted_twice_while_squeue_does_not_say_what_still_runs(cl
     assert wait_for(first, 1) == {"sae/0": Outcome("finished")}
 
 
+def test_tasks_that_squeue_does_not_list_yet_are_cancelled_before_their_jobs_are_submitted_again(
+    cluster: Path, tmp_path: Path
+) -> None:
+    first, job = executor_of(tmp_path), job_of(tmp_path, 0)
+    holding = hold(job)
+    first.submit(job)
+    first.wait(0.1)
+    wait_until(lambda: has_begun(job))  # the driver is gone now, and squeue has not listed the task once
+    second = executor_of(tmp_path)
+    second.submit(job)
+    assert fake_slurm.states(cluster) == {"1_0": "CANCELLED"}
+    holding.unlink()
+    assert wait_for(second, 1) == {"sae/0": Outcome("finished")}
+    assert fake_slurm.states(cluster) == {"1_0": "CANCELLED", "2_0": "COMPLETED"}
+
+
+def test_an_array_whose_acceptance_was_not_answered_does_not_run_unseen(cluster: Path, tmp_path: Path) -> None:
+    (cluster / "mute").touch()
+    executor, job = executor_of(tmp_path), job_of(tmp_path, 0)
+    hold(job)
+    executor.submit(job)
+    [(_, outcome)] = executor.wait(0.1)
+    assert outcome.state == "blocked"
+    assert "Socket timed out" in outcome.error
+    assert fake_slurm.states(cluster) == {"1_0": "CANCELLED"}
+
+
+@pytest.mark.parametrize("content", [b"", b'{"state": "fin', b"\xff\xfe", b'{"state": "strange"}'])
+def test_a_damaged_outcome_is_a_lost_task(content: bytes, cluster: Path, tmp_path: Path) -> None:
+    executor, job = executor_of(tmp_path), job_of(tmp_path, 0)
+    hold(job)
+    executor.submit(job)
+    wait_until(lambda: executor.wait(0.1) == [] and has_begun(job))
+    fake_slurm.kill(cluster, "1_0")
+    (executor.tasks[0].folder / "outcome-0.json").write_bytes(content)
+    [outcome] = wait_for(executor, 1).values()
+    assert outcome.state == "lost"
+
+
 def test_a_machine_without_slurm_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="needs SLURM's command sbatch, which this machine does not have"):

@@ -168,6 +168,7 @@ class SlurmExecutor:
         array = done.stdout.strip().partition(";")[0]
         if done.returncode != 0 or not array.isdecimal():
             reason = (done.stderr.strip() or done.stdout.strip() or "no answer").splitlines()[-1]
+            _cancel_array(folder)  # an answer may also be lost after SLURM has accepted the array
             return [
                 (job, Outcome("blocked", f"sbatch refused an array of {len(jobs)} trials: {reason}")) for job in jobs
             ]
@@ -220,6 +221,7 @@ class SlurmExecutor:
             kept = [task for task in tasks if task.name in alive or self._outcome_of(task)]
             found += kept
             if not kept:
+                _cancel_array(folder)
                 shutil.rmtree(folder, ignore_errors=True)
         return found
 
@@ -236,8 +238,11 @@ class SlurmExecutor:
         return alive
 
     def _outcome_of(self, task: Task) -> Outcome | None:
-        text = _read(task.folder / f"outcome-{task.index}.json")
-        return OUTCOME.validate_json(text) if text else None
+        """Return what a task left; None if there is nothing yet, or nothing that can be read: then it is run again."""
+        try:
+            return OUTCOME.validate_json(_read(task.folder / f"outcome-{task.index}.json"))
+        except ValidationError:
+            return None
 
     def _cancel(self, tasks: list[Task]) -> None:
         if tasks:
@@ -279,7 +284,7 @@ def _tidy(task: Task, *, keep_log: bool) -> None:
 def _read(path: Path) -> str:
     """Return the text of a file, empty if there is none yet."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
 
@@ -300,6 +305,11 @@ def _run(command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(words, capture_output=True, text=True, timeout=LONGEST_ANSWER, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(words, 1, "", str(error))
+
+
+def _cancel_array(folder: Path) -> None:
+    """Cancel the tasks of an array by its name, also those that `squeue` does not list yet."""
+    _run("scancel", f"--name={folder.name}")
 
 
 def _quoted(word: str) -> str:
