@@ -130,3 +130,8 @@ def test_damaged_rows_are_refused(folder: Folder, text: str) -> None:
 def test_rows_are_read_as_csv_reads_them_however_they_are_written(text: str, folder: Folder) -> None:
     (folder.path / "rows.csv").write_bytes(text.encode())
     assert folder.read_rows("rows.csv") == list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+
+
+def test_nobody_is_told_to_train_again_because_a_name_is_too_long(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"\(File name too long\): choose a shorter name"):
+        Folder(tmp_path / ("x" * 300)).has("config.yaml")

@@ -200,7 +200,8 @@ class Folder:
             return RecordError(f"{path} is missing: {self.advice}")
         if isinstance(error, PermissionError):
             return RecordError(f"{path} cannot be read ({error.strerror}): {PERMISSION}")
-        return RecordError(f"{path} cannot be read ({error.strerror or error}): {self.advice}")
+        advice = "choose a shorter name" if error.errno == errno.ENAMETOOLONG else self.advice
+        return RecordError(f"{path} cannot be read ({error.strerror or error}): {advice}")
 
     def _replace(self, name: str, write: Callable[[Path], object]) -> None:
         write_whole(self.path / name, write)
