@@ -50,7 +50,8 @@ class MaskSource:
         blocks = -(-size // WORDS_PER_BLOCK)  # a row starts with a new block, so that its place can be computed
         stream = np.random.Philox(key=derive_seed(self.seed, "masks", layer), counter=self.first_row * blocks)
         words = stream.random_raw(num_rows * blocks * WORDS_PER_BLOCK // 2).astype("<u8", copy=False).view("<u4")
-        kept = words.reshape(num_rows, -1)[:, :size] < round(keep * 2**32)
+        limit = np.uint64(round(keep * 2**32))  # numpy 2.0 crashes where a Python number is too large for the words
+        kept = words.reshape(num_rows, -1)[:, :size] < limit
         return torch.from_numpy(kept).reshape(list(shape))
 
     @contextmanager
