@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sae.report.build import report_of
-from sae.report.files import write_tables
+from sae.report.files import to_latex, write_tables
 from tests.study_stages import whole_study
 
 DOCUMENT = r"""\documentclass{article}
@@ -18,6 +18,12 @@ DOCUMENT = r"""\documentclass{article}
 %s
 \end{document}
 """
+
+
+def test_no_character_of_a_table_is_left_that_latex_does_not_know(tmp_path: Path) -> None:
+    report = report_of([whole_study(tmp_path / "study").record])
+    left = {character for table in report.tables() for character in to_latex(table) if not character.isascii()}
+    assert left <= set("“”")
 
 
 @pytest.mark.slow

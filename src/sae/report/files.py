@@ -55,6 +55,10 @@ LATEX_ESCAPES = {
     "ρ": r"$\rho$",
     "θ": r"$\theta$",
     "–": "--",
+    "−": "$-$",
+    "σ": r"$\sigma$",
+    "²": "$^2$",
+    "·": r"$\cdot$",
     "…": r"\dots{}",
 }
 """Characters that LaTeX would not print as they are."""
