@@ -128,7 +128,7 @@ def print_front(study: Path, selection: "Selection", task: str, tolerance: float
     title = f"{study}: front of {', '.join(item.name for item in selection.objectives)} on {place}{within}"
     table, dropped = fitting_table(selection, task, tolerance)
     print_table(replace(table, title=title))
-    if any(item.eval_exits != item.exits for item in selection.front):
+    if K_PRIME not in dropped and any(item.eval_exits != item.exits for item in selection.front):
         print_text(
             "K′: most exits per input that an SAE predicts from; it was trained with K, K′ needs no new training"
         )
