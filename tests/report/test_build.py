@@ -127,7 +127,9 @@ def test_a_search_without_confirmation_recommends_on_one_seed_and_says_what_is_m
     assert "Nothing was confirmed on new seeds" in notes(report)
     assert "Time was not measured" in notes(report)
     assert "`sae search … --confirm 4" in notes(report, "other-seeds")
-    assert "Not measured. For image data: `sae search … --shift`" in notes(report, "under-shift")
+    assert "Not measured. For image data: `sae search … --shift`. Other data cannot be corrupted." in notes(
+        report, "under-shift"
+    )
     assert "Without curves: the pick, sae/0; best standard network, standard/0." in notes(report, "calibration")
     assert notes(report, "depths") == "Left out, because their training history cannot be read: 2 trials."
     assert {"search", "hypervolume", "grid-test"} <= figure_names(report)

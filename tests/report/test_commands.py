@@ -13,7 +13,7 @@ from sae.config.run import RunConfig, parse_run
 from sae.config.settings import LARGEST
 from sae.core.errors import SaeError
 from sae.data.catalogue import CATALOGUE, resolve
-from sae.report.commands import FLAGS, train_command
+from sae.report.commands import FLAGS, train_command, train_commands
 from tests.builders import run_config
 
 
@@ -156,3 +156,9 @@ def test_without_the_data_the_command_says_everything(
 def test_every_flag_is_one_of_the_command_line() -> None:
     options = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).stdout
     assert all(f"{flag} " in options for flag in FLAGS.values())
+
+
+def test_commands_of_many_configurations_are_those_of_each() -> None:
+    methods = [{"name": "sae", "inputs": 2}, {"name": "sae", "exits": 1}, {"name": "ensemble", "members": 3}]
+    configs = {str(number): resolve({"data": "digits", "method": method}) for number, method in enumerate(methods)}
+    assert train_commands(configs) == {name: train_command(config) for name, config in configs.items()}

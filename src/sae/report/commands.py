@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+from collections.abc import Mapping
 
 import yaml
 
@@ -50,8 +51,30 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
         >>> train_command(resolve({"data": "digits", "method": {"inputs": 3}, "train": {"lr": 1e-4}}))
         'sae train --data digits --inputs 3 --set train.lr=0.0001 --out runs/again'
     """
+    return _command(config, _defaults(config), out)
+
+
+def train_commands(configs: Mapping[str, RunConfig]) -> dict[str, str]:
+    """Return the command of each of many configurations; defaults that several share are looked up once."""
+    known: dict[str, Values] = {}
+    commands = {}
+    for name, config in configs.items():
+        key = json.dumps([config.data.model_dump(mode="json"), *map(_named, (config.method, config.backbone))])
+        if key not in known:
+            known[key] = _defaults(config)
+        commands[name] = _command(config, known[key])
+    return commands
+
+
+def _named(settings: Settings) -> Values:
+    """Return what the defaults of a method or backbone depend on: its name, and what has no default."""
+    return {"name": getattr(settings, "name", None), **_required(settings)}
+
+
+def _command(config: RunConfig, defaults: Values, out: str = "runs/again") -> str:
+    """Return the command that trains a configuration, naming only what differs from the defaults."""
     values = _flat(config)
-    named = _settings_to_name(values, _defaults(config))
+    named = _settings_to_name(values, defaults)
     flagged = [key for key in FLAGS if key in named and values[key] not in (None, "")]  # empty words are refused
     words = [word for key in flagged for word in _flag(FLAGS[key], values[key])]
     words += [word for key in named if key not in flagged for word in ("--set", _assignment(key, values[key]))]

@@ -18,6 +18,7 @@ from sae.core.objectives import TaskName
 from sae.records.receipt import PICK, Receipt
 from sae.records.run import Run
 from sae.records.study import StudyRecord
+from sae.report.commands import train_commands
 from sae.report.labels import headline
 
 Read = TypeVar("Read")
@@ -99,6 +100,11 @@ class Findings:
             return Headline({}, {}, {}, None, {})
         return compare_headline(PICK, self.shown, self.other_rivals, self.kept, self.metrics, self.task)
 
+    @cached_property
+    def commands(self) -> dict[str, str]:
+        """The command that trains each trial again, by its label."""
+        return train_commands({item.label: item.config for item in self.candidates})
+
     def tested(self, where: Tested) -> list[Result]:
         """Return the confirmed configurations for results on clean or on corrupted test images.
 
@@ -117,8 +123,9 @@ class Findings:
         return next(one for one in found if one.eval_exits == item.eval_exits)
 
     def labelled(self) -> list[tuple[str, Result]]:
-        """Return the pick and its rivals with their labels in figures."""
-        return [(f"{role_label(role, item)}, {item.label}", item) for role, item in self.shown.items()]
+        """Return the pick and its rivals with their labels in figures, which have no room for a remark in brackets."""
+        names = {role: role_label(role, item).partition(" (")[0] for role, item in self.shown.items()}
+        return [(f"{names[role]}, {item.label}", item) for role, item in self.shown.items()]
 
     def is_confirmed(self, item: Result) -> bool:
         """Return whether a configuration was trained on new seeds."""

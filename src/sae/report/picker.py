@@ -16,7 +16,6 @@ from sae.analysis.results import Result
 from sae.analysis.sample_metrics import SAMPLE_METRICS
 from sae.core.errors import SaeError
 from sae.core.objectives import ALL_COSTS, Objective, objective
-from sae.report.commands import train_command
 from sae.report.findings import Findings, role_label
 from sae.report.labels import SHOWN_COSTS, arrow_of, metric_column, network_key, shown_exits, unit_of
 
@@ -124,14 +123,12 @@ def study_picker(found: Findings, name: str = "pick") -> Picker | None:
     )
     confirmed = {network_key(item.label, item.config, item.eval_exits): item for item in found.confirmed}
     roles = {role_label(role, item): _key(found.searched(role)) for role, item in found.shown.items()}
-    configs = {item.label: item.config for item in candidates}
-    commands = {label: train_command(config) for label, config in configs.items()}  # once per trial, not per K′
     intervals, resamples = _intervals(found, known)
     return Picker(
         name,
         shlex.quote(str(found.record.path)),
         measures,
-        tuple(_row(item, known, confirmed.get(_key(item)), commands[item.label]) for item in candidates),
+        tuple(_row(item, known, confirmed.get(_key(item)), found.commands[item.label]) for item in candidates),
         tuple(dict.fromkeys(item.method for item in candidates)),
         roles,
         intervals,

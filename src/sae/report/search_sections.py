@@ -1,7 +1,7 @@
 """Sections about the trials of a study: the front, the best N and K, depths, influences, and all trials."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sae.analysis.candidates import Candidate, damages
 from sae.analysis.depth import depth_preference, input_preference, read_preferences
@@ -12,7 +12,6 @@ from sae.analysis.trials import correlation_points, grid_means, influence
 from sae.core.objectives import SHIFTED, objective
 from sae.core.wording import count
 from sae.records.evaluation import Where
-from sae.report.commands import train_command
 from sae.report.content import Figure, Note, Section, section
 from sae.report.figures.exits import depth_figure
 from sae.report.figures.parallel import parallel_figure
@@ -50,7 +49,7 @@ def search_section(found: Findings) -> Section:
     front = selection.front if selection else ()
     strong = {id(item) for item in front}
     drawn = thinned(found.candidates, lambda item: id(item) in strong)
-    points = candidate_points(drawn, front, found.pick)
+    points = candidate_points(drawn, front, found.pick, found.commands)
     pairs = usual_pairs(found.metrics, found.task)
     scatter = search_scatter(points, pairs, name="search", title="All candidates", total=len(found.candidates))
     if selection is None:
@@ -76,17 +75,18 @@ def _parallel(found: Findings, points: Sequence[Point]) -> Figure | None:
     return parallel_figure(points, axes, name="parallel", title=title, total=total)
 
 
-def candidate_points(found: Sequence[Candidate], front: Sequence[Candidate], pick: Candidate | None) -> list[Point]:
+def candidate_points(
+    found: Sequence[Candidate], front: Sequence[Candidate], pick: Candidate | None, commands: Mapping[str, str]
+) -> list[Point]:
     """Return candidates as points of a scatter plot, strong where they are on the front.
 
     Args:
         found: The candidates.
         front: Those that are Pareto-optimal.
         pick: The one to be ringed.
+        commands: What trains each again, by its label.
     """
     strong = {id(item) for item in front}
-    configs = {item.label: item.config for item in found}
-    commands = {name: train_command(config) for name, config in configs.items()}  # once per trial, not per K′
     return [
         Point(
             item.kind,

@@ -7,7 +7,7 @@ from sae.core.table import Table
 from sae.report.confirmed_sections import corruption_figure, rank_of, result_point
 from sae.report.content import Figure, Note, Section, section
 from sae.report.figures.scatter import FLOPS, PARAMS, Point, confirmed_scatter, nll_pairs, under_shift, usual_pairs
-from sae.report.figures.search import search_scatter
+from sae.report.figures.search import search_scatter, thinned
 from sae.report.findings import Findings
 from sae.report.search_sections import candidate_points
 from sae.report.tables import best_table, class_fronts_table, front_table, shift_table
@@ -18,7 +18,7 @@ INTRO = (
     "Images under 19 corruptions at 5 severities. Corrupted validation images choose; corrupted test images only "
     "measure."
 )
-NOT_MEASURED = "Not measured. For image data: `sae search … --shift`."
+NOT_MEASURED = "Not measured. For image data: `sae search … --shift`. Other data cannot be corrupted."
 ELSEWHERE = "These configurations were chosen on clean validation data: the study has confirmed no front under shift."
 """Said of studies that were searched or confirmed without it."""
 
@@ -48,13 +48,16 @@ def _front(found: Findings) -> Parts:
     if selection is None:
         return []
     pairs = [*under_shift(usual_pairs(found.metrics, found.task)), (FLOPS, PARAMS)]
+    strong = {id(item) for item in selection.front}
+    drawn = thinned(selection.everything, lambda item: id(item) in strong)
     return [
         search_scatter(
-            candidate_points(selection.everything, selection.front, selection.pick().candidate),
+            candidate_points(drawn, selection.front, selection.pick().candidate, found.commands),
             pairs,
             name="search-shifted",
             title="All candidates under shift",
             place="corrupted validation images",
+            total=len(selection.everything),
         ),
         front_table(selection, found.task, name="front-shifted", tolerance=found.tolerance),
         class_fronts_table(selection, found.task, name="class-fronts-shifted"),
