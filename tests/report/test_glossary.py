@@ -34,6 +34,8 @@ def terms_in(*texts: str) -> list[str]:
         ("SE (one input)", ["SE"]),
         ("on other seeds", ["seed"]),
         ("0.1 ± 0.2", ["±"]),
+        ("NLL, scaled ↓", ["NLL", "scaled"]),
+        ("T start", ["i, α and T"]),
         ("KNN on Monday, in front of WIDTH", ["Pareto front"]),
     ],
 )

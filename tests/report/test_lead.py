@@ -15,7 +15,7 @@ from sae.records.receipt import PICK
 from sae.records.study import StudyRecord
 from sae.report.findings import Findings, find
 from sae.report.lead import caveats, study_lead, verdicts, worth_text
-from sae.report.receipt import receipt_table
+from sae.report.receipt import receipt_table, worth_range
 from tests.studies import StudyBuilder, point, sae
 from tests.study_stages import SHIFT, STEP, confirmed_study, keep_predictions, searched_study, ship, whole_study
 
@@ -180,6 +180,7 @@ def test_kept_predictions_give_intervals_seeds_samples_temperatures_and_the_wort
     open_to_both_sides = EnsembleEquivalent(math.inf, -math.inf, math.inf, (0.4, 0.3, 0.25, 0.2))
     vars(found)["headline"] = replace(found.headline, worth={PICK: open_to_both_sides})
     assert worth_text(found).startswith("There is not enough evidence to tell how many members of the deep ensemble")
+    assert worth_range(open_to_both_sides) == "not enough evidence to tell"
 
 
 def test_the_receipt_names_the_costs_of_the_paper_and_those_as_shipped(whole: Findings) -> None:

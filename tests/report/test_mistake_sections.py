@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sae.analysis.mistakes import Segment
 from sae.data.catalogue import load
 from sae.records.predictions import Predictions, SplitPredictions
 from sae.report.build import report_of
 from sae.report.content import Gallery, Lead, Note, Section
 from sae.report.findings import find
-from sae.report.mistake_sections import mistakes_section
+from sae.report.mistake_sections import mistakes_section, segment_table
 from sae.report.page import render_page
 from sae.report.samples import png_address
 from tests.studies import StudyBuilder
@@ -97,3 +98,12 @@ def test_large_images_are_made_smaller(shape: tuple[int, int, int]) -> None:
     values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     content = base64.b64decode(png_address(values).partition(",")[2])
     assert max(Image.open(io.BytesIO(content)).size) <= 64
+
+
+def test_a_segment_that_is_no_worse_than_the_whole_is_not_called_weak() -> None:
+    segments = [Segment(name, 30, error, 0.8) for name, error in (("a", 0.4), ("b", 0.2), ("c", 0.1))]
+    table = segment_table(segments, overall=0.2)
+    assert table is not None
+    assert [row[0].value for row in table.rows] == ["a"]
+    assert "Worse than the whole: 1 of 3 segments" in table.caption
+    assert segment_table(segments[1:], overall=0.2) is None

@@ -147,3 +147,9 @@ def test_a_mean_is_in_its_unit_and_a_spread_of_nothing_is_not_shown() -> None:
     assert spread_cell(Spread(2e6, 1e5), "flops") == Cell(2.0, 0.1)
     assert spread_cell(Spread(2e6, 0.0), "flops") == Cell(2.0)
     assert spread_cell(Spread(0.5, None), "nll") == Cell(0.5)
+
+
+def test_bold_is_explained_only_where_a_number_is_bold() -> None:
+    one, two = result("a", {"nll": 0.5, "f1": 0.9}), result("b", {"nll": 0.4, "f1": 0.8})
+    assert "Bold" not in confirmed_table([one], ["nll"], "classification").caption
+    assert "Bold: the best of a column." in confirmed_table([one, two], ["nll"], "classification").caption

@@ -43,6 +43,11 @@ class EnsembleEquivalent:
         """Members of the ensemble it was compared with."""
         return len(self.curve)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the interval has no end, below or above: then it says nothing."""
+        return math.isinf(self.low) and self.low < 0 and math.isinf(self.high) and self.high > 0
+
     def describe(self, members: float) -> str:
         """Write a number of members for people: `<1` or `>4` outside the range of the ensemble.
 

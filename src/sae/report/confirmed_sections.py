@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from sae.analysis.comparison import mean_ranks
 from sae.analysis.contestants import Scaling
 from sae.analysis.curves import reliability_curve, risk_curve
+from sae.analysis.recommendation import PROVISIONAL
 from sae.analysis.results import Result, Tested, means_by_set
 from sae.analysis.statistics import Spread
 from sae.core.objectives import objective
@@ -33,8 +34,7 @@ def confirmed_section(found: Findings) -> Section:
     missing = found.unconfirmed
     note = Note(f"Without a finished, readable run on a new seed: {', '.join(missing)}.") if missing else None
     if not results:
-        again = f"sae search … --confirm 4 --out {shlex.quote(str(found.record.path))}"
-        return section("other-seeds", title, "", note or Note(f"Nothing was confirmed yet: run `{again}`."))
+        return section("other-seeds", title, "", note or Note(_nothing_yet(found)))
     points = [result_point(item, item.test, is_pick=found.is_pick(item)) for item in results]
     pairs = usual_pairs(found.metrics, found.task)
     return section(
@@ -50,6 +50,14 @@ def confirmed_section(found: Findings) -> Section:
         rank_of(found, "test"),
         note,
     )
+
+
+def _nothing_yet(found: Findings) -> str:
+    """Say that nothing was confirmed, and what to do about it, at once or when the study has ended."""
+    again = f"sae search … --confirm 4 --out {shlex.quote(str(found.record.path))}"
+    if found.recommendation is not None and found.recommendation.state == PROVISIONAL:
+        return f"Nothing was confirmed yet, since the study has not ended. When it has: `{again}`."
+    return f"Nothing was confirmed yet: run `{again}`."
 
 
 def calibration_section(found: Findings) -> Section:

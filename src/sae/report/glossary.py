@@ -56,14 +56,26 @@ ENTRIES = (
         "exits?",
     ),
     Entry(
-        "SE", "An SAE with one input and one exit: a plain network that chose its depth.", "(?:SAE: )?SE(?= |,|$|\\))"
+        "i, α and T",
+        "Settings that move from a start to an end while an SAE trains: i, the share of a batch in which all inputs "
+        "see the same sample; α, the pull towards using all exits alike; T, how evenly exits are drawn.",
+        "[iαT] (?:start|end)|i at the end of training",
     ),
-    Entry("EE", "Early exits: an SAE with one input that averages several exits.", "(?:SAE: )?EE|early exits"),
-    Entry("MIMO", "An SAE with several inputs and one exit each: several networks share one body.", "(?:SAE: )?MIMO"),
-    Entry("MIMMO", "An SAE with several inputs and all exits for each.", "(?:SAE: )?MIMMO"),
+    Entry(
+        "SE",
+        "An SAE trained with one input and one exit: a plain network that chose its depth.",
+        "(?:SAE: )?SE(?= |,|$|\\))",
+    ),
+    Entry("EE", "Early exits: an SAE trained with one input that averages several exits.", "(?:SAE: )?EE|early exits"),
+    Entry(
+        "MIMO",
+        "An SAE trained with several inputs and one exit each: several networks share one body.",
+        "(?:SAE: )?MIMO",
+    ),
+    Entry("MIMMO", "An SAE trained with several inputs and all exits for each.", "(?:SAE: )?MIMMO"),
     Entry(
         "I/B",
-        "In between: an SAE with several inputs and some of the exits for each.",
+        "In between: an SAE trained with several inputs and some of the exits for each.",
         "(?:SAE: )?I/B|between the known ones|some of its exits",
     ),
     Entry("streams", "An SAE whose layers work in groups that do not mix; each predicts.", "SAE: streams|STREAMS"),
@@ -100,7 +112,9 @@ ENTRIES = (
         "[Ff]ronts?|Pareto-optimal",
     ),
     Entry(
-        "pick", "The recommended network: the best compromise between all objectives on the Pareto front.", "the pick"
+        "pick",
+        "The network that is chosen: the best compromise between all objectives on the Pareto front.",
+        "the pick",
     ),
     Entry(
         "hypervolume",
@@ -154,7 +168,7 @@ ENTRIES = (
     Entry(
         "scaled",
         "After temperature scaling: one number, fitted on validation data, makes all predictions more or less certain.",
-        ", scaled|_scaled",
+        "scaled|\\w+_scaled",
     ),
     Entry("Brier score", "The squared distance of predicted probabilities from the truth.", "Brier score|brier"),
     Entry("MSE", "Mean squared error of the predicted numbers.", "MSE|mse|mean squared error"),

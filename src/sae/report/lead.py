@@ -45,7 +45,7 @@ def worth_text(found: Findings) -> str:
     if worth is None or ensemble is None:
         return ""
     name = f"the deep ensemble {ensemble.label} ({ensemble.settings})"
-    if worth.describe(worth.low).startswith("<") and worth.describe(worth.high).startswith(">"):
+    if worth.is_open:
         return f"There is not enough evidence to tell how many members of {name} it is worth."
     return f"It is worth {worth_range(worth)} of {name}."
 

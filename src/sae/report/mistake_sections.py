@@ -218,10 +218,11 @@ def _segments(found: Classified, classes: Sequence[str], samples: TestSamples | 
 
 
 def segment_table(segments: Sequence[Segment], overall: float, error: str = "Error") -> Table | None:
-    """List the segments with the most errors; None without any segment."""
-    if not segments:
+    """List the segments with the most errors; None if none has more than all samples together."""
+    weak = sorted((one for one in segments if one.error > overall), key=lambda one: -one.error)
+    if not weak:
         return None
-    worst = sorted(segments, key=lambda one: -one.error)[:MOST_SEGMENTS]
+    worst = weak[:MOST_SEGMENTS]
     digits = digits_for([one.error for one in worst] + [overall])
     columns = [Column("Segment"), Column("Samples"), Column(error, "↓", digits), Column("Times the whole", digits=2)]
     known = worst[0].confidence is not None
@@ -234,12 +235,18 @@ def segment_table(segments: Sequence[Segment], overall: float, error: str = "Err
         for one in worst
     ]
     gap = " Gap: confidence minus the share of right answers; above 0 it is over-confident." if known else ""
-    cut = f"quarters of the test split by a number of its samples{', and classes' if known else ''}"
+    cut = f"Segments: quarters of the test split by a number of its samples{', and classes' if known else ''}"
     caption = (
-        f"The worst {len(worst)} of {len(segments)} segments: {cut}.{gap} The worst of many segments looks bad by luck "
-        "alone, too: check it on other data."
+        f"{_chosen_text(len(worst), len(weak), len(segments))}. {cut}.{gap} The worst of many segments looks bad by "
+        "luck alone, too: check it on other data."
     )
     return Table("segments", "Where is it weak?", caption, tuple(columns), tuple(rows))
+
+
+def _chosen_text(shown: int, weak: int, total: int) -> str:
+    """Say which segments a table lists: all that are worse than the whole, or the worst of these."""
+    segments = count(total, "segment")
+    return f"The worst {shown} of {segments}" if shown < weak else f"Worse than the whole: {shown} of {segments}"
 
 
 def _regressed(

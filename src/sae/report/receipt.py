@@ -54,8 +54,8 @@ def _receipt_caption(found: Findings) -> str:
         )
     told += _scaling_caption(found)
     told.append(
-        "Costs of the networks of the search, with multiples of the pick's in brackets; as counted in the paper: after "
-        "pruning; as shipped: after folding, too."
+        "Costs of the networks of the search, with multiples of the pick's in brackets; as counted in the paper: "
+        "without the parts that are not used; as shipped: with layers merged, too."
     )
     told += ["Time: onnxruntime on one thread, measured side by side."] if found.receipt else []
     told += [f"Rivals: the best network of their method by {first} on validation."] if len(found.shown) > 1 else []
@@ -66,7 +66,8 @@ def _scaling_caption(found: Findings) -> list[str]:
     """Say how temperatures were fitted, and which were not applied."""
     scalings = found.headline.scalings
     if not scalings:
-        return []
+        is_scaled = any(_scaled(found, role, name) for role in found.shown for name in found.metrics)
+        return ["Scaled: at a temperature that was fitted for each run on validation samples."] if is_scaled else []
     sizes = sorted({item.num_samples for item in scalings.values()})
     told = [f"Scaled: at a temperature T, fitted for each run on {' or '.join(map(str, sizes))} validation samples."]
     for role, item in scalings.items():
@@ -160,10 +161,11 @@ def _numbers(cells: Sequence[Cell]) -> list[float]:
 
 
 def _multiple(value: float | str | None, first: float | str | None) -> str:
-    """Return a number as a multiple of the first, in brackets; nothing for the first itself."""
+    """Return a number as a multiple of the first, in brackets; nothing where that would be written as 1."""
     if not isinstance(value, float | int) or not isinstance(first, float | int) or value == first:
         return ""
-    return f" ({value / first:.3g} ×)"
+    multiple = f"{value / first:.3g}"
+    return "" if multiple == "1" else f" ({multiple} ×)"
 
 
 def _runs_text(item: Result, found: Findings) -> str:
@@ -182,6 +184,8 @@ def worth_range(worth: EnsembleEquivalent) -> str:
         >>> worth_range(EnsembleEquivalent(2.3, 1.9, 2.8, (0.4, 0.3, 0.25, 0.2)))
         '2.3 members (1.9 to 2.8)'
     """
+    if worth.is_open:
+        return "not enough evidence to tell"
     members, low, high = (worth.describe(value) for value in (worth.members, worth.low, worth.high))
     words = {"<1": "less than 1 member", f">{worth.most}": f"more than {worth.most} members", "1.0": "1.0 member"}
     return f"{words.get(members, f'{members} members')} ({low} to {high})"

@@ -24,12 +24,11 @@ INTERVAL_PERCENTS = (50, 90, 95)
 PLACES = {"test": "the test set", "shift": "the corrupted test sets"}
 EXITS = "Exits used"
 NAME_COLUMNS = (Column("Configuration"), Column("Method"), Column("Settings"), Column("K′"), Column(EXITS))
-BOLD = "Bold: the best of a column."
 TIES = "Alike"
 PARETO, OVER_SETS = "Pareto-optimal", "± over sets"
 K_PRIME = (
-    "K′: the most exits per input that an SAE predicts from. Exits used: those that are left, because exits of hardly "
-    "any weight are dropped; what it costs follows from them."
+    "K′: the most exits per input that an SAE predicts from. Exits used: the strongest of each input, without those of "
+    "hardly any weight; the cost follows from them."
 )
 
 
@@ -55,8 +54,9 @@ def confirmed_table(
         )
         for result, names in zip(results, _name_cells(results), strict=True)
     ]
-    caption = f"Mean ± standard deviation over seeds. {BOLD} {K_PRIME}{_missing_note(results)}"
-    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(results))
+    cells = mark_best(columns, rows)
+    caption = f"Mean ± standard deviation over seeds.{_bold_note(cells)} {K_PRIME}{_missing_note(results)}"
+    return Table(name, title, caption, tuple(columns), cells, _keys(results))
 
 
 def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, name: str = "shifted") -> Table:
@@ -70,12 +70,13 @@ def shift_table(results: Sequence[Result], metrics: Sequence[str], task: str, na
         (*names, *(cell for metric in shown for cell in _shift_cells(result, metric)))
         for result, names in zip(results, _name_cells(results), strict=True)
     ]
+    cells = mark_best(columns, rows)
     caption = (
         "Mean over the 95 corrupted test sets, then its standard deviation over seeds, then the standard deviation "
-        f"over the sets, averaged over seeds. {BOLD} {K_PRIME}"
+        f"over the sets, averaged over seeds.{_bold_note(cells)} {K_PRIME}"
     )
     title = "Under shift, over seeds and over sets"
-    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(results))
+    return Table(name, title, caption, tuple(columns), cells, _keys(results))
 
 
 def _shift_cells(result: Result, metric: str) -> tuple[Cell, Cell, Cell]:
@@ -96,8 +97,8 @@ def interval_table(compared: Sequence[tuple[str, Result]], name: str = "interval
     keys = [f"{key}_{level}" for level in levels for key in ("coverage", "width")]
     rows = [(Cell(label), *(spread_cell(item.test[key], key) for key in keys)) for label, item in compared]
     caption = (
-        "Share of test values inside the prediction intervals, which should match the nominal level (0.9 for 90 %), "
-        "and the mean width of the intervals."
+        "Share of test values in the prediction intervals of each level, which should match it (0.9 for 90 %), and the "
+        "mean width of these intervals."
     )
     return Table(name, "Prediction intervals on the test split", caption, tuple(columns), tuple(rows))
 
@@ -141,15 +142,17 @@ def best_table(
         measured = (cell for one in metrics for cell in _best_cells(result, one, where))
         costs = (spread_cell(result.get(cost, where), cost) for cost in SHOWN_COSTS)
         rows.append((*first, *exits, *measured, *costs))
+    cells = mark_best(columns, rows)
     over = ", then the standard deviation over the corrupted sets, averaged over seeds" if where == "shift" else ""
     caption = (
         f"For each kind of method, the configuration that is best in each metric on {PLACES[where]}: mean ± standard "
-        f"deviation over seeds{over}. {BOLD} The best was chosen by the same numbers, so they are slightly optimistic. "
+        f"deviation over seeds{over}.{_bold_note(cells)} The best was chosen by the same numbers, so they are slightly "
+        "optimistic. "
         f"Confirmed: how many configurations of the kind were trained on new seeds. {PARETO}: how many candidates of "
         f"the kind are on its own Pareto front. {K_PRIME}"
     )
     title = f"Best of each kind of method on {PLACES[where]}"
-    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), _keys(shown))
+    return Table(name, title, caption, tuple(columns), cells, _keys(shown))
 
 
 def _best_columns(shown: Sequence[Result], metric: str, where: Tested, task: str) -> list[Column]:
@@ -175,13 +178,13 @@ def rank_table(ranks: Sequence[MeanRank], where: Tested = "test", name: str = "r
         present = max(rank.datasets for rank in found if rank)
         cells = (Cell(rank.mean, rank.std) if rank else Cell(None) for rank in found)
         rows.append((Cell(all_kinds()[kind].label), *cells, Cell(present)))
+    marked = mark_best(columns, rows)
     caption = (
         f"Kinds of methods are ranked in each data set by the mean of their configurations on {PLACES[where]}; 1 is "
         "best. Then ranks are averaged over the data sets that have the kind (± standard deviation over these data "
-        "sets, dividing by their number). "
-        f"{BOLD} Few FLOPs alone do not make a good network."
+        f"sets, dividing by their number).{_bold_note(marked)} Few FLOPs alone do not make a good network."
     )
-    return Table(name, f"Ranks on {PLACES[where]}", caption, tuple(columns), mark_best(columns, rows))
+    return Table(name, f"Ranks on {PLACES[where]}", caption, tuple(columns), marked)
 
 
 def front_table(
@@ -221,9 +224,10 @@ def front_table(
         for item in [row.candidate]
     ]
     place = "corrupted validation images" if selection.is_shifted else "validation"
+    cells = mark_best(columns, rows)
     caption = (
         "Pareto-optimal candidates: none of the others is at least as good in every objective and better in one, on "
-        f"{place}. {BOLD} {K_PRIME}"
+        f"{place}.{_bold_note(cells)} {K_PRIME}"
     )
     if is_folded:
         caption += (
@@ -233,7 +237,7 @@ def front_table(
         )
     title = "The Pareto front under shift" if selection.is_shifted else "The Pareto front"
     keys = _keys([row.candidate for row in tied])
-    return Table(name, title, caption, tuple(columns), mark_best(columns, rows), keys)
+    return Table(name, title, caption, tuple(columns), cells, keys)
 
 
 def class_fronts_table(selection: Selection, task: str, name: str = "class-fronts") -> Table:
@@ -263,14 +267,15 @@ def class_fronts_table(selection: Selection, task: str, name: str = "class-front
         for key, kind in all_kinds().items()
         if tried[key]
     ]
+    cells = mark_best(columns, rows)
     within = " and within the limits" if selection.limits else ""
     caption = (
         "Tried: candidates; each trained network counts once per choice of exits. On its own front: Pareto-optimal "
         f"among candidates of the same kind{within}. On the overall front: of these, Pareto-optimal among all "
-        "candidates. Bold: the best kind."
+        f"candidates.{_bold_note(cells, 'the best kind')}"
     )
     shifted = " under shift" if selection.is_shifted else ""
-    return Table(name, f"Pareto fronts by kind of method{shifted}", caption, columns, mark_best(columns, rows))
+    return Table(name, f"Pareto fronts by kind of method{shifted}", caption, columns, cells)
 
 
 def own_fronts(selection: Selection) -> dict[str, list[Candidate]]:
@@ -297,12 +302,13 @@ def trials_table(runs: Sequence[Run], metrics: Sequence[str], task: str, name: s
         )
         for (run, config), settings in zip(known, distinct_summaries([config for _, config in known]), strict=True)
     ]
+    cells = mark_best(columns, rows)
     caption = (
-        f"All trials, with the number of exits K they were trained for. Metrics are from the validation split. {BOLD} "
-        "Seconds: training time."
+        "All trials, with the number of exits K they were trained for. Metrics are from the validation split."
+        f"{_bold_note(cells)} Seconds: training time."
     )
     keys = tuple(run.label for run, _ in known)
-    return Table(name, "All trials", caption, tuple(columns), mark_best(columns, rows), keys)
+    return Table(name, "All trials", caption, tuple(columns), cells, keys)
 
 
 def influence_table(influences: Sequence[Influence], name: str = "influence") -> Table:
@@ -329,7 +335,8 @@ def influence_table(influences: Sequence[Influence], name: str = "influence") ->
         f"Spearman's ρ for continuous settings and the F of an analysis of variance for N, K and W, over "
         f"{_trials_text(trials)}. Bold: p < {LEVEL} / {tests} (Bonferroni), so that a false alarm among all "
         f"{tests} tests has a probability of at most {LEVEL}; without this correction about 1 in 20 would have "
-        f"p < {LEVEL} by luck alone. 0.0000 means less than 0.00005. The search favours promising settings, so "
+        f"p < {LEVEL} by luck alone. 0.0000 means less than 0.00005; – that a setting did not vary, or in too few "
+        f"trials. The search favours promising settings, so "
         "settings depend on each other: correlation is not causation."
     )
     columns = (Column("Setting"), Column("Statistic"), *pairs)
@@ -346,6 +353,11 @@ def _trials_text(counts: Sequence[int]) -> str:
     if len(counts) > 1:
         return f"{counts[0]} to {counts[-1]} trials"
     return count(counts[0] if counts else 0, "trial")
+
+
+def _bold_note(rows: Sequence[Row], best: str = "the best of a column") -> str:
+    """Say what bold numbers are, where a table has any: the only number of a column is not marked as its best."""
+    return f" Bold: {best}." if any(cell.strong for row in rows for cell in row) else ""
 
 
 def spread_cell(spread: Spread | None, metric: str) -> Cell:

@@ -10,8 +10,8 @@ from sae.report.figures.axes import (
     domain_of,
     log_domain_of,
     log_ticks,
-    round_ticks,
     spread_apart,
+    whole_ticks,
 )
 from sae.report.labels import objective_title
 
@@ -54,11 +54,12 @@ def test_an_axis_holds_its_values(values: list[float]) -> None:
     assert low < high or math.isclose(min(values), max(values))
 
 
-@given(st.floats(-1e3, 1e3), st.floats(0.01, 1e3))
-def test_round_ticks_are_a_few_within_the_values(low: float, span: float) -> None:
-    ticks = round_ticks(low, low + span)
+@given(st.integers(0, 1000), st.integers(0, 10_000))
+def test_whole_ticks_are_a_few_different_whole_numbers_within_the_values(low: int, span: int) -> None:
+    ticks = whole_ticks(low, low + span)
     assert 1 <= len(ticks) <= 8
-    assert all(low - 1e-6 <= tick <= low + span + 1e-6 for tick in ticks)
+    assert len(set(ticks)) == len(ticks)
+    assert all(isinstance(tick, int) and low <= tick <= low + span for tick in ticks)
 
 
 @pytest.mark.parametrize("task", sorted({entry.task for entry in METRICS}))

@@ -7,7 +7,7 @@ colour of the background.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypedDict, TypeGuard, TypeVar
+from typing import ClassVar, TypedDict, TypeGuard, TypeVar
 
 import altair as alt
 
@@ -101,28 +101,24 @@ def log_ticks(low: float, high: float) -> list[float]:
         ([200000.0, 500000.0, 1000000.0, 2000000.0], [1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0, 100000000.0])
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for factors in ((1,), (1, 2, 5), range(1, 10)):
+    for factors, least in (((1,), 3), ((1, 2, 5), 2), (range(1, 10), 3)):
         ticks = [factor * 10.0**power for power in powers for factor in factors]
         inside = [tick for tick in ticks if low <= tick <= high]
-        if len(inside) >= 3:
+        if len(inside) >= least:
             return inside
     return inside or [float(f"{math.sqrt(low * high):.2g}")]
 
 
-def round_ticks(low: float, high: float) -> list[float]:
-    """Return about five round ticks between two values, for an axis that is longer than its values.
+def whole_ticks(low: float, high: float) -> list[int]:
+    """Return about five whole ticks between two values, for an axis of epochs or trials that is longer than these.
 
     Example:
-        >>> round_ticks(1, 25), round_ticks(0.0, 1.0), round_ticks(1, 1)
-        ([5.0, 10.0, 15.0, 20.0, 25.0], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [1.0])
+        >>> whole_ticks(1, 25), whole_ticks(1, 2), whole_ticks(0, 1), whole_ticks(1, 1)
+        ([5, 10, 15, 20, 25], [1, 2], [0, 1], [1])
     """
-    if high <= low:
-        return [float(low)]
-    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    power = 10 ** max(0, math.floor(math.log10(max(1.0, (high - low) / 4))))
     step = next(factor * power for factor in (1, 2, 5, 10) if (high - low) / (factor * power) <= 6)
-    return [
-        round(count * step, 10) for count in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    ]
+    return [count * step for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def axis_domain(item: Objective, values: Sequence[float]) -> tuple[float, float]:
@@ -184,6 +180,22 @@ def outline() -> alt.ExprRef:
     return alt.ExprRef("background || 'var(--paper, transparent)'")
 
 
+class Rows:
+    """The rows of a chart as one value, which Altair takes as it is.
+
+    It copies lists and looks into them again for every layer, which would be half the time of a page of many networks.
+    """
+
+    _schema: ClassVar = {"type": "array"}  # what Altair asks of values that are not its own
+
+    def __init__(self, rows: Iterable[DrawnRow]) -> None:
+        self._rows = list(rows)
+
+    def to_dict(self) -> list[DrawnRow]:
+        """Return the rows for a specification."""
+        return self._rows
+
+
 def layered(
     rows: Sequence[DrawnRow], layers: Sequence[alt.Chart], title: alt.TitleParams, height: float = HEIGHT
 ) -> alt.LayerChart:
@@ -195,5 +207,5 @@ def layered(
         title: Title of the panel.
         height: In pixels.
     """
-    frame, data = alt.ViewBackground(stroke=None), alt.Data(values=list(rows))
+    frame, data = alt.ViewBackground(stroke=None), alt.Data(values=Rows(rows))
     return alt.LayerChart(data=data, layer=list(layers), width=WIDTH, height=height, title=title, view=frame)

@@ -22,10 +22,10 @@ from sae.report.figures.axes import (
     is_known,
     layered,
     outline,
-    round_ticks,
     rounded,
     same_axis,
     spread_apart,
+    whole_ticks,
 )
 
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4])
@@ -125,7 +125,7 @@ def _training_panel(drawn: Sequence[CurveRow], kinds: Mapping[str, str], text: s
             "x:Q",
             title="epoch",
             scale=alt.Scale(domain=[first, behind], nice=False, zero=False),
-            axis=alt.Axis(values=round_ticks(first, last), grid=False, format="d", titleAnchor="start"),
+            axis=alt.Axis(values=whole_ticks(first, last), grid=False, format="d", titleAnchor="start"),
         ),
         "y": alt.Y(
             "y:Q",

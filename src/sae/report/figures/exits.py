@@ -22,9 +22,9 @@ from sae.report.figures.axes import (
     heading,
     is_known,
     layered,
-    round_ticks,
     rounded,
     same_axis,
+    whole_ticks,
 )
 from sae.report.figures.curves import end_labels, label_space
 
@@ -146,7 +146,9 @@ def _axes(first: float, last: float, top: float) -> Axes:
     span = last - first or 1.0
     across = alt.Scale(domain=[first, first + span / (1 - label_space(["exit 1"]))], nice=False, zero=False)
     return {
-        "x": alt.X("x:Q", title="epoch", scale=across, axis=alt.Axis(values=round_ticks(first, last), grid=False)),
+        "x": alt.X(
+            "x:Q", title="epoch", scale=across, axis=alt.Axis(values=whole_ticks(first, last), format="d", grid=False)
+        ),
         "y": alt.Y(
             "y:Q",
             title="probability",

@@ -137,7 +137,7 @@ def _shift_panel(
         cell_marks.encode(heat_colour("value", scale, meaning), tooltip=tooltip),
         base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=shown), color=ink_on(scale, "value")),
     ]
-    mean = format(sum(values) / len(values), shown)
+    mean = format(sum(values) / len(values), shown).replace("-", "−")
     subtitle = f"mean of {count(len(values), 'set')}: {mean}"
     return layered(drawn, layers, heading(title, subtitle), ROW_HEIGHT * len(rows))
 
@@ -192,7 +192,9 @@ def heat_colour(field: str, scale: alt.Scale, title: str) -> alt.Color:
         gradientLength=170,
         gradientThickness=9,
         titleLimit=300,
-        tickCount=4,
+        tickCount=3,
+        labelOverlap="greedy",
+        labelSeparation=4,
         offset=4,
     )
     return alt.Color(f"{field}:Q", scale=scale, legend=legend)

@@ -15,6 +15,8 @@ from sae.report.labels import objective_title
 
 MOST_LINES = 300
 """Networks that are drawn: more lines than that are a blot."""
+MOST_LEVEL = 5
+"""Axes whose names fit beside each other on a phone; names of more are slanted."""
 
 
 def parallel_figure(
@@ -37,10 +39,17 @@ def parallel_figure(
     all_known = max(len(known), total or 0)
     left_out = f" The first {MOST_LINES} of {all_known} networks." if len(drawn) < len(known) else ""
     caption = (
-        "A line is a network on validation; up is better on every axis, which ends at the best and the worst value. "
-        f"Outliers are drawn at the bottom. Solid: the Pareto front. Costs are on a logarithmic scale.{left_out}"
+        "A line is a network on validation; up is better on every axis, which ends at the best and at the worst "
+        f"value{_outlier_text(drawn, axes)}. Solid: the Pareto front. Costs are on a logarithmic scale.{left_out}"
     )
     return Figure(name, title, caption, (_panel(drawn, axes),))
+
+
+def _outlier_text(points: Sequence[Point], axes: Sequence[Objective]) -> str:
+    """Say where outliers are drawn, if there are any."""
+    worst = {item.name: max(item.loss(point.value(item)) for point in points) for item in axes}
+    below = any(worst[item.name] > item.loss(_ends(points, item)[1]) for item in axes)
+    return " that is no outlier; outliers are drawn at the bottom" if below else ""
 
 
 def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart:
@@ -65,7 +74,13 @@ def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart
         title=None,
         scale=alt.Scale(domain=fields, type="point", padding=0.25),
         axis=alt.Axis(
-            labelExpr=f"({{{names}}})[datum.value]", labelAngle=0, grid=True, domain=False, orient="top", labelLimit=140
+            labelExpr=f"({{{names}}})[datum.value]",
+            labelAngle=0 if len(axes) <= MOST_LEVEL else -20,
+            labelAlign="center" if len(axes) <= MOST_LEVEL else "left",
+            grid=True,
+            domain=False,
+            orient="top",
+            labelLimit=140,
         ),
     )
     up = alt.Y("height:Q", title=None, axis=None, scale=alt.Scale(domain=[-0.12, 1.12], nice=False))
@@ -80,7 +95,7 @@ def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart
         .then(alt.value(HIDDEN))
         .when(strong)
         .then(alt.value(STRONG))
-        .otherwise(alt.value(FAINT / 2))
+        .otherwise(alt.value(FAINT))
     )
     width = alt.when(picked).then(alt.value(4)).when(strong).then(alt.value(1.8)).otherwise(alt.value(1))
     tooltip = [alt.Tooltip("label:N", title="network"), alt.Tooltip("method:N", title="kind")]

@@ -117,15 +117,20 @@ def confirmed_scatter(points: Sequence[Point], pairs: Sequence[Pair], *, name: s
     known = known_pairs(points, pairs)
     if not known:
         return None
-    caption = (
-        "Means over training runs with different seeds, on test samples. Bars: one standard deviation to each side, "
-        "where there are at least two seeds. Ringed: the pick. Costs have logarithmic axes."
-    )
+    place = "corrupted test images" if any(item.is_shifted for pair in known for item in pair) else "test samples"
+    bars = " Bars: one standard deviation to each side, where there are at least two seeds."
+    ring = " Ringed: the pick." if any(point.is_pick for point in points) else ""
+    caption = f"Means over training runs with different seeds, on {place}.{bars}{ring}{axes_note(known)}"
     panels = (
         scatter_panel(points, pair, drawn=known_points(points, *pair), pairs=known, subtitle=_seeds(points))
         for pair in known
     )
     return Figure(name, title, caption, tuple(panels))
+
+
+def axes_note(pairs: Sequence[Pair]) -> str:
+    """Say that costs have logarithmic axes, where a panel shows one."""
+    return " Costs have logarithmic axes." if any(item.is_cost for pair in pairs for item in pair) else ""
 
 
 def usual_pairs(metrics: Sequence[str], task: str) -> list[Pair]:

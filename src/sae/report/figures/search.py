@@ -13,8 +13,8 @@ from sae.analysis.selection import Selection
 from sae.core.objectives import Objective
 from sae.core.wording import count
 from sae.report.content import Chart, Figure
-from sae.report.figures.axes import GREY, heading, layered, rounded
-from sae.report.figures.scatter import FLOPS, PARAMS, Pair, Point, known_pairs, known_points, scatter_panel
+from sae.report.figures.axes import GREY, heading, layered, rounded, whole_ticks
+from sae.report.figures.scatter import FLOPS, PARAMS, Pair, Point, axes_note, known_pairs, known_points, scatter_panel
 from sae.report.labels import shown_exits
 
 Item = TypeVar("Item")
@@ -59,12 +59,13 @@ def search_scatter(
     if not known:
         return None
     front = sum(point.is_strong for point in points)
-    solid = (
-        f"Solid: the {count(front, 'Pareto-optimal candidate')}." if front else "None of them is Pareto-optimal yet."
-    )
+    solid = "None of them is Pareto-optimal yet."
+    if front:
+        number = "" if front == 1 else f"{front} "
+        solid = f"Solid: the {number}Pareto-optimal candidate{'s' * (front > 1)}."
     rest = f" Faint: {_rest_text(points, total)}." if 0 < front < len(points) else ""
     ring = " Ringed: the pick." if any(point.is_pick for point in points) else ""
-    caption = f"All candidates, measured on {place}. {solid}{rest}{ring} Costs have logarithmic axes."
+    caption = f"All candidates, measured on {place}. {solid}{rest}{ring}{axes_note(known)}"
     return Figure(name, title, caption, tuple(search_panel(points, pair, known, total=total) for pair in known))
 
 
@@ -189,7 +190,7 @@ def hypervolume_panel(history: Sequence[Milestone]) -> alt.LayerChart:
             "trials:Q",
             title="finished trials",
             scale=alt.Scale(domain=[0, last], nice=False),
-            axis=alt.Axis(tickMinStep=1, tickCount=6, grid=False, format="d"),
+            axis=alt.Axis(values=whole_ticks(0, last), grid=False, format="d"),
         ),
         y=alt.Y(
             "hypervolume:Q",

@@ -71,13 +71,24 @@ def grid_figure(
         return None
     caption = (
         "Mean over the trials with N inputs and K exits; the number of trials is below it. Darker is better; empty "
-        f"cells were not tried. Grey: fewer than {ENOUGH_TRIALS} trials, whose mean may be luck, so it has no colour "
-        f"and no star. Star: the best of the other cells. Hollow star: where no cell has {ENOUGH_TRIALS} trials, all "
-        "are coloured, and the star is the best so far. Outlined: SE (one input, one exit), EE (one input, several "
+        f"cells were not tried. {_evidence_text(known)} Outlined: SE (one input, one exit), EE (one input, several "
         "exits), MIMO (several inputs, one exit), MIMMO (several inputs, all exits)."
     )
     panels = (_grid_panel(cells, item, depth=depth, max_inputs=max_inputs) for item, cells in known)
     return Figure(name, title, caption, tuple(panels))
+
+
+def _evidence_text(grids: Sequence[tuple[Objective, Sequence[CellMean]]]) -> str:
+    """Say what the star means, and why cells of few trials look as they do."""
+    trials = [cell.trials for _, cells in grids for cell in cells if is_known(cell.value)]
+    if max(trials) < ENOUGH_TRIALS:
+        return f"No cell has {ENOUGH_TRIALS} trials, so all means may be luck: the hollow star is the best cell so far."
+    if min(trials) >= ENOUGH_TRIALS:
+        return "Star: the best cell."
+    return (
+        f"Grey: fewer than {ENOUGH_TRIALS} trials, whose mean may be luck, so it has no colour and no star. Star: the "
+        "best of the other cells."
+    )
 
 
 def _grid_panel(means: Sequence[CellMean], item: Objective, *, depth: int, max_inputs: int) -> alt.LayerChart:
@@ -231,12 +242,17 @@ def independence_figure(points: Sequence[CorrelationPoint], *, name: str, title:
     varied = {key: found for key, found in by_setting.items() if len({point.value for point in found}) > 1}
     if not varied:
         return None
+    line = "; a line is the mean at each value" if any(map(has_means, varied.values())) else ""
     caption = (
         "Mean correlation of the errors of two members on the test split: 0 for independent members, as the paper "
-        "assumes, 1 for members that err together. A dot is a network; the line is the mean at each value. Networks "
-        "differ in other settings, too."
+        f"assumes, 1 for members that err together. A dot is a network{line}. Networks differ in other settings, too."
     )
     return Figure(name, title, caption, tuple(correlation_panel(found, key) for key, found in varied.items()))
+
+
+def has_means(points: Sequence[CorrelationPoint]) -> bool:
+    """Return whether values have several networks each; else a line through their means would join noise."""
+    return len({point.value for point in points}) <= len(points) / 2
 
 
 def correlation_panel(points: Sequence[CorrelationPoint], setting: str) -> alt.LayerChart:
@@ -246,7 +262,6 @@ def correlation_panel(points: Sequence[CorrelationPoint], setting: str) -> alt.L
         for point in points
     ]
     values = sorted({point.value for point in points})
-    few = len(values) <= len(points) / 2  # else every value has one network, and a line would join noise
     means = [
         {
             "x": rounded(value),
@@ -254,7 +269,7 @@ def correlation_panel(points: Sequence[CorrelationPoint], setting: str) -> alt.L
             "run": "mean",
             "kind": "mean",
         }
-        for value in (values if few else [])
+        for value in (values if has_means(points) else [])
     ]
     low, high = domain_of(values)
     whole = all(value == int(value) for value in values) and setting != "i end"
