@@ -12,7 +12,7 @@ from sae.core.task import Classification, DataSpec
 from sae.data.catalogue import load
 from sae.data.dataset import Dataset, Split
 from sae.training import baselines
-from sae.training.baselines import Baselines, measure_baselines
+from sae.training.baselines import Baselines, fit_logistic, fit_ridge, measure_baselines
 from tests.builders import blobs
 
 
@@ -78,3 +78,24 @@ def test_a_network_that_is_worse_is_warned_about(loss: float, said: str | None) 
 
 def test_without_a_linear_baseline_only_the_trivial_one_counts() -> None:
     assert Baselines("mse", 4.0, None, 0, 96, "too large").warn_about(3.0) is None
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+@pytest.mark.parametrize("num_features", [4, 60])
+def test_logistic_regression_is_that_of_scikit_learn(num_classes: int, num_features: int) -> None:
+    rng = np.random.default_rng(num_classes)
+    inputs, labels = rng.normal(size=(50, num_features)), np.arange(50) % num_classes
+    weights = fit_logistic(inputs, labels, num_classes)
+    model = LogisticRegression(max_iter=200).fit(inputs, labels)
+    np.testing.assert_allclose(weights, np.column_stack([model.coef_, model.intercept_]), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("num_features", [4, 60])
+def test_ridge_regression_is_that_of_scikit_learn(num_features: int) -> None:
+    rng = np.random.default_rng(0)
+    inputs, targets, others = (
+        rng.normal(3, 2, (50, num_features)),
+        rng.normal(5, 1, 50),
+        rng.normal(size=(9, num_features)),
+    )
+    np.testing.assert_allclose(fit_ridge(inputs, targets)(others), Ridge().fit(inputs, targets).predict(others))

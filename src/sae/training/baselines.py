@@ -1,12 +1,11 @@
 """Simple baselines on the validation split, which a network must beat to be worth training.
 
 The trivial baseline ignores the inputs: it predicts the share of each class, or the mean. The linear one is
-scikit-learn's logistic or ridge regression, with its default settings, on the prepared samples.
+logistic or ridge regression with the default settings of scikit-learn, on the prepared samples.
 """
 
 import math
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -125,20 +124,76 @@ def _mean_mse(dataset: Dataset) -> float:
 
 
 def _logistic_nll(dataset: Dataset, fitted: Split) -> float:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
+    inputs, labels = np.concatenate(list(_prepared(dataset, fitted))), fitted.targets.astype(np.int64)
+    weights = fit_logistic(inputs, labels, dataset.spec.task.num_outputs)
+    scores = np.concatenate([_scores(weights, batch) for batch in _prepared(dataset, dataset.val)])
+    return float(_nll(scores, dataset.val.targets.astype(np.int64)).mean())
 
-    model = LogisticRegression(max_iter=MOST_ITERATIONS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(np.concatenate(list(_prepared(dataset, fitted))), fitted.targets)
-    log_probs = np.concatenate([model.predict_log_proba(batch) for batch in _prepared(dataset, dataset.val)])
-    return float(-log_probs[np.arange(len(log_probs)), dataset.val.targets].mean())
+
+def fit_logistic(inputs: Numbers, labels: NDArray[np.int64], num_classes: int) -> Numbers:
+    """Fit a logistic regression, by the loss, the start and the optimiser of scikit-learn's.
+
+    Importing scikit-learn takes longer than a short training. Two classes share one row of weights, as they do there.
+
+    Args:
+        inputs: (sample, feature).
+        labels: (sample,), each class at least once.
+        num_classes: At least 2.
+
+    Returns:
+        Weights with the bias last, (score, feature + 1).
+    """
+    from scipy.optimize import minimize
+
+    num_scores = 1 if num_classes == 2 else num_classes
+    shape = (num_scores, inputs.shape[1] + 1)
+    chosen = np.eye(num_classes)[labels][:, -num_scores:]  # (sample, score)
+
+    def loss(flat: Numbers) -> tuple[float, Numbers]:
+        weights = flat.reshape(shape, order="F")
+        scores = _scores(weights, inputs)
+        decay = weights.copy()
+        decay[:, -1] = 0.0  # of the bias
+        value = _nll(scores, labels).mean() + 0.5 / len(inputs) * np.square(decay).sum()
+        error = (np.exp(_log_probs(scores))[:, -num_scores:] - chosen) / len(inputs)
+        gradient = np.column_stack([error.T @ inputs, error.sum(axis=0)]) + decay / len(inputs)
+        return float(value), gradient.ravel(order="F")
+
+    options = {"maxiter": MOST_ITERATIONS, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(np.float64).eps}
+    found = minimize(loss, np.zeros(math.prod(shape)), method="L-BFGS-B", jac=True, options=options)
+    weights: Numbers = found.x.reshape(shape, order="F")
+    return weights
+
+
+def _scores(weights: Numbers, inputs: Numbers) -> Numbers:
+    scores: Numbers = inputs @ weights[:, :-1].T + weights[:, -1]
+    return scores
+
+
+def _log_probs(scores: Numbers) -> Numbers:
+    """Return the log-probability of each class, (sample, class); a single score is that of the second of two."""
+    both = np.column_stack([np.zeros(len(scores)), scores]) if scores.shape[1] == 1 else scores
+    shifted: Numbers = both - both.max(axis=1, keepdims=True)
+    log_probs: Numbers = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return log_probs
+
+
+def _nll(scores: Numbers, labels: NDArray[np.int64]) -> Numbers:
+    return -_log_probs(scores)[np.arange(len(labels)), labels]
 
 
 def _ridge_mse(dataset: Dataset, fitted: Split) -> float:
-    from sklearn.linear_model import Ridge
-
-    model = Ridge().fit(np.concatenate(list(_prepared(dataset, fitted))), fitted.targets.astype(np.float64))
-    means = np.concatenate([model.predict(batch) for batch in _prepared(dataset, dataset.val)])
+    predict = fit_ridge(np.concatenate(list(_prepared(dataset, fitted))), fitted.targets.astype(np.float64))
+    means = np.concatenate([predict(batch) for batch in _prepared(dataset, dataset.val)])
     return float(np.square(means - dataset.val.targets).mean())
+
+
+def fit_ridge(inputs: Numbers, targets: Numbers) -> Callable[[Numbers], Numbers]:
+    """Fit a ridge regression with a penalty of 1 and a free bias, as scikit-learn's default; return what predicts."""
+    centre, mean = inputs.mean(axis=0), targets.mean(axis=0)
+    x, y = inputs - centre, targets - mean
+    if x.shape[1] > x.shape[0]:  # the same solution, by the smaller of two systems of equations
+        weights = x.T @ np.linalg.solve(x @ x.T + np.eye(len(x)), y)
+    else:
+        weights = np.linalg.solve(x.T @ x + np.eye(x.shape[1]), x.T @ y)
+    return lambda samples: (samples - centre) @ weights + mean

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter1d
 
 from sae.data.dataset import Floats, Indices, Pixels
 
@@ -83,6 +82,8 @@ def gaussian_filter(images: Floats, std: float, truncate: float = 4.0) -> Floats
         std: Standard deviation in pixels.
         truncate: End of the kernel in standard deviations.
     """
+    from scipy.ndimage import gaussian_filter1d  # slow to import, and every training imports this module
+
     for axis in (-1, -2):
         images = gaussian_filter1d(images, std, axis=axis, mode="nearest", truncate=truncate)
     return images
