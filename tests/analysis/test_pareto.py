@@ -8,10 +8,12 @@ from hypothesis.extra.numpy import arrays
 from optuna._hypervolume import compute_hypervolume
 
 from sae.analysis.pareto import (
+    BLOCK,
     Losses,
     added_volume,
     hypervolume,
     knee,
+    may_be_news,
     non_dominated,
     normalised,
     ranks,
@@ -212,3 +214,13 @@ def test_of_equally_near_points_the_first_is_the_knee() -> None:
 
 def test_a_point_that_is_not_finite_is_no_knee() -> None:
     assert knee(np.array([[NAN, 0.0], [-INF, 0.0], [1.0, 1.0], [0.5, 3.0]])) in (2, 3)
+
+
+def test_what_is_no_news_is_covered_by_an_earlier_point_and_nothing_else_is_left_out() -> None:
+    losses = np.random.default_rng(0).random((3 * BLOCK + 7, 3))
+    losses[5] = np.nan
+    news = may_be_news(losses)
+    for index, point in enumerate(losses):
+        earlier = losses[: index - index % BLOCK]
+        assert news[index] == (not (earlier <= point).all(axis=1).any())
+    assert 0 < news.sum() < len(losses)

@@ -135,3 +135,45 @@ def test_rows_are_read_as_csv_reads_them_however_they_are_written(text: str, fol
 def test_nobody_is_told_to_train_again_because_a_name_is_too_long(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"\(File name too long\): choose a shorter name"):
         Folder(tmp_path / ("x" * 300)).has("config.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "epoch,a,b\r\n1,0.5,-1e-3\r\n2,12345678901234567890,0.1\r\n",
+        "epoch,a,b\r\n1,0.5,2.0",
+        "epoch,a,b\r\n1,nan,inf\r\n",
+        "epoch,a,b\n1,2,3\n",
+        "epoch,a,b\r\n\r\n1,2,3\r\n",
+        "b,epoch,a,a\r\n1,2,3,4\r\n",
+        'epoch,"a",b\r\n1,"2",3\r\n',
+        "epoch,a,b\r\n1,+2,03\r\n",
+        "epoch,a,b,\u03b8\r\n1,2,3,4\r\n",
+        "epoch,a,b,note\r\n1,2,3,text\r\n",
+        "epoch,a,b\r\n",
+    ],
+)
+def test_numbers_are_those_of_the_rows(text: str, folder: Folder) -> None:
+    (folder.path / "rows.csv").write_bytes(text.encode())
+    expected = [[float(row["b"]), float(row["a"])] for row in folder.read_rows("rows.csv")]
+    found = folder.read_numbers("rows.csv", ["b", "a"])
+    np.testing.assert_array_equal(found, np.array(expected).reshape(-1, 2))
+    assert found.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("epoch,a\r\n1,2\r\n", KeyError),
+        ("epoch,a,b\r\n1,true,3\r\n", ValueError),
+        ("epoch,a,b\r\n1,,3\r\n", ValueError),
+        ("epoch,a,b\r\n1,2,3\r\n2,3\r\n", RecordError),
+        ("epoch,a,b\r\n1,2,3\r\n4\r\n", RecordError),
+        ("epoch,a,b\r\n1,2\n,3\r\n", RecordError),
+        ("b,x,a\r\n1,2,3,4\r\n2,3\r\n", RecordError),
+    ],
+)
+def test_columns_that_are_not_numbers_are_refused(text: str, error: type[Exception], folder: Folder) -> None:
+    (folder.path / "rows.csv").write_bytes(text.encode())
+    with pytest.raises(error):
+        folder.read_numbers("rows.csv", ["a", "b"])

@@ -135,7 +135,7 @@ def damages(runs: Iterable[Run]) -> dict[str, str]:
 
 def losses_of(found: Sequence[Candidate], objectives: Sequence[Objective]) -> Losses:
     """Return the losses of candidates, (candidate, objective)."""
-    columns = [one.scaled_losses(item.values.get(one.name, math.nan) for item in found) for one in objectives]
+    columns = [one.scaled_losses([item.values.get(one.name, math.nan) for item in found]) for one in objectives]
     return np.array(columns, dtype=np.float64).reshape(len(objectives), -1).T.copy()
 
 

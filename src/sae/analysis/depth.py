@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sae.analysis.statistics import spread_of
 from sae.core.errors import RecordError
-from sae.records.run import Run
+from sae.records.run import Run, RunRecord
 
 Grouping = Literal["all", "inputs", "exits"]
 """All runs together, by their N, or by their trained K."""
@@ -74,8 +74,7 @@ def read_preferences(runs: Iterable[Run]) -> list[Preference]:
         if run.config is None or cell is None or run.state != "finished":
             continue
         with suppress(RecordError, KeyError, ValueError):  # a history without θ, or with text instead of numbers
-            theta = _theta(run.record.read_rows(run.record.HISTORY), cell[0], run.config.backbone.depth)
-            found.append(Preference(*cell, theta))
+            found.append(Preference(*cell, _theta(run.record, cell[0], run.config.backbone.depth)))
     return found
 
 
@@ -140,10 +139,10 @@ def _point(group: str, epoch: int, progress: float, exit_: int, values: NDArray[
     return DepthPoint(group, epoch, progress, exit_, spread.mean, spread.std, kept, spread.left_out)
 
 
-def _theta(rows: Sequence[Mapping[str, str]], inputs: int, depth: int) -> Theta:
-    """Return (epoch, input, exit) from the columns `theta_<input>_<exit>` of a history."""
-    names = [[f"theta_{i}_{j}" for j in range(depth)] for i in range(inputs)]
-    theta = np.array([[[float(row[name]) for name in line] for line in names] for row in rows], dtype=np.float64)
+def _theta(record: RunRecord, inputs: int, depth: int) -> Theta:
+    """Read (epoch, input, exit) from the columns `theta_<input>_<exit>` of a history."""
+    names = [f"theta_{i}_{j}" for i in range(inputs) for j in range(depth)]
+    theta = record.read_numbers(record.HISTORY, names)
     if not len(theta):
         raise ValueError("a history must have an epoch")
-    return theta
+    return theta.reshape(-1, inputs, depth)

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 Losses = NDArray[np.float64]
 
+BLOCK = 256
+"""Points that are compared with a front at once."""
 FAR_OUT = 3.0
 """A loss more than this many interquartile ranges above the third quartile is an outlier."""
 
@@ -30,6 +32,28 @@ def non_dominated(losses: Losses) -> NDArray[np.bool_]:
         kept[left[(others == best).all(axis=1)]] = True
         left = left[(others < best).any(axis=1)]
     return kept
+
+
+def may_be_news(losses: Losses) -> NDArray[np.bool_]:
+    """Return which points, in the order given, may enlarge the front of those before them.
+
+    Most points of a long search do not: an earlier one is as good in every objective. They are found in blocks, so some
+    that are covered by a point of their own block count as news, too.
+
+    Example:
+        >>> may_be_news(np.array([[1.0, 1.0]] * (BLOCK + 1))).tolist().count(True)
+        256
+    """
+    news = np.ones(len(losses), dtype=bool)
+    front = np.zeros((0, losses.shape[1]))
+    for start in range(0, len(losses), BLOCK):
+        block = losses[start : start + BLOCK]
+        is_new = ~(front[:, None] <= block).all(axis=2).any(axis=0)
+        news[start : start + BLOCK] = is_new
+        if is_new.any():
+            front = np.vstack([front, block[is_new]])
+            front = front[non_dominated(front)]
+    return news
 
 
 def ranks(losses: Losses) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from sae.analysis.candidates import Candidate, losses_of
-from sae.analysis.pareto import Losses, added_volume, non_dominated, normalised
+from sae.analysis.pareto import Losses, added_volume, may_be_news, non_dominated, normalised
 from sae.core.objectives import Limit, Objective
 from sae.records.evaluation import Json
 from sae.records.run import ENDINGS, Run
@@ -65,16 +65,23 @@ def hypervolume_history(
         Milestones whose hypervolume never falls.
     """
     ended = sorted((run for run in runs if run.state in ENDINGS), key=lambda run: run.ended)
-    scaled = normalised(losses_of(found, objectives), losses_of(found if among is None else among, objectives))
+    losses = losses_of(found, objectives)
+    scaled = normalised(losses, losses if among is None or among == found else losses_of(among, objectives))
     points: dict[str, list[int]] = {}
     for index, item in enumerate(found):
         if item.keeps(limits):
             points.setdefault(str(item.run.record.path), []).append(index)
+    of_run = [points.get(str(run.record.path), []) for run in ended]
+    in_order = [index for indices in of_run for index in indices]
+    news = {index for index, is_new in zip(in_order, may_be_news(scaled[in_order]), strict=True) if is_new}
     covered = (ExactShare if len(objectives) <= EXACT else SampledShare)(len(objectives))
-    milestones = []
-    for count, run in enumerate(ended, start=1):
-        covered.add(scaled[points.get(str(run.record.path), [])])
-        milestones.append(Milestone(run.label, run.ended, count, covered.share))
+    milestones, share = [], covered.share
+    for count, (run, indices) in enumerate(zip(ended, of_run, strict=True), start=1):
+        new = [index for index in indices if index in news]
+        if new:
+            covered.add(scaled[new])
+            share = covered.share
+        milestones.append(Milestone(run.label, run.ended, count, share))
     return milestones
 
 
@@ -84,6 +91,7 @@ class ExactShare:
     def __init__(self, num_objectives: int) -> None:
         self.front, self.volume = np.zeros((0, num_objectives)), 0.0
         self.reference = np.full(num_objectives, REFERENCE)
+        self.whole = float(np.prod(self.reference))
 
     def add(self, points: Losses) -> None:
         """Add points (point, objective) of normalised losses."""
@@ -97,7 +105,7 @@ class ExactShare:
     @property
     def share(self) -> float:
         """Share of everything that is better than the reference."""
-        return min(1.0, self.volume / float(np.prod(self.reference)))
+        return min(1.0, self.volume / self.whole)
 
 
 class SampledShare:

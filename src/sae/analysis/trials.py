@@ -1,7 +1,7 @@
 """Effects of settings over the trials of a study: means by N and K, influences, and correlations of errors."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Literal
@@ -106,28 +106,25 @@ def influence(runs: Iterable[Run], metrics: Sequence[str], where: Where = "val")
     for run in runs:
         if run.state == "finished" and run.config is not None:
             by_method.setdefault(run.config.method.name, []).append((run, run.config))
-    return [
-        found
-        for method, finished in by_method.items()
-        for metric in metrics
-        for found in _influences(method, finished, metric, where)
-    ]
+    return [found for method, finished in by_method.items() for found in _influences(method, finished, metrics, where)]
 
 
 def _influences(
-    method: str, finished: Sequence[tuple[Run, RunConfig]], metric: str, where: Where
-) -> Iterable[Influence]:
-    known = [
-        (config, value)
-        for run, config in finished
-        if (value := run.value(metric, where)) is not None and math.isfinite(value)
-    ]
-    values = np.array([value for _, value in known], dtype=np.float64)
-    for setting, path in METHODS.get(method).influences.items():
-        is_discrete = all(isinstance(setting_at(config, path), int) for _, config in finished)
-        levels = [setting_at(config, path) for config, _ in known]
-        value, p = (anova if is_discrete else spearman)(np.array(levels, dtype=np.float64), values)
-        yield Influence(method, setting, metric, "F" if is_discrete else "rho", value, p, len(values))
+    method: str, finished: Sequence[tuple[Run, RunConfig]], metrics: Sequence[str], where: Where
+) -> Iterator[Influence]:
+    paths = METHODS.get(method).influences
+    levels = {setting: [setting_at(config, path) for _, config in finished] for setting, path in paths.items()}
+    discrete = {setting for setting, found in levels.items() if all(isinstance(level, int) for level in found)}
+    numbers = {setting: np.array(found, dtype=np.float64) for setting, found in levels.items()}
+    for metric in metrics:
+        found = [run.value(metric, where) for run, _ in finished]
+        every = np.array([math.nan if value is None else value for value in found], dtype=np.float64)
+        is_known = np.isfinite(every)
+        values = every[is_known]
+        for setting in paths:
+            is_discrete = setting in discrete
+            value, p = (anova if is_discrete else spearman)(numbers[setting][is_known], values)
+            yield Influence(method, setting, metric, "F" if is_discrete else "rho", value, p, len(values))
 
 
 def setting_at(config: RunConfig, path: str) -> float:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Hashable, Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, TypeGuard, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -35,7 +35,8 @@ DEEPEST = 50
 MOST_VALUES = 100_000
 """Values in YAML once aliases are written out."""
 NESTING = ("[", "{", "- -", "? ?", "&")
-"""Deep nesting and aliases need one of these, or a long text with indentation."""
+"""What deep nesting and aliases cannot do without; a block by indentation has to be long, too."""
+SCALARS = (str, int, float, type(None))
 LARGEST = 64
 """Upper limit of widths, inputs, members, repetitions and threads: far more exhausts the memory."""
 
@@ -318,10 +319,15 @@ def _read_value(text: str) -> object:
 def flatten(values: Layer, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Yield every setting with its path, such as `train.lr`."""
     for key, value in values.items():
-        if isinstance(value, Mapping):
+        if _is_mapping(value):
             yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def _is_mapping(value: object) -> TypeGuard[Layer]:
+    """Return whether a value is a mapping; for most values, which are scalars, the abstract class is slow to ask."""
+    return not isinstance(value, SCALARS) and isinstance(value, Mapping)
 
 
 @cache  # of the few classes of settings; a study asks for thousands of configs
@@ -341,8 +347,8 @@ def _problems(model: type[Settings], values: Layer, prefix: str) -> Iterator[str
             continue
         if isinstance(value, bool) and fields[key].annotation is not bool:
             yield f"{prefix}{key} must not be true or false"
-        section = _section_model(model, key) if isinstance(value, Mapping) else None
-        if section is not None and isinstance(value, Mapping):
+        section = _section_model(model, key) if _is_mapping(value) else None
+        if section is not None and _is_mapping(value):
             named = section.class_of(value.get("name"), f"{prefix}{key}.name")
             yield from _problems(named, value, f"{prefix}{key}.")
 
