@@ -5,7 +5,7 @@ from statistics import mean
 
 import altair as alt
 
-from benchmarks.one_network.regimes import regime_table
+from benchmarks.one_network.regimes import read_map, regime_table
 from benchmarks.one_network.results import (
     STORED,
     ablation,
@@ -41,7 +41,7 @@ def tables() -> dict[str, str]:
         **rows,
         "ablation": ablation(results),
         "twins": against_standard(results),
-        "regimes": regime_table(),
+        **({"regimes": regime_table()} if read_map() else {}),
     }
 
 

@@ -24,12 +24,6 @@ MARGIN = 0.01
 LARGEST_SHARE = 1 / 3
 """Largest share of the ensemble's FLOPs that a single network may take to be our best."""
 
-SHOWN = (
-    *("standard", "long-standard", "long-sae-1x5", "well-taught-standard", "well-taught-wide", "well-taught-sae-1x5"),
-    *("sae-3x5", "sae-3x3", "taught-sae-3x3", "long-sae-3x3"),
-)
-"""Rows that the claims name besides the best network on validation data."""
-
 Difference = tuple[float, float, float]
 """A difference and the ends of its 95 % interval."""
 
@@ -94,9 +88,9 @@ def best_single(found: dict[str, Found]) -> str:
     return min((row for row in found if found[row].shipped_flops <= most), key=lambda row: found[row].choice)
 
 
-def best_sae(found: dict[str, Found]) -> str | None:
+def best_sae(found: dict[str, Found]) -> str:
     """Return the row of the best SAE on validation data, whatever it costs."""
-    return min((row for row in found if "sae" in row), key=lambda row: found[row].choice, default=None)
+    return min((row for row in found if "sae" in row), key=lambda row: found[row].choice)
 
 
 def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: bool) -> dict[str, Found]:
@@ -207,7 +201,7 @@ def answer(results: Results) -> str:
             f"{own.shipped_flops / found[ENSEMBLE].shipped_flops:.2f} ×",
             " and ".join(f"{ratio:.2f} ×" for ratio in own.ms.values()) or "not measured",
             difference(own.differences["nll_scaled"]),
-            "yes" if own.differences["nll_scaled"][2] < MARGIN else "no",
+            matches(own),
             difference(own.differences["nll"]),
             difference(own.differences["cc_ece"]),
             difference(own.shift_differences["nll_scaled"]) if own.shift_differences else "not measured",
@@ -224,7 +218,7 @@ def claims(results: Results) -> str:
         found, rival = results[name], best_ensemble(results[name])
         whole = found[ENSEMBLE].shipped_flops
         lines.append(f"- **{SETS[name].title}**, against the {ROWS[rival].title}:")
-        for row in dict.fromkeys([best_single(found), *(row for row in SHOWN if row in found)]):
+        for row in dict.fromkeys([best_single(found), best_sae(found), "standard"]):
             own, before = found[row], first.get(name, {}).get(row)
             parts = [f"{_verdict(own)}, {plain(own.differences['nll_scaled'])} in NLL after temperature scaling"]
             parts.append(f"{plain(own.differences['cc_ece'])} in CC-ECE as trained")
@@ -238,7 +232,13 @@ def claims(results: Results) -> str:
 
 
 def _verdict(found: Found) -> str:
-    return "matches" if found.differences["nll_scaled"][2] < MARGIN else "does not match"
+    return {"yes": "matches", "no": "does not match"}.get(matches(found), "not enough evidence to tell")
+
+
+def matches(found: Found) -> str:
+    """Return whether a network is within the margin: yes, no if it is worse than the ensemble, or that nobody knows."""
+    _, low, high = found.differences["nll_scaled"]
+    return "yes" if high < MARGIN else "no" if low > 0 else "cannot tell"
 
 
 def table(name: str, results: Results) -> str:
@@ -251,13 +251,12 @@ def table(name: str, results: Results) -> str:
         columns.insert(-3, f"AUROC, {SETS[name].other}")
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row, item in found.items():
-        upper = item.differences["nll_scaled"][2]
         title = ROWS[row].title + ("" if item.rival_nll_scaled == found[rival].test["nll_scaled"] else " †")
         cells = [
             f"**{title}**" if row == single else f"*{title}*" if row == rival else title,
             spread(item.test["nll_scaled"], 4),
             "" if row == rival else difference(item.differences["nll_scaled"]),
-            "" if row == rival else "yes" if upper < MARGIN else "no",
+            "" if row == rival else matches(item),
             "{} ({} to {})".format(*(shown(each) for each in item.equivalent)),
             spread(item.test["nll"], 4),
             spread(item.test["cc_ece"], 4),

@@ -221,7 +221,7 @@ WIDTHS = (1, 2, 4)
 REGIME_ROWS = (ENSEMBLE, "standard", "sae-1x5", "sae-3x5")
 LARGE = ("fashion-fc", "blood-vgg")
 """Sets with all training images: those of the ablation."""
-FEW = {f"fashion-{size}": size for size in (500, 2_000)}
+FEW = {f"fashion-{size}": size for size in (2_000, 500)}
 """Sets with few training images, by name."""
 FEW_ROWS = (
     *(ENSEMBLE, "standard", "sae-3x5", "sae-3x3", "taught-standard", "taught-sae-3x3"),
