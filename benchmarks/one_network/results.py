@@ -204,7 +204,9 @@ def answer(results: Results) -> str:
             matches(own),
             difference(own.differences["nll"]),
             difference(own.differences["cc_ece"]),
-            difference(own.shift_differences["nll_scaled"]) if own.shift_differences else "not measured",
+            difference(own.shift_differences["nll_scaled"]) + _shift_rival(found)
+            if own.shift_differences
+            else "not measured",
             "the same" if control == row else difference(found[control].differences["nll_scaled"]),
         ]
         lines.append(f"| {' | '.join(cells)} |")
@@ -220,10 +222,12 @@ def claims(results: Results) -> str:
         lines.append(f"- **{SETS[name].title}**, against the {ROWS[rival].title}:")
         for row in dict.fromkeys([best_single(found), best_sae(found), "standard"]):
             own, before = found[row], first.get(name, {}).get(row)
-            parts = [f"{_verdict(own)}, {plain(own.differences['nll_scaled'])} in NLL after temperature scaling"]
+            other = f" ({_mark(own, found)}, below)" if _mark(own, found) else ""
+            parts = [f"{_verdict(own)}{other}, {plain(own.differences['nll_scaled'])} in NLL after temperature scaling"]
             parts.append(f"{plain(own.differences['cc_ece'])} in CC-ECE as trained")
             if own.shift_differences:
-                parts.append(f"{plain(own.shift_differences['nll_scaled'])} in scaled NLL under shift")
+                shifted_by = plain(own.shift_differences["nll_scaled"])
+                parts.append(f"{shifted_by} in scaled NLL under shift{_shift_rival(found)}")
             if before and before.test != own.test:
                 parts.append(f"a first training had given {plain(before.differences['nll_scaled'])}")
             share = own.shipped_flops / whole
@@ -233,6 +237,18 @@ def claims(results: Results) -> str:
 
 def _verdict(found: Found) -> str:
     return {"yes": "matches", "no": "does not match"}.get(matches(found), "not enough evidence to tell")
+
+
+def _mark(item: Found, found: dict[str, Found]) -> str:
+    """Return the mark of a row that was compared with another ensemble than the best: the plain or an earlier one."""
+    if item.rival_nll_scaled == found[best_ensemble(found)].test["nll_scaled"]:
+        return ""
+    return "‡" if item.rival_nll_scaled == found[ENSEMBLE].test["nll_scaled"] else "†"
+
+
+def _shift_rival(found: dict[str, Found]) -> str:
+    """Return a note where the best ensemble was not measured under shift, so that the plain one took its place."""
+    return "" if found[best_ensemble(found)].shift else f", against the {ROWS[ENSEMBLE].title}"
 
 
 def matches(found: Found) -> str:
@@ -251,7 +267,7 @@ def table(name: str, results: Results) -> str:
         columns.insert(-3, f"AUROC, {SETS[name].other}")
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row, item in found.items():
-        title = ROWS[row].title + ("" if item.rival_nll_scaled == found[rival].test["nll_scaled"] else " †")
+        title = f"{ROWS[row].title} {_mark(item, found)}".strip()
         cells = [
             f"**{title}**" if row == single else f"*{title}*" if row == rival else title,
             spread(item.test["nll_scaled"], 4),

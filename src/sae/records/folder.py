@@ -2,11 +2,8 @@
 
 import csv
 import errno
-import io
 import json
-import math
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,30 +15,18 @@ from typing import IO, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json
 
 from sae.config.settings import Model, differences, read_settings, to_yaml
 from sae.core.errors import BusyError, ConfigError, MissingPluginError, NotRegisteredError, RecordError
+from sae.records.parsing import CsvTable, Numbers, is_finite, may_not_be_finite, places, plain_numbers, read_table
 from sae.records.writing import write_whole
 
 Arrays = dict[str, NDArray[np.generic]]
-Numbers = NDArray[np.float64]
-CsvTable = tuple[list[str], list[list[str]]]
-"""A header and lines of texts."""
 FileModel = TypeVar("FileModel", bound=BaseModel)
 
-UNUSUAL = re.compile(rb"-?(?:NaN|Infinity|[0-9.]+[eE]\+?[0-9]{3,})")
-"""Numbers that JSON does not have, and those that may be too large for a float."""
-STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-LARGE_EXPONENT = re.compile(rb"e\+?[0-9]{3}")
-"""Part of every number that is too large and is written with `e`; a fixed first letter makes the search fast."""
 LOCK = ".lock"
 LOCK_PATIENCE = 5.0
 """Seconds to wait for another process, which may be about to end."""
-LONGEST_PLAIN = 100_000
-"""Characters of a CSV file that are read without `csv`, which would look for quotes."""
-NUMBERS = b"0123456789.,+-eE\r\n"
-"""All characters of lines of plain numbers."""
 START_OVER = "start over with --force"
 PERMISSION = "give this user the right to read it, and run the same command again"
 ASIDE = ".sae-replaced"
@@ -152,7 +137,7 @@ class Folder:
             found = model.model_validate_json(content, strict=True)
         except ValidationError as error:
             raise RecordError(f"{self.path / name} is damaged ({first_problem(error)}): {self.advice}") from None
-        if _may_not_be_finite(content) and not _is_finite(content):
+        if may_not_be_finite(content) and not is_finite(content):
             raise RecordError(f"{self.path / name} is damaged (numbers must be finite): {self.advice}")
         return found
 
@@ -174,19 +159,19 @@ class Folder:
         """
         with self._reading(name) as path:
             content = path.read_bytes()
-        found = _plain_numbers(content, columns)
+        found = plain_numbers(content, columns)
         if found is not None:
             return found
         header, lines = self._table_of(name, content)
-        places = _places(header, columns)
-        numbers = [[float(line[place]) for place in places] for line in lines]
+        wanted = places(header, columns)
+        numbers = [[float(line[place]) for place in wanted] for line in lines]
         return np.array(numbers, dtype=np.float64).reshape(-1, len(columns))
 
     def _table_of(self, name: str, content: bytes) -> CsvTable:
         """Return the header and the lines of a CSV file; lines are as long as the header."""
         try:
             text = content.decode("utf-8")
-            header, lines = _unquoted_table(text) or _quoted_table(text)
+            header, lines = read_table(text)
         except (csv.Error, UnicodeDecodeError) as error:
             raise RecordError(f"{self.path / name} is damaged ({error}): {self.advice}") from None
         if any(len(line) != len(header) for line in lines):
@@ -364,59 +349,6 @@ class Record(Folder, Generic[Model]):
         except ConfigError as error:
             self.check_made()
             raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
-
-
-def _may_not_be_finite(content: bytes) -> bool:
-    """Return whether every number must be looked at, which takes longer than parsing the file."""
-    return b"N" in content or b"I" in content or b"E" in content or LARGE_EXPONENT.search(content) is not None
-
-
-def _is_finite(content: bytes) -> bool:
-    """Return whether every number of a JSON text is finite; strings in it do not count."""
-    return all(math.isfinite(float(number)) for number in UNUSUAL.findall(STRING.sub(b"", content)))
-
-
-def _quoted_table(text: str) -> CsvTable:
-    """Read any CSV; empty lines below the header count for nothing."""
-    header, *lines = list(csv.reader(io.StringIO(text, newline=""), strict=True)) or [[]]
-    return header, [line for line in lines if line]
-
-
-def _unquoted_table(text: str) -> CsvTable | None:
-    """Read CSV as we write numbers, faster than `csv`; None for any other text, which `csv` must read."""
-    if len(text) > LONGEST_PLAIN or any(mark in text for mark in ('"', "\0", "\r\n\r\n")):
-        return None
-    header, *lines = (line.split(",") for line in text.removesuffix("\r\n").split("\r\n"))
-    is_plain = text.count("\n") == text.count("\r") == len(lines) + 1
-    return (header, lines) if is_plain else None
-
-
-def _plain_numbers(content: bytes, columns: Sequence[str]) -> Numbers | None:
-    """Read columns of a CSV file of numbers as lists of JSON, which is fast; None for any other file."""
-    head, *lines = content.removesuffix(b"\r\n").split(b"\r\n")
-    is_plain = head.isascii() and not any(mark in head for mark in b'"\0\r\n') and len(content) <= LONGEST_PLAIN
-    body = content[len(head) :]
-    if not (is_plain and lines and len(lines) == body.count(b"\r") == body.count(b"\n") - (not body.endswith(b"\n"))):
-        return None
-    if body.translate(None, NUMBERS):
-        return None
-    header = head.decode().split(",")
-    places = _places(header, columns)
-    first = min(places)
-    try:
-        rows = from_json(b"[[" + b"],[".join([line.split(b",", first)[-1] for line in lines]) + b"]]")
-        numbers = np.array(rows, dtype=np.float64)
-    except ValueError:  # an empty place, or lines of different lengths
-        return None
-    is_whole = body.count(b",") == len(lines) * (len(header) - 1)
-    is_even = numbers.shape == (len(lines), len(header) - first)
-    return numbers[:, [place - first for place in places]] if is_whole and is_even else None
-
-
-def _places(header: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """Return where columns are in a header; of two with the same title, the last counts."""
-    places = {title: place for place, title in enumerate(header)}
-    return [places[column] for column in columns]
 
 
 def write_csv(rows: Sequence[Mapping[str, object]], path: Path) -> None:
