@@ -11,6 +11,7 @@ from benchmarks.one_network.results import (
     ablation,
     against_standard,
     answer,
+    best_ensemble,
     best_single,
     claims,
     read_results,
@@ -20,6 +21,7 @@ from benchmarks.one_network.results import (
 FIGURE = STORED.with_suffix(".png")
 NAMED = {
     "ensemble": "deep ensemble of 4",
+    "long-ensemble": "deep ensemble of 4, for longer",
     "standard": "standard network",
     "sae-1x5": "SAE, 5 exits",
     "taught-standard": "standard, taught by the ensemble",
@@ -68,6 +70,7 @@ def draw_front(name: str = "fashion-fc") -> None:
     found = read_results()[name]
     whole, pick = found["ensemble"].shipped_flops, best_single(found)
     twins = {"standard": "sae-1x5", "taught-standard": "taught-sae-1x5", "long-standard": "long-sae-1x5"}
+    twins["ensemble"] = "long-ensemble"
     twins |= {sae: standard for standard, sae in twins.items()}
 
     def is_above(row: str) -> bool:
@@ -83,7 +86,7 @@ def draw_front(name: str = "fashion-fc") -> None:
             "high": max(found[row].test["nll_scaled"]),
             "name": f"{text}: our pick, by validation data" if row == pick else text,
             "above": is_above(row),
-            "kind": "ensemble" if row == "ensemble" else "SAE" if "sae" in row else "standard",
+            "kind": "ensemble" if "ensemble" in row else "SAE" if "sae" in row else "standard",
         }
         for row, text in NAMED.items()
         if row in found
@@ -97,7 +100,8 @@ def draw_front(name: str = "fashion-fc") -> None:
             legend=None,
         ),
     )
-    level = alt.Chart(alt.Data(values=points[:1])).mark_rule(strokeDash=[4, 3], color="#4c78a8").encode(y="nll:Q")
+    best = [{"nll": mean(found[best_ensemble(found)].test["nll_scaled"])}]
+    level = alt.Chart(alt.Data(values=best)).mark_rule(strokeDash=[4, 3], color="#4c78a8").encode(y="nll:Q")
     labels = [
         base.transform_filter(
             f"datum.above == {str(above).lower()} && (datum.kind == 'ensemble') == {str(right).lower()}"
