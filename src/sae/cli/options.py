@@ -86,14 +86,15 @@ KeepPredictions = Annotated[
 Epochs = Annotated[
     int | None, typer.Option(help="passes over the training data; default: what suits the data, or {train.epochs}")
 ]
+SAMPLED = "trials of each method that is sampled; a method with few configurations tries all of them instead"
 Trials = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="trials of each method that is sampled; a method with few configurations tries all of them instead, "
-        "however many (see --grid); default: {trials}, or what the budget of an experiment says",
+        help=f"{SAMPLED} (see --grid); default: {{trials}}, or with --hours as many as fit into the time",
     ),
 ]
+BudgetTrials = Annotated[int | None, typer.Option(min=1, help=f"{SAMPLED}; default: what the budget says")]
 Hours = Annotated[float | None, typer.Option(help="start no new trial after this many hours; default: no limit")]
 SearchSeed = Annotated[int | None, typer.Option(help="seed of the search and of its runs; default: {run.seed}")]
 StudyForce = Annotated[bool, typer.Option(help="delete the study in the folder and start over")]

@@ -208,7 +208,7 @@ def experiment(
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     epochs: options.Epochs = None,
-    trials: options.Trials = None,
+    trials: options.BudgetTrials = None,
     hours: options.Hours = None,
     seed: options.SearchSeed = None,
     distill: Annotated[

@@ -256,7 +256,11 @@ def predict(
         float | None, typer.Option(help="mark samples for a human if their top probability is below this")
     ] = None,
     coverage: Annotated[
-        float | None, typer.Option(help="add sets or intervals that contain the truth with this probability")
+        float | None,
+        typer.Option(
+            help="add sets or intervals that contain the truth with this probability, on average over samples like "
+            "the validation samples"
+        ),
     ] = None,
     adaptive: Annotated[
         bool, typer.Option("--adaptive", help="let each sample leave at the first confident exit")
