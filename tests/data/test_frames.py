@@ -23,6 +23,7 @@ def test_a_frame_has_the_columns_of_its_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name].values, column.values)
 
 
+@pytest.mark.filterwarnings("ignore:The 'float_precision' argument")  # the default of pandas 3.1, not of earlier ones
 def test_a_frame_that_was_read_from_a_file_has_its_columns(tmp_path: Path) -> None:
     path = written(mixed_frame(), tmp_path / "t.csv")
     found = frame_columns(pd.read_csv(path, float_precision="round_trip"), Reading(), "X")  # its dates are texts
