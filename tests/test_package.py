@@ -49,7 +49,7 @@ def test_the_latest_release_in_the_changelog_is_this_version() -> None:
 def test_every_dependency_is_held_at_its_lower_bound_for_the_test_of_the_oldest_versions() -> None:
     script = ROOT / ".ci" / "oldest.py"
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    held = dict(line.split("==") for line in done.stdout.splitlines() if "==" in line)  # tools have only a least version
+    held = dict(line.split("==") for line in done.stdout.splitlines() if "==" in line)  # not tools
     wanted = {re.split(r"[<>=\[]", text)[0] for text in PROJECT["dependencies"]} | packages_of("train")
     assert set(held) >= wanted - {"torch", "saensemble[report]"}
     assert held["numpy"] == "2"
