@@ -228,7 +228,8 @@ def claims(results: Results) -> str:
             if own.shift_differences:
                 shifted_by = plain(own.shift_differences["nll_scaled"])
                 parts.append(f"{shifted_by} in scaled NLL under shift{_shift_rival(found)}")
-            if before and before.test != own.test:
+            same_rival = before is not None and best_ensemble(first[name]) == rival
+            if before and same_rival and before.test != own.test:
                 parts.append(f"a first training had given {plain(before.differences['nll_scaled'])}")
             share = own.shipped_flops / whole
             lines.append(f"  - {ROWS[row].title}, at {share:.2f} of its FLOPs: {'; '.join(parts)}.")
