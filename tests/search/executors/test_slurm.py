@@ -44,8 +44,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def executor_of(tmp_path: Path, array_max: int = 4) -> SlurmExecutor:
-    return SlurmExecutor(tmp_path / "study" / "slurm", array_max, poll=0.1, patience=1.0)
+def executor_of(tmp_path: Path, array_max: int = 4, poll: float = 0.1) -> SlurmExecutor:
+    return SlurmExecutor(tmp_path / "study" / "slurm", array_max, poll=poll, patience=1.0)
 
 
 def job_of(tmp_path: Path, number: int) -> Job:
@@ -209,11 +209,11 @@ def test_nothing_is_submitted_twice_while_squeue_does_not_say_what_still_runs(cl
 def test_tasks_that_squeue_does_not_list_yet_are_cancelled_before_their_jobs_are_submitted_again(
     cluster: Path, tmp_path: Path
 ) -> None:
-    first, job = executor_of(tmp_path), job_of(tmp_path, 0)
+    first, job = executor_of(tmp_path, poll=1000.0), job_of(tmp_path, 0)
     holding = hold(job)
     first.submit(job)
     first.wait(0.1)
-    wait_until(lambda: has_begun(job))  # the driver is gone now, and squeue has not listed the task once
+    wait_until(lambda: has_begun(job))  # the driver is gone now; it has never asked squeue
     second = executor_of(tmp_path)
     second.submit(job)
     assert fake_slurm.states(cluster) == {"1_0": "CANCELLED"}
