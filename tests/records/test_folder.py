@@ -9,6 +9,7 @@ import pytest
 from sae.core.errors import RecordError
 from sae.records.evaluation import Part
 from sae.records.folder import Folder
+from sae.records.parsing import plain_numbers
 
 
 class Numbers(Part):
@@ -177,3 +178,10 @@ def test_columns_that_are_not_numbers_are_refused(text: str, error: type[Excepti
     (folder.path / "rows.csv").write_bytes(text.encode())
     with pytest.raises(error):
         folder.read_numbers("rows.csv", ["a", "b"])
+
+
+def test_files_as_we_write_them_are_read_the_quick_way(folder: Folder) -> None:
+    folder.write_rows("rows.csv", [{"epoch": 1, "a": 0.1 + 0.2, "b": 1e-7}, {"epoch": 2, "a": 1e22, "b": 3}])
+    found = plain_numbers((folder.path / "rows.csv").read_bytes(), ["b", "a"])
+    assert found is not None
+    assert found.tolist() == [[1e-7, 0.1 + 0.2], [3.0, 1e22]]

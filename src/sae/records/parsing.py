@@ -57,10 +57,11 @@ def _unquoted_table(text: str) -> CsvTable | None:
 
 def plain_numbers(content: bytes, columns: Sequence[str]) -> Numbers | None:
     """Read columns of a CSV file of numbers as lists of JSON, which is fast; None for any other file."""
-    head, *lines = content.removesuffix(b"\r\n").split(b"\r\n")
+    text = content.removesuffix(b"\r\n")
+    head, *lines = text.split(b"\r\n")
     is_plain = head.isascii() and not any(mark in head for mark in b'"\0\r\n') and len(content) <= LONGEST_PLAIN
-    body = content[len(head) :]
-    if not (is_plain and lines and len(lines) == body.count(b"\r") == body.count(b"\n") - (not body.endswith(b"\n"))):
+    body = text[len(head) :]
+    if not (is_plain and lines and len(lines) == body.count(b"\r") == body.count(b"\n")):
         return None
     if body.translate(None, NUMBERS):
         return None
