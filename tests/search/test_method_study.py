@@ -9,6 +9,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
+from sae.config.methods import SaeConfig
 from sae.config.run import RunConfig
 from sae.config.study import SAMPLERS
 from sae.core.errors import ConfigError
@@ -95,6 +96,20 @@ def test_a_first_trial_cut_short_in_asking_is_completed_as_it_would_have_been(tm
     cut_short(study_of(tmp_path / "cut"), 3)
     expected = study_of(tmp_path / "whole").ask()
     assert study_of(tmp_path / "cut").unfinished() == [expected]
+
+
+def test_given_trials_come_first_and_are_random_in_everything_else(tmp_path: Path) -> None:
+    first = {"sae": ({"method.inputs": 1}, {"method.inputs": 3})}
+    for name in ("given", "cut", "free"):
+        (tmp_path / name).mkdir()
+    asked = ask_and_tell(study_of(tmp_path / "given", first=first), 4)
+    free = ask_and_tell(study_of(tmp_path / "free"), 4)
+    assert [config.method.inputs for config in asked[:2] if isinstance(config.method, SaeConfig)] == [1, 3]
+    others = [[config.model_copy(update={"method": None}) for config in found] for found in (asked[:2], free[:2])]
+    assert others[0] == others[1]
+    assert asked[0].method != asked[1].method
+    cut_short(study_of(tmp_path / "cut", first=first), 1)
+    assert study_of(tmp_path / "cut", first=first).unfinished()[0].config == asked[0]
 
 
 def cut_short(study: MethodStudy, stored: int) -> None:

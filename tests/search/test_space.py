@@ -236,3 +236,18 @@ def test_what_a_random_sampler_says_is_accepted() -> None:
 def test_holes_lie_over_values() -> None:
     given = {"backbone": {"name": "fc", "width": 2}}
     assert "backbone.width" in space("standard", {"backbone": {"width": {"int": [1, 2]}}}, **given).holes
+
+
+def test_values_to_begin_with_are_those_that_the_space_has() -> None:
+    first = (
+        {"method.inputs": 1, "method.exits": "depth"},
+        {"method.inputs": 9},
+        {"method.members": 4},
+        {"method.repeat_fraction.start": 0, "backbone.width": 4},
+    )
+    assert list(space(backbone={"width": {"choice": [1, 4]}}).starts(first)) == [
+        {"method.inputs": 1, "method.exits": 5},
+        {"method.repeat_fraction.start": 0, "backbone.width": 4},
+    ]
+    assert list(space(method={"inputs": 2}, backbone={"width": 1}).starts(first)) == []
+    assert list(space("ensemble").starts(first)) == [{"method.members": 4}]

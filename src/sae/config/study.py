@@ -11,6 +11,9 @@ from sae.core.objectives import DEFAULT_OBJECTIVES, SHIFTED, TaskName
 SAMPLERS = ("gp", "scalarized", "tpe", "nsga2", "random", "grid")
 Sampler = Literal["gp", "scalarized", "tpe", "nsga2", "random", "grid"]
 
+Value = bool | int | float | str | None
+"""A value that Optuna can suggest for a hole."""
+
 ShiftSets = Literal["all", "few"]
 """Corrupted versions of the validation split: all 95, or 8 of four corruptions."""
 
@@ -36,6 +39,9 @@ class SearchConfig(Settings):
     hours: float | None = Field(None, gt=0, description="no trial is started after this time")
     sampler: Sampler | None = Field(None, description="by default gp, or scalarized above 3 objectives")
     startup: int | None = Field(None, ge=1, description="random trials first; by default a quarter, at most 50")
+    first: tuple[dict[str, Value], ...] = Field(
+        (), description="values of holes by their paths, tried before random trials wherever a space has them"
+    )
     grid: int = Field(200, ge=1, description="finite spaces of at most this many configurations are tried in full")
     k_free: bool = Field(False, description="with sampler grid: train the largest K only")
     shift: bool = Field(False, description="evaluate every trial on corrupted validation and test sets, 95 of each")
@@ -139,6 +145,7 @@ class StudyConfig(Settings):
         min: Lower limits on metrics and costs.
         sampler: How sampled trials are chosen.
         startup: Random trials before the sampler's model.
+        first: Values of some holes to begin with, by method; other holes are random there.
         grid: A space of at most this many configurations is tried in full.
         rungs: Epochs at which dominated trials are stopped; none if they are not.
         reduction: One in this many trials passes a rung.
@@ -156,6 +163,7 @@ class StudyConfig(Settings):
     min: dict[str, float]
     sampler: Sampler
     startup: int
+    first: dict[str, tuple[dict[str, Value], ...]] = later({})
     grid: int
     rungs: tuple[int, ...]
     reduction: int

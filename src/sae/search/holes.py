@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from sae.config.settings import Layer, Values
+from sae.config.study import Value
 from sae.core.errors import ConfigError
 
 KINDS = ("int", "float", "log", "choice")
 DEPTH = "depth"
 """The upper end of a range that is the number of stages of the backbone."""
 
-Value = bool | int | float | str | None
-"""A value that Optuna can suggest for a hole."""
 Point = Mapping[str, Value]
 """A suggested value for each hole, by its path."""
 
@@ -63,6 +62,18 @@ class Hole:
     def ends(self) -> list[Value]:
         """Return the suggestions to check: if a run accepts these, it accepts all others."""
         return [_choice_name(value) for value in self.values]
+
+    def suggestion(self, value: object) -> Value:
+        """Return the suggestion that gives a setting this value, or None if the hole does not have it.
+
+        The word `depth` means the upper end of a range.
+        """
+        if self.kind == "choice":
+            return _choice_name(value) if value in self.values else None
+        low, high = self.bounds()
+        found = high if value == DEPTH else value
+        is_inside = _is_number(found, self.kind) and low <= number(found) <= high
+        return number(found) if is_inside else None
 
     def as_setting(self) -> Layer:
         """Return it as it is written in YAML."""

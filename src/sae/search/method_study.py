@@ -57,6 +57,7 @@ class MethodStudy:
         self.space, self.config, self.optuna = space, study, optuna_study
         self.is_enumerated = space.is_enumerated(study)
         self._points = list(space.points()) if self.is_enumerated else []
+        self._first = study.first.get(space.method, ())
         self._configs: dict[int, RunConfig] = {}
         self._open: dict[int, optuna.trial.Trial] = {}  # asked for, not yet reported
         self._known: list[FrozenTrial] | None = None
@@ -171,7 +172,7 @@ class MethodStudy:
         self._note(number, f"{RUNG} {epoch}", {"losses": list(losses), "passes": passes})
 
     def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
-        """Return the sampler of one trial; after a failed trial, a random sampler.
+        """Return the sampler of one trial: the given first ones are fixed, and after a failed trial it is random.
 
         A model learns nothing from a trial without values, and might suggest the same again.
         """
@@ -179,8 +180,10 @@ class MethodStudy:
             return FixedSampler(self._points[number])
         earlier = [trial for trial in self.trials() if trial.number < number and trial.state.is_finished()]
         has_failed = bool(earlier) and earlier[-1].state == TrialState.FAIL
-        name = "random" if has_failed else self.config.sampler
-        return make_sampler(name, derive_seed(self.config.seed, "search", self.method, number), self.config.startup)
+        name = "random" if has_failed or number < len(self._first) else self.config.sampler
+        seed = derive_seed(self.config.seed, "search", self.method, number)
+        sampler = make_sampler(name, seed, self.config.startup)
+        return FixedSampler(self._first[number], sampler) if number < len(self._first) else sampler
 
     def _asked(self, trial: optuna.trial.Trial) -> Asked:
         self._open[trial.number] = trial

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from sae.config.run import data_kind, data_name, data_side, data_train_size
 from sae.config.settings import Layer, merge, parse, section_name
-from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig
+from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig, Value
 from sae.core.errors import ConfigError
 from sae.core.objectives import limits, objectives
 from sae.core.task import DataSpec, Regression
@@ -116,6 +116,7 @@ def resolve_study(
         min=search.min,
         sampler=search.sampler_for(len(chosen)),
         startup=search.startup_trials,
+        first=_starts(search, spaces),
         grid=search.grid,
         rungs=rungs(some.train.epochs, search.reduction) if search.stop_early else (),
         reduction=search.reduction,
@@ -124,6 +125,12 @@ def resolve_study(
         seed=some.seed,
     )
     return study, dataset.spec
+
+
+def _starts(search: SearchConfig, spaces: Sequence[Space]) -> dict[str, tuple[dict[str, Value], ...]]:
+    """Return the configurations to begin with, for the methods whose spaces have any of them."""
+    found = {space.method: tuple(space.starts(search.first)) for space in spaces}
+    return {method: points for method, points in found.items() if points}
 
 
 def _build_spaces(search: SearchConfig, suggestions: Layer, given: Layer, own: Mapping[str, Layer]) -> list[Space]:
@@ -207,12 +214,21 @@ def announcement(settings: SearchConfig, config: StudyConfig) -> str:
         default = "" if settings.sampler else f" (the default for {count(len(config.objectives), 'objective')})"
         limit = f"{count(settings.budget, 'trial')} each" if settings.budget else f"for {settings.hours:g} hours"
         parts.append(f"{', '.join(sampled)} by {config.sampler}{default}, {limit}, the first {config.startup} random")
+        parts += [
+            f"of {method} first {_listed(points)}" for method, points in config.first.items() if method in sampled
+        ]
     parts += [
         f"every configuration of {space.method} ({count(int(space.size), 'trial')})"
         for space in spaces
         if space.is_enumerated(config)
     ]
     return f"searching for the best {', '.join(config.objectives)}: {'; '.join(parts)}"
+
+
+def _listed(points: Sequence[Mapping[str, Value]]) -> str:
+    """Return values to begin with as a text, `inputs=1 exits=5 and inputs=3 exits=5`."""
+    named = (" ".join(f"{path.rpartition('.')[2]}={value}" for path, value in point.items()) for point in points)
+    return " and ".join(named)
 
 
 def open_study(path: Path, config: StudyConfig, settings: SearchConfig, *, force: bool) -> StudyRecord:
@@ -222,12 +238,14 @@ def open_study(path: Path, config: StudyConfig, settings: SearchConfig, *, force
         path: The folder.
         config: The settings of the study.
         settings: The given settings. If they do not set the number of random trials or the corrupted validation sets,
-            a study keeps those it began with, even if the defaults have changed.
+            a study keeps those it began with, even if the defaults have changed. A study that began with random
+            trials goes on without given first ones.
         force: Delete an earlier study in the folder and start over.
     """
     if (path / StudyRecord.CONFIG).exists() and not force:
         begun = StudyRecord(path).read_config()
         unset = [name for name in ("startup", "shift_sets") if getattr(settings, name) is None]
+        unset += [] if begun.first else ["first"]
         config = config.model_copy(update={name: getattr(begun, name) for name in ("id", *unset)})
     return StudyRecord.create(path, config, force=force)
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from optuna.distributions import BaseDistribution
@@ -11,9 +11,9 @@ from sae.config.backbones import BACKBONES
 from sae.config.methods import DEFAULT_METHOD, METHODS
 from sae.config.run import RunConfig, parse_run, suit_method
 from sae.config.settings import Layer, Values, flatten, merge, section_name
-from sae.config.study import StudyConfig
+from sae.config.study import StudyConfig, Value
 from sae.core.errors import ConfigError
-from sae.search.holes import DEPTH, Hole, Point, Value, fill_holes, find_holes, number, read_holes, write_holes
+from sae.search.holes import DEPTH, Hole, Point, fill_holes, find_holes, number, read_holes, write_holes
 
 GRID_PATHS = ("method.inputs", "method.exits")
 """The settings that the sampler `grid` enumerates: N and K."""
@@ -90,6 +90,18 @@ class Space:
         for (one, of_one), (other, of_other) in itertools.combinations(ends.items(), 2):
             for pair in itertools.product(of_one[1:], of_other[1:]):
                 yield first | dict(zip((one, other), pair, strict=True))
+
+    def starts(self, first: Sequence[Mapping[str, object]]) -> Iterator[dict[str, Value]]:
+        """Yield those of the given values that lie in this space, as suggestions for its holes.
+
+        Args:
+            first: Values of some holes, by their paths.
+        """
+        holes = self.holes
+        for values in first:
+            found = {path: holes[path].suggestion(value) for path, value in values.items() if path in holes}
+            if len(found) == len(values) and None not in found.values():
+                yield found
 
     def check(self) -> None:
         """Refuse a space with values that a run would refuse."""

@@ -11,7 +11,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from sae.analysis.pareto import non_dominated, normalised
-from sae.search.holes import Value
+from sae.config.study import Value
 
 MOST_MODELLED = 300
 """Trials that a model is fitted to; the time grows with the square to the cube of their number."""

@@ -8,8 +8,9 @@ from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESample
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from sae.config.study import Value
 from sae.core.seeds import derive_seed
-from sae.search.holes import Point, Value
+from sae.search.holes import Point
 from sae.search.samplers.modelled import CappedGPSampler
 from sae.search.samplers.scalarized import ScalarizedSampler
 
@@ -85,10 +86,15 @@ class RepeatableSampler(BaseSampler):
 
 
 class FixedSampler(BaseSampler):
-    """Always suggests the same point."""
+    """Always suggests the same point.
 
-    def __init__(self, point: Point) -> None:
-        self.point = point
+    Args:
+        point: The suggested values.
+        otherwise: Suggests the values that the point does not have.
+    """
+
+    def __init__(self, point: Point, otherwise: BaseSampler | None = None) -> None:
+        self.point, self.otherwise = point, otherwise
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return nothing: parameters are not chosen together."""
@@ -105,6 +111,8 @@ class FixedSampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Value:
-        """Return the value of the point."""
-        del study, trial, param_distribution
-        return self.point[param_name]
+        """Return the value of the point, or what the other sampler suggests."""
+        if param_name in self.point or self.otherwise is None:
+            return self.point[param_name]
+        value: Value = self.otherwise.sample_independent(study, trial, param_name, param_distribution)
+        return value

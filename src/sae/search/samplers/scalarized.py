@@ -25,8 +25,8 @@ from optuna.trial import FrozenTrial, TrialState
 from scipy.special import log_ndtr
 
 from sae.analysis.pareto import non_dominated
+from sae.config.study import Value
 from sae.core.seeds import derive_seed
-from sae.search.holes import Value
 from sae.search.samplers.gaussian_process import GaussianProcess, fit
 from sae.search.samplers.modelled import MOST_MODELLED, losses_and_violations, modelled_trials
 from sae.search.samplers.unit_cube import UnitCube

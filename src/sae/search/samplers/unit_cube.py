@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sae.search.holes import Point, Value, number
+from sae.config.study import Value
+from sae.search.holes import Point, number
 
 Floats = NDArray[np.float64]
 
