@@ -1,10 +1,11 @@
 """The exported graph: raw samples → preprocessing → folded network → prediction, and its ONNX file."""
 
 import contextlib
+import functools
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -192,7 +193,7 @@ def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: S
         input_name: Name of the input.
         output_names: Names of the outputs.
     """
-    with torch.no_grad(), attention_in_steps(), quiet():
+    with torch.no_grad(), attention_in_steps(), quiet(), _operators_kept():
         program = torch.onnx.export(
             module,
             (example,),
@@ -214,6 +215,28 @@ def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: S
         described.ClearField("metadata_props")  # paths of source files
     content: bytes = model.SerializeToString()
     return content
+
+
+@contextlib.contextmanager
+def _operators_kept() -> Iterator[None]:
+    """Let the exporter keep its table of operators, which takes longer to build than a small graph to export."""
+    try:
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+        build = vars(ONNXRegistry)["from_torchlib"]
+    except (ImportError, KeyError):  # another version of torch: every export builds its own
+        yield
+        return
+    setattr(ONNXRegistry, "from_torchlib", staticmethod(_kept(ONNXRegistry.from_torchlib)))  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(ONNXRegistry, "from_torchlib", build)  # noqa: B010
+
+
+@functools.cache
+def _kept(build: Callable[..., object]) -> Callable[..., object]:
+    return functools.cache(build)
 
 
 def _name_outputs(graph: "GraphProto", names: Sequence[str]) -> None:
