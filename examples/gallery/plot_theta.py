@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 import sae
 
 torch.set_num_threads(1)
+torch.manual_seed(0)
 digits = load_digits()
 x, y = torch.tensor(digits.images).float()[:, None] / 8 - 1, torch.tensor(digits.target)
 

@@ -1,5 +1,6 @@
 """The documentation site: its pages, its examples, and what it must not leave out."""
 
+import ast
 import doctest
 import re
 from pathlib import Path
@@ -37,6 +38,26 @@ def test_every_page_is_on_the_site() -> None:
     pages = {path.stem for path in (*DOCS.glob("*.md"), *DOCS.glob("*.rst"))} - {"index"}
     assert listed == pages | {"gallery/index"}
     assert not pages & {"search", "genindex", "modindex"}  # pages of Sphinx itself, which would replace ours
+
+
+def messages(code: str) -> list[str]:
+    """Return the texts in Python code, with … in the place of what a text is filled with."""
+    texts = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.JoinedStr):
+            texts.append("".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.append(node.value)
+    return texts
+
+
+def test_the_messages_that_are_explained_exist() -> None:
+    _, _, table = (DOCS / "faq.md").read_text(encoding="utf-8").partition("## Errors")
+    explained = [message.strip(" …") for message in re.findall(r"^\| (.+?) \|", table, re.MULTILINE)][1:]
+    assert len(explained) > 10
+    ours = [text for path in (ROOT / "src").rglob("*.py") for text in messages(path.read_text(encoding="utf-8"))]
+    for message in explained:
+        assert any(message in text for text in ours), f"no command of sae says: {message}"
 
 
 def test_links_lead_to_pages_of_the_site_and_folders_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
