@@ -18,11 +18,17 @@ from sae.report.page import write_page
 from sae.search.run import Place, Say, SearchPlan, run_study
 
 BUDGETS = ("small", "paper")
+ALL_EXITS: Layer = {"method.inputs": 1, "method.exits": "depth"}
+THREE_INPUTS: Layer = {
+    **{"method.inputs": 3, "method.exits": "depth"},
+    **{"method.repeat_fraction.start": 0.0, "method.repeat_fraction.end": 0.0},
+}
 RECIPES: Mapping[str, Layer] = {
-    "tuned": {"train": {"lr": {"choice": [3e-4, 1e-3, 3e-3]}}},
+    "tuned": {"train": {"lr": {"choice": [3e-4, 1e-3, 3e-3]}}, "search": {"first": [ALL_EXITS, THREE_INPUTS]}},
     "paper": {},
 }
-"""Training recipes: `tuned` searches the learning rate of every method, `paper` uses one for all."""
+"""Recipes: `tuned` searches the learning rate of every method, and begins with the SAEs that did best in our map over
+sizes of training sets and networks; `paper` uses one learning rate for all, and begins at random."""
 USUAL_RECIPES = {"small": "tuned", "paper": "paper"}
 YAML = (".yaml", ".yml")
 

@@ -138,6 +138,15 @@ def test_the_recipe_follows_the_budget_and_a_setting_overrides_it() -> None:
     assert resolve("digits", "small", {"train": {"lr": 0.002}}).study.spaces["sae"]["train"]["lr"] == 0.002
 
 
+def test_the_tuned_recipe_begins_with_one_and_three_inputs_at_all_exits_where_they_are_searched() -> None:
+    first = resolve_search(experiment_layers("digits", "small")).study.first
+    assert [(point["method.inputs"], point["method.exits"]) for point in first["sae"]] == [(1, 5), (3, 5)]
+    assert list(first) == ["sae"]
+    fixed = resolve_search(experiment_layers("digits", "small", [{"method": {"inputs": 2}}])).study.first
+    assert fixed == {}
+    assert resolve_search(experiment_layers("digits", "small", recipe="paper")).study.first == {}
+
+
 def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="recipe must be one of tuned, paper; got 'papr'"):
         experiment_layers("digits", "small", recipe="papr")
