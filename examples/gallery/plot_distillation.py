@@ -41,7 +41,8 @@ for name, options in networks.items():
     losses[name], costs[name] = found["metrics"]["nll_scaled"], found["by_exits"][-1]["shipped_flops"]
 
 # %%
-# NLL after temperature scaling against cost. Up and right is worse.
+# NLL after temperature scaling against cost. Up and right is worse. The lesson helps the standard network. It does
+# not help the SAE, which is better than its teacher already on these 360 images: with so few errors, luck decides.
 
 figure, panel = plt.subplots(figsize=(6, 4), layout="constrained")
 for name in networks:
