@@ -57,7 +57,7 @@ def anchor_of(word: str) -> str:
 
 
 def pattern_of(words: list[str]) -> re.Pattern[str]:
-    """Return a pattern of the words, alone: K is neither in K′ nor in OK, and D is not in 2-D.
+    """Return a pattern of the words, alone: K is neither in K′ nor in OK, and D is neither in 2-D nor in §D.
 
     Words of several small letters may have a plural and begin a sentence.
     """
@@ -66,7 +66,7 @@ def pattern_of(words: list[str]) -> re.Pattern[str]:
         plain = re.escape(word.replace(r"\*", "*"))
         is_common = re.fullmatch(r"[a-z][a-z -]+", word)
         shown.append(f"[{word[0]}{word[0].upper()}]{plain[1:]}s?" if is_common else plain)
-    return re.compile(rf"(?<![\w|&-])(?:{'|'.join(shown)})(?![\w′*&|]|-\w| codes?\b)")
+    return re.compile(rf"(?<![\w|&§-])(?:{'|'.join(shown)})(?![\w′*&|]|-\w| codes?\b)")
 
 
 def word_in(words: dict[str, str], found: str) -> str:

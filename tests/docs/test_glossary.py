@@ -20,7 +20,8 @@ from glossary_links import read_words  # type: ignore[import-not-found]  # noqa:
 WORDS = read_words((DOCS / "glossary.md").read_text(encoding="utf-8"))
 PAGE = """# K and NLL
 
-A network keeps K of its exits, at most D; OK, 2-D. See [the NLL](https://example.org), `ECE`, then NLL, K′ and K again.
+As §D says, a network keeps K of its exits, at most D; OK, 2-D. [The NLL](https://example.org), `ECE`,
+then NLL, K′ and K again.
 Deep ensembles have members. An exit code is none; an exit is one.
 
 ```python
@@ -77,7 +78,7 @@ def first_uses(page: str) -> Iterator[tuple[str, bool]]:
         shown = re.escape(word.replace("\\*", "*"))
         forms = f"(?:{shown}|{shown.capitalize()})s?" if len(word) > 3 and word.islower() else shown
         for text, is_link in reader.texts:
-            if re.search(rf"(?<![\w|&-]){forms}(?![\w′*&|]|-\w| codes?\b)", text):
+            if re.search(rf"(?<![\w|&§-]){forms}(?![\w′*&|]|-\w| codes?\b)", text):
                 yield word, is_link
                 break
 
