@@ -49,6 +49,27 @@ def test_a_pick_is_not_compared_with_its_own_method_nor_with_one_that_was_not_tr
     assert selection.best_of("standard", chosen) is None
 
 
+def test_an_ensemble_of_one_is_no_rival(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    study.finish(sae(1, 1), [point(0.5, 0.1, 1000)])
+    study.finish({"name": "ensemble", "members": 1}, [point(0.2, 0.1, 10_000)])
+    chosen = select(study.record).everything[0]
+    assert select(study.record).best_of("ensemble", chosen) is None
+    study.finish({"name": "ensemble", "members": 2}, [point(0.4, 0.1, 20_000)])
+    best = select(study.record).best_of("ensemble", chosen)
+    assert best is not None
+    assert best.label == "ensemble/1"
+
+
+def test_a_pick_that_is_an_ensemble_of_one_is_compared_with_an_ensemble(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    study.finish({"name": "ensemble", "members": 1}, [point(0.2, 0.1, 10_000)])
+    study.finish({"name": "ensemble", "members": 2}, [point(0.4, 0.1, 20_000)])
+    alone, several = select(study.record).everything
+    assert select(study.record).best_of("ensemble", alone) is not None
+    assert select(study.record).best_of("ensemble", several) is None
+
+
 def test_the_knee_is_picked_and_its_numbers_stand_beside_the_best(runs: list[Run]) -> None:
     picked = pick(front(candidates(runs), THREE), THREE)
     assert (picked.candidate.label, picked.candidate.eval_exits) == ("sae/0", 2)

@@ -120,7 +120,7 @@ def test_errors_of_a_regression_name_the_target_as_their_unit(tmp_path: Path) ->
     assert out.count("½·log 2π") == 1
 
 
-def test_the_receipt_calls_an_ensemble_of_one_a_standard_network(
+def test_the_receipt_does_not_compare_with_an_ensemble_of_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = StudyBuilder(tmp_path / "s", methods=("sae", "ensemble"))
@@ -128,8 +128,8 @@ def test_the_receipt_calls_an_ensemble_of_one_a_standard_network(
     study.finish({"name": "ensemble", "members": 1}, [measured(0.6, 0.2, 900)])
     print_receipt("model.onnx", ship(study))
     out = capsys.readouterr().out
-    assert "standard network (an ensemble of one)" in out
-    assert "deep ensemble" not in out
+    assert "the pick, shipped" in out
+    assert "ensemble" not in out
 
 
 def test_metrics_that_an_older_version_did_not_measure_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,5 @@
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sae.analysis.contestants import read_contestant
+from sae.analysis.ensemble_equivalent import EnsembleEquivalent
 from sae.cli import app
+from sae.cli.compare import described
 from sae.data.catalogue import resolve
 from sae.records.run import RunRecord
 from sae.training.predictions import keep_predictions
@@ -53,8 +56,26 @@ def test_a_table_says_which_is_better_and_how_many_members_it_is_worth(folder: P
     result = compare(folder / "sae", "--with", folder / "ensemble", "--margin", 0.5)
     assert result.exit_code == 0, result.output
     assert "nll_scaled" in result.stdout
-    assert "members of the deep ensemble (95 % interval" in result.stdout
+    assert "of the deep ensemble" in " ".join(result.stdout.split())
     assert "few seeds (2 and 1)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("members", "low", "high", "said"),
+    [
+        (2.25, 1.9, math.inf, "2.2 members of the deep ensemble (95 % interval: 1.9 to more than 4;"),
+        (math.inf, 3.0, math.inf, "more than 4 members of the deep ensemble (95 % interval: 3.0 to more than 4;"),
+        (-math.inf, -math.inf, 1.0, "less than 1 member of the deep ensemble (95 % interval: less than 1 to 1.0;"),
+        (1.0, -math.inf, 2.0, "1.0 member of the deep ensemble (95 % interval: less than 1 to 2.0;"),
+        (2.0, -math.inf, math.inf, "not enough evidence to tell how many members of the deep ensemble have the scaled"),
+    ],
+)
+def test_ends_of_an_interval_that_the_ensemble_does_not_reach_are_said_in_words(
+    members: float, low: float, high: float, said: str
+) -> None:
+    told = described("runs/sae", EnsembleEquivalent(members, low, high, (0.4, 0.3, 0.25, 0.2)))
+    assert said in told
+    assert "1 to 4 members have 0.4000, 0.3000, 0.2500, 0.2000" in told
 
 
 def test_other_exits_of_the_same_runs_can_be_compared(folder: Path) -> None:

@@ -368,7 +368,7 @@ def test_studies_of_two_data_sets_are_ranked_across_them(tmp_path: Path) -> None
         regression_study(folders[2]).record,
     ]
     report = checked(report_of(records))
-    assert report.lead.sentence == "3 studies, each with its own recommendation."
+    assert report.lead.sentence == "3 studies, each with its own answer."
     assert [reason.split(":")[0] for reason in report.lead.reasons] == ["study", "study-2", "study-3"]
     assert [section.name for section in report.sections[:2]] == ["across-data-sets", "study-recommendation"]
     open_sections = [section.name for section in report.sections if not section.folded_under]

@@ -1,5 +1,7 @@
 """The page as a real browser shows it, opened from a disk."""
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -10,6 +12,8 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from sae.config.methods import all_kinds
+from sae.core.table import Cell, Column, Table
+from sae.report.content import Lead, Report, section
 from sae.report.page import write_page
 from tests.report.browsing import DESK, Opened, boxes
 from tests.reports import COMMAND, HOSTILE, small_report
@@ -153,6 +157,23 @@ def test_a_long_table_is_short_until_asked_and_whole_in_print(desk: Page) -> Non
     desk.emulate_media(media="print")
     assert len(rows(desk)) == 20
     assert not more.is_visible()
+
+
+def test_the_header_of_a_table_is_printed_on_each_of_its_pages(browser: Browser, tmp_path: Path) -> None:
+    if shutil.which("pdftotext") is None:
+        pytest.skip("pdftotext is needed: apt install poppler-utils")
+    columns = (Column("Trial"), Column("Seconds"))
+    table = Table("long", "Many rows", "", columns, tuple((Cell(f"sae/{number}"), Cell(1)) for number in range(200)))
+    report = Report("Long", (), Lead("Look.", (), None, ()), (section("all", "All", "", table),))
+    write_page(report, tmp_path / "long.html")
+    page = Opened(browser, (tmp_path / "long.html").as_uri()).page
+    page.pdf(path=tmp_path / "long.pdf", format="A4", prefer_css_page_size=True)
+    page.close()
+    command = ["pdftotext", "-layout", str(tmp_path / "long.pdf"), "-"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    pages = [one for one in text.split("\f") if "sae/" in one]
+    assert len(pages) > 2
+    assert all(one.split().count("Seconds") == 1 for one in pages)
 
 
 def test_the_dark_is_the_system_s_until_somebody_chooses_and_print_is_light(desk: Page) -> None:

@@ -21,7 +21,9 @@ def test_influence_is_marked_with_care_for_the_number_of_tests() -> None:
     assert shown(table, "NLL p") == ["0.0200", "–", "0.0010", "0.5000"]
     assert [cell.strong for cell in column(table, "NLL p")] == [False, False, True, False]  # 0.05 / 3 is 0.0167
     assert "0.05 / 3" in table.caption
-    assert "over 20 trials" in table.caption
+    assert table.caption.startswith("Over 20 trials. Bold: p < 0.05 / 3")
+    assert "–: the setting did not vary" in table.caption
+    assert "0.0000" not in table.caption
     assert is_whole(influence_table([]))
 
 

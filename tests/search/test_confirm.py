@@ -133,6 +133,16 @@ def test_students_learn_on_the_seeds_that_their_teacher_was_confirmed_on(record:
         assert record.DISTILLED in job.folder.parts
 
 
+def test_an_ensemble_of_one_neither_teaches_nor_takes_the_place_of_an_ensemble(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s")
+    study.finish({"name": "ensemble", "members": 1}, [point(0.1, 0.1, 1000)])
+    with pytest.raises(ConfigError, match=r"needs a finished trial of ensemble to learn from, with several members"):
+        find_lesson(study.record, study.record.read_runs())
+    study.finish({"name": "ensemble", "members": 2}, [point(0.2, 0.2, 2000)])
+    assert find_lesson(study.record, study.record.read_runs()).teacher.label == "ensemble/1"
+    assert [item.label for item in choose(study.record, 1, each=1)] == ["ensemble/0", "ensemble/1"]
+
+
 def test_a_study_without_ensembles_has_no_teacher(tmp_path: Path) -> None:
     study = StudyBuilder(tmp_path / "s")
     study.finish({"name": "standard"}, [point(0.1, 0.1, 1000)])

@@ -12,6 +12,7 @@ import numpy as np
 
 from sae.analysis.pareto import Losses, non_dominated
 from sae.analysis.statistics import margin_of
+from sae.config.methods import METHODS
 from sae.config.run import RunConfig
 from sae.core.objectives import SHIFTED, Limit, Objective
 from sae.records.evaluation import Json, Reading
@@ -39,6 +40,11 @@ class Configured:
     def kind(self) -> str:
         """The class of methods it belongs to, by its trained N and K."""
         return self.config.kind
+
+    @property
+    def is_rival(self) -> bool:
+        """Whether a pick is compared with it: it is of a rival's method, but not an ensemble of one."""
+        return METHODS.get(self.method).rival is not None and self.config.called.key == self.kind
 
 
 @dataclass(frozen=True)

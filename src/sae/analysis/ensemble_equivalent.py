@@ -59,6 +59,14 @@ class EnsembleEquivalent:
         exact = self.exact(members)
         return exact if isinstance(exact, str) else f"{exact:.1f}"
 
+    @property
+    def in_words(self) -> str:
+        """The number, as a phrase: `2.2 members`, `less than 1 member`, `more than 4 members`."""
+        if math.isinf(self.members):
+            return "less than 1 member" if self.members < 0 else f"more than {self.most} members"
+        shown = self.describe(self.members)
+        return f"{shown} member{'' if shown == '1.0' else 's'}"
+
     def exact(self, members: float) -> float | str:
         """Return a number of members for JSON, which has no infinity: the number, or `<1` or `>4` as a text."""
         if math.isinf(members):

@@ -181,7 +181,7 @@ def quarters(name: str, values: Floats) -> list[tuple[str, NDArray[np.bool_]]]:
     shown = [f"{edge:.3g}" for edge in inner]
     names = [
         f"{name} below {shown[0]}",
-        *(f"{name} {low} to {high}" for low, high in itertools.pairwise(shown)),
+        *(f"{name} from {low} to {high}" for low, high in itertools.pairwise(shown)),
     ]
     names.append(f"{name} from {shown[-1]}")
     found = [(text, place == part) for part, text in enumerate(names)]

@@ -88,15 +88,16 @@ class Selection:
         return pick(self.front, self.objectives, prefer, _checked_weights(weights or {}, self.objectives))
 
     def best_of(self, method: str, chosen: Candidate) -> Candidate | None:
-        """Return a method's best candidate by the first objective, to compare the chosen one with.
+        """Return the best candidate of a rival's method by the first objective, to compare the chosen one with.
 
         Limits do not count: somebody who cannot afford an ensemble still wants to know its quality. None
-        if the chosen candidate is of this method, or if the method has no finished trial.
+        if the chosen candidate is of this method itself, or if the method has no finished trial. An ensemble of one
+        counts as neither: it is a standard network.
         """
         first = self.objectives[0]
-        of_method = [item for item in self.everything if item.method == method]
+        of_method = [item for item in self.everything if item.method == method and item.is_rival]
         found = [item for item in of_method if math.isfinite(item.values.get(first.name, math.nan))]
-        if not found or chosen.method == method:
+        if not found or (chosen.method == method and chosen.is_rival):
             return None
         return min(found, key=lambda item: first.loss(item.values[first.name]))
 

@@ -58,7 +58,7 @@ def compare(
     from sae.analysis.bootstrap import compare_samples
     from sae.analysis.contestants import read_contestant
     from sae.analysis.ensemble_equivalent import ensemble_equivalent
-    from sae.cli.output import print_json, print_line, print_message, print_table
+    from sae.cli.output import print_json, print_message, print_table, print_text
 
     one, other = read_contestant(runs, eval_exits), read_contestant(others, with_exits)
     names = options.names("--metrics", metrics) or list(COMPARED_METRICS[one.task])
@@ -70,7 +70,7 @@ def compare(
         return
     print_table(differences_table(one, other, found, margin))
     if worth is not None and rival is not None:
-        print_line(f"{one.name} has the scaled NLL of {described(worth)}.")
+        print_text(described(one.name, worth))
     if min(len(one.runs), len(other.runs)) < FEW_SEEDS:
         print_message(
             f"few seeds ({len(one.runs)} and {len(other.runs)}): the intervals cover the choice of test samples, "
@@ -97,11 +97,20 @@ def differences_table(
     return text_table(f"{heading}, {samples}", columns, rows)
 
 
-def described(worth: "EnsembleEquivalent") -> str:
-    """Say how many members of a deep ensemble have the same scaled NLL, with the interval."""
+def described(name: str, worth: "EnsembleEquivalent") -> str:
+    """Say how many members of a deep ensemble have the scaled NLL of a configuration, with the interval."""
     curve = ", ".join(f"{value:.4f}" for value in worth.curve)
-    members, low, high = (worth.describe(value) for value in (worth.members, worth.low, worth.high))
-    return f"{members} members of the deep ensemble (95 % interval {low} to {high}; 1 to {worth.most} members: {curve})"
+    basis = f"1 to {worth.most} members have {curve}"
+    if worth.is_open:
+        return (
+            f"There is not enough evidence to tell how many members of the deep ensemble have the scaled NLL of {name} "
+            f"({basis})."
+        )
+    words = {"<1": "less than 1", f">{worth.most}": f"more than {worth.most}"}
+    low, high = (words.get(text, text) for text in map(worth.describe, (worth.low, worth.high)))
+    return (
+        f"{name} has the scaled NLL of {worth.in_words} of the deep ensemble (95 % interval: {low} to {high}; {basis})."
+    )
 
 
 def as_json(

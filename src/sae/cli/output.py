@@ -128,7 +128,7 @@ def _rich_table(table: Table, width: int) -> rich.table.Table:
 def _holds_numbers(table: Table, index: int) -> bool:
     """Return whether a column holds numbers, perhaps written as texts with a unit or a mark."""
     texts = [show(row[index], table.columns[index]) for row in table.rows]
-    return table.is_numeric(index) or all(text[:1].isdigit() or text[:1] in ("-", MISSING) for text in texts)
+    return table.is_numeric(index) or all(text[:1].isdigit() or text[:1] in ("+", "-", MISSING) for text in texts)
 
 
 def result_console() -> Console:

@@ -19,14 +19,12 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
         target: The name of what is predicted, as unit of the metrics that have one.
     """
     from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
-    from sae.config.methods import rival_label
+    from sae.config.methods import rivals
     from sae.core.table import four_digits, text_table
 
     rows = receipt.rows
-    names = [
-        "the pick, shipped" if role == "pick" else rival_label(role, row.kind, row.called or row.kind)
-        for role, row in rows.items()
-    ]
+    known = rivals()
+    names = ["the pick, shipped" if role == "pick" else known.get(role, role) for role in rows]
     table = [
         ["trial", *(row.trial for row in rows.values())],
         ["settings", *(_settings(row) for row in rows.values())],

@@ -122,10 +122,10 @@ def described(plan: "NetworkPlan", network: "Network", eval_exits: int) -> dict[
 
 def print_plan(plan: "NetworkPlan") -> None:
     """Print the network as a drawing in text, and the costs of its parts as a table."""
-    from sae.cli.output import print_line, print_table
+    from sae.cli.output import print_line, print_table, print_text
     from sae.report.network_sections import parts_table
 
-    print_line(f"{plan.name}: {plan.description}")
+    print_text(f"{plan.name}: {plan.description}")
     for line in drawn_lines(plan):
         print_line(f"  {line}".rstrip())
     print_line("")

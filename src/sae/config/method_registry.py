@@ -264,16 +264,3 @@ def rivals() -> dict[str, str]:
     entries = [entry for entry in METHODS if entry.rival is not None]
     entries.sort(key=lambda entry: -entry.settings.model_validate(entry.small).num_members)
     return {entry.name: str(entry.rival) for entry in entries}
-
-
-def rival_label(role: str, kind: str, called: str) -> str:
-    """Return the label of a pick's rival; an ensemble of one is called a standard network.
-
-    Args:
-        role: The rival's method.
-        kind: The kind that it is grouped with.
-        called: The kind to name it by.
-    """
-    if called == kind:
-        return rivals().get(role, role)
-    return f"{all_kinds()[called].phrase.removeprefix('a ')} (an {role} of one)"

@@ -21,7 +21,6 @@ from sae.config.method_registry import (
     all_kinds,
     kinds_with_exits,
     register_method,
-    rival_label,
     rivals,
 )
 from sae.config.settings import LARGEST, later
@@ -42,7 +41,6 @@ __all__ = [
     "all_kinds",
     "kinds_with_exits",
     "register_method",
-    "rival_label",
     "rivals",
 ]
 

@@ -23,6 +23,16 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Format a share in per cent.
+
+    Example:
+        >>> percent(0.05), percent(0.0222, 1)
+        ('5 %', '2.2 %')
+    """
+    return f"{100 * share:.{digits}f} %"
+
+
 def short_count(value: float) -> str:
     """Format a count with three digits and a letter for its size.
 

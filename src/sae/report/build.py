@@ -133,7 +133,7 @@ def names_of(found: Sequence[Findings]) -> list[str]:
 
 def _ranks(found: Sequence[Findings]) -> Section:
     """Rank the kinds of methods over all data sets: clean and shifted, for each task."""
-    tables = []
+    tables, is_averaged = [], False
     for task in ("classification", "regression"):
         of_task = [item for item in found if item.task == task]
         for where in TESTED:
@@ -143,12 +143,11 @@ def _ranks(found: Sequence[Findings]) -> Section:
             results = {name: members for name, members in by_data.items() if members}
             if results:
                 ranks = mean_ranks(results, [*_headlines(of_task), *SHOWN_COSTS], task, where)
+                is_averaged = is_averaged or len(results) > 1
                 made = rank_table(ranks, where, name=f"ranks-{task}-{where}")
                 tables.append(replace(made, title=f"{made.title}, {task}: {listed(list(map(shown_data, results)))}"))
-    intro = (
-        "Kinds of methods, ranked in each data set by the mean of their confirmed configurations, then averaged over "
-        "the data sets."
-    )
+    averaged = ", then averaged over the data sets of a task" if is_averaged else ""
+    intro = f"Kinds of methods, ranked in each data set by the mean of their confirmed configurations{averaged}."
     missing = None if tables else Note("No study has confirmed results yet.")
     return section("across-data-sets", "Across data sets", intro, *tables, missing)
 
@@ -166,7 +165,7 @@ def _headlines(found: Sequence[Findings]) -> list[dict[str, str]]:
 def _several(found: Sequence[Findings]) -> Lead:
     leads = zip(names_of(found), map(study_lead, found), strict=True)
     sentences = tuple(f"{name}: {lead.sentence}" for name, lead in leads)
-    return Lead(f"{len(found)} studies, each with its own recommendation.", sentences)
+    return Lead(f"{len(found)} studies, each with its own answer.", sentences)
 
 
 def _title(found: Sequence[Findings], results: Sequence[Result]) -> str:

@@ -12,7 +12,7 @@ from sae.analysis.headline import Headline, Network, compare_headline, network_o
 from sae.analysis.recommendation import Recommendation, recommend
 from sae.analysis.results import Result, Tested, make_result, study_results
 from sae.analysis.selection import Selection, select
-from sae.config.methods import rival_label, rivals
+from sae.config.methods import rivals
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
 from sae.core.objectives import TaskName
 from sae.records.receipt import PICK, Receipt
@@ -38,6 +38,7 @@ class Findings:
         results: Configurations that were confirmed on new seeds.
         shown: Results by role, `pick`, `ensemble` and `standard`: over new seeds, or else of the search's own run.
         receipt: Measurements from shipping the pick, if it was shipped.
+        is_receipt_of_others: Whether there is a receipt, but about another pick or other rivals.
         lost: Why a file cannot be read, by file name.
         candidates: Every finished trial at every K′, even if none can be chosen.
         unconfirmed: Trials that were to be confirmed, but have no finished run on a new seed.
@@ -58,6 +59,7 @@ class Findings:
     results: Sequence[Result] = ()
     shown: Mapping[str, Result] = field(default_factory=dict)
     receipt: Receipt | None = None
+    is_receipt_of_others: bool = False
     lost: Mapping[str, str] = field(default_factory=dict)
     candidates: Sequence[Candidate] = ()
     unconfirmed: Sequence[str] = ()
@@ -123,9 +125,8 @@ class Findings:
         return next(one for one in found if one.eval_exits == item.eval_exits)
 
     def labelled(self) -> list[tuple[str, Result]]:
-        """Return the pick and its rivals with their labels in figures, which have no room for a remark in brackets."""
-        names = {role: role_label(role, item).partition(" (")[0] for role, item in self.shown.items()}
-        return [(f"{names[role]}, {item.label}", item) for role, item in self.shown.items()]
+        """Return the pick and its rivals with their labels in figures."""
+        return [(f"{role_label(role)}, {item.label}", item) for role, item in self.shown.items()]
 
     def is_confirmed(self, item: Result) -> bool:
         """Return whether a configuration was trained on new seeds."""
@@ -163,6 +164,7 @@ def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
     confirmed = [*results, *(shifted_results or ())]
     shown = {role: _result(item, confirmed) for role, item in {PICK: pick, **others}.items() if item}
     receipt = _read(lambda: _read_receipt(record, shown), record.RECEIPT, lost)
+    is_unread = receipt is None and record.RECEIPT not in lost
     plan = _read(record.read_plan, record.PLAN, lost)
     compared = [*shown.values(), *(item for item in results if item.method in rivals())]
     kept = {network_of(item): own for item in compared if (own := read_predictions(item)) is not None}
@@ -175,6 +177,7 @@ def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
         results=results,
         shown=shown,
         receipt=receipt,
+        is_receipt_of_others=is_unread and record.derived(record.SHIPPED).has(record.RECEIPT),
         lost=lost,
         candidates=selection.everything,
         unconfirmed=unconfirmed,
@@ -200,11 +203,9 @@ def _shifted_results(record: StudyRecord) -> list[Result] | None:
     return None if confirmed is None or confirmed.shifted is None else study_results(record, shift=True)[0]
 
 
-def role_label(role: str, item: Result) -> str:
-    """Return the label of a role: the pick, or the best network of a rival method; an ensemble of one is none."""
-    if role == PICK:
-        return "the pick"
-    return f"best {rival_label(role, item.kind, item.config.called.key)}"
+def role_label(role: str) -> str:
+    """Return the label of a role: the pick, or the best network of a rival method."""
+    return "the pick" if role == PICK else f"best {rivals()[role]}"
 
 
 def _read(read: Callable[[], Read], name: str, lost: dict[str, str]) -> Read | None:

@@ -49,7 +49,7 @@ ENTRIES = (
     ),
     Entry("W", "Width: with W = 2, layers are twice as wide as with W = 1.", "W(?:=\\d+)?"),
     Entry("D", "Depth: the number of stages of the network. Each stage can have an exit.", "D(?:=\\d+)?"),
-    Entry("M", "Members: how many networks, or variants of one network, are averaged.", "M(?:=\\d+)?"),
+    Entry("M", "Members: how many networks, or variants of one network, are averaged.", "M(?! params)(?:=\\d+)?"),
     Entry(
         "exit",
         "A small output layer after a stage of the network. Early exits are cheap; late ones have seen more layers.",

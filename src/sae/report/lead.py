@@ -58,12 +58,18 @@ def claims(found: Findings) -> list[str]:
     """
     told = []
     for role, evidence in found.headline.evidence.items():
-        name, ratio = f"the {role_label(role, found.shown[role])}", 1 / _flops_ratio(found, role)
+        name, ratio = f"the {role_label(role)}", 1 / _flops_ratio(found, role)
         clean, shifted = ([item for item in evidence if item.where == where] for where in COMPARED_ON)
         if not clean:
             few = min(len(found.shown[PICK].runs), len(found.shown[role].runs)) < 2
             why = "one seed is too few to tell which is better" if few else "no metric is known for both"
             told.append(f"It {_needs_text(ratio, name)}; {why}.")
+        elif all(item.verdict == UNKNOWN for item in clean):
+            metrics = listed([metric_label(item.metric) for item in clean])
+            told.append(
+                f"It {_needs_text(ratio, name)}; there is not enough evidence to tell which is better in {metrics} "
+                f"({_basis_text(clean)})."
+            )
         else:
             told.append(f"It {verdicts(clean, name)} ({_basis_text(clean)}), and {_needs_text(ratio)}.")
         if shifted:
@@ -107,10 +113,7 @@ def cheaper_rival(found: Findings) -> str:
         ratio = _flops_ratio(found, role)
         if ratio < 1 and evidence and BETTER not in found_verdicts:
             how = "there is not enough evidence that it is worse" if UNKNOWN in found_verdicts else "it is not worse"
-            return (
-                f"But the {role_label(role, found.shown[role])} needs only {ratio_text(ratio)} its FLOPs, and {how} in "
-                "any metric."
-            )
+            return f"But the {role_label(role)} needs only {ratio_text(ratio)} its FLOPs, and {how} in any metric."
     return ""
 
 
@@ -149,7 +152,7 @@ def ratio_text(ratio: float) -> str:
 
 def caveats(found: Findings) -> tuple[str, ...]:
     """Return what a reader should know before trusting the numbers."""
-    own = [role_label(role, item) for role, item in found.shown.items() if not found.is_confirmed(item)]
+    own = [role_label(role) for role, item in found.shown.items() if not found.is_confirmed(item)]
     told = []
     if not found.confirmed:
         told.append("Nothing was confirmed on new seeds: all numbers are from the one seed that the search chose by.")
@@ -157,12 +160,14 @@ def caveats(found: Findings) -> tuple[str, ...]:
         told.append("Test numbers are means ± standard deviations over seeds that the search did not use.")
         told += [f"Not confirmed on new seeds, so measured on the search's own seed: {listed(own)}."] if own else []
     told += [
-        f"{role_label(role, item).capitalize()} failed on {item.failed} of {item.failed + len(item.runs)} seeds."
+        f"{role_label(role).capitalize()} failed on {item.failed} of {item.failed + len(item.runs)} seeds."
         for role, item in found.shown.items()
         if item.failed
     ]
     told += [f"Left out because it is damaged: {reason}." for reason in found.lost.values()]
-    if found.receipt is None:
+    if found.is_receipt_of_others:
+        told.append("Time is not shown: the receipt of the shipped model is about other networks. Export again.")
+    elif found.receipt is None:
         told.append("Time was not measured: the pick has not been shipped from this study yet.")
     return tuple(told)
 

@@ -10,7 +10,7 @@ from sae.analysis.mistakes import FEWEST, Abstention, Classified, Regressed, Seg
 from sae.analysis.results import Result
 from sae.core.errors import RecordError
 from sae.core.table import Cell, Column, Table, digits_for, mark_best
-from sae.core.wording import count
+from sae.core.wording import count, percent
 from sae.records.predictions import Predictions, SplitPredictions
 from sae.records.receipt import PICK
 from sae.records.run import Run
@@ -83,7 +83,7 @@ def _classified(
     found = Classified(np.exp(split.readings[exits]), split.targets.astype(np.int64))
     classes = _class_names(found, samples)
     total, errors = len(found.targets), int(found.wrong.sum())
-    intro = f"{which} on the test split: {errors:,} of {total:,} samples are wrong ({errors / total:.1%})."
+    intro = f"{which} on the test split: {errors:,} of {total:,} samples are wrong ({percent(errors / total, 1)})."
     if errors and errors < total:
         sure, unsure = found.confidence[~found.wrong].mean(), found.confidence[found.wrong].mean()
         intro += (
@@ -100,7 +100,7 @@ def _classified(
         ),
         (unsure_title, "The lowest probabilities, right or wrong.", found.least_confident(FEW_PICTURES).tolist()),
         (
-            f"What abstaining on {ABSTAINING:.0%} passes on",
+            f"What abstaining on {percent(ABSTAINING)} passes on",
             f"From the {passed:,} least confident samples, evenly spaced.",
             found.least_confident(passed)[spaced].tolist(),
         ),
@@ -235,7 +235,7 @@ def segment_table(segments: Sequence[Segment], overall: float, error: str = "Err
         for one in worst
     ]
     gap = " Gap: confidence minus the share of right answers; above 0 it is over-confident." if known else ""
-    cut = f"Segments: quarters of the test split by a number of its samples{', and classes' if known else ''}"
+    cut = f"Segments: {'classes, and ' if known else ''}quarters of the test samples in the order of one number"
     caption = (
         f"{_chosen_text(len(worst), len(weak), len(segments))}. {cut}.{gap} The worst of many segments looks bad by "
         "luck alone, too: check it on other data."
@@ -262,8 +262,8 @@ def _regressed(
     unit = f", {target}" if target else ""
     far = float((np.abs(found.surprise) > 2).mean())
     intro = (
-        f"{which} on the test split of {len(found.mean):,} samples. {far:.1%} of the residuals are larger than two "
-        "predicted standard deviations; about 5 % should be."
+        f"{which} on the test split of {len(found.mean):,} samples. {percent(far, 1)} of the residuals are larger than "
+        "two predicted standard deviations; about 5 % should be."
     )
     numbers = samples.numbers() if samples else {}
     segments = [item for name, each in numbers.items() for item in found.segments(name, each)]

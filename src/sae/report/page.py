@@ -225,7 +225,7 @@ WIDE_COLUMNS = 10
 NARROW_CHARACTERS, CELL_SPACE = 76, 2
 """Characters of all columns that fit half a page, and those that the space between two columns takes."""
 
-GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"))
+GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"), ("SAE: ", "SAE:\u00a0"))
 """Replacements with spaces at which a line must not break."""
 
 DIRECTIONS = {"↑": "higher is better", "↓": "lower is better"}
@@ -287,7 +287,8 @@ def _heading(column: Column, numeric: bool) -> str:
     better = f' <span class="better" title="{meaning}">{escape(column.better)}</span>' if column.better else ""
     about = " ".join(filter(None, [meaning_of(column.title), f"{meaning.capitalize()}." if meaning else ""]))
     helped = f' title="{escape(about)}"' if about else ""
-    button = f'<button type="button" data-first="{first}"{helped}>{escape(column.title)}{better}</button>'
+    title = escape(column.title).replace(" %", "\u00a0%")
+    button = f'<button type="button" data-first="{first}"{helped}>{title}{better}</button>'
     return f'<th scope="col" aria-sort="none"{_alignment(numeric)}>{button}</th>'
 
 
@@ -300,6 +301,8 @@ def _table_row(row: tuple[Cell, ...], columns: tuple[Column, ...], numeric: list
 def _cell(cell: Cell, column: Column, numeric: bool) -> str:
     """Render a value, with its full number to sort by."""
     text = escape(show(cell, column))
+    if not isinstance(cell.value, str):
+        text = text.replace("-", "−")
     for loose, glued in GLUED:
         text = text.replace(loose, glued)
     kind = ' class="long-text"' if len(text) > WIDEST_LINE else _alignment(numeric)
@@ -328,7 +331,7 @@ ONE_ROW = (*NARROW_FIGURES, "corruptions")
 """Figures of which up to six panels stand side by side on a wide page."""
 WIDE_FIGURES = ("parallel",)
 """Figures whose one panel needs the whole width of a page."""
-PRINTED_COLUMNS = {1: 1, 2: 2, 4: 4}
+PRINTED_COLUMNS = {1: 1, 2: 2, 4: 2}
 """Panels in a row on paper, by their number; else three."""
 SHAPES = {1: " single", 2: " even", 4: " even"}
 """Layout by number of panels, where there is room for three in a row."""
@@ -403,6 +406,7 @@ def prose(text: str) -> str:
         'a &lt; b: run <code>sae pick</code>'
     """
     marked = re.sub(r"`([^`\n]+)`", lambda found: f"<code>{_unbroken(found[1])}</code>", escape(text))
+    marked = marked.replace(" %", "\u00a0%")
     return marked.replace("Darker", '<span class="light">Darker</span><span class="dark">Brighter</span>')
 
 

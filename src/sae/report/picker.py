@@ -122,7 +122,7 @@ def study_picker(found: Findings, name: str = "pick") -> Picker | None:
         for name in known
     )
     confirmed = {network_key(item.label, item.config, item.eval_exits): item for item in found.confirmed}
-    roles = {role_label(role, item): _key(found.searched(role)) for role, item in found.shown.items()}
+    roles = {role_label(role): _key(found.searched(role)) for role in found.shown}
     intervals, resamples = _intervals(found, known)
     return Picker(
         name,

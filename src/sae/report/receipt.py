@@ -37,14 +37,17 @@ def receipt_table(found: Findings) -> Table:
         *(_cost_row(found, name) for name in (*SHOWN_COSTS, *SHIPPED_COSTS)),
         *_shipped_rows(found),
     ]
-    columns = (Column("Measure"), *(Column(role_label(role, item)) for role, item in shown.items()))
+    columns = (Column("Measure"), *(Column(role_label(role)) for role in shown))
     cells = tuple(tuple(Cell(text) for text in row) for row in rows)
     return Table("receipt", "Receipt", _receipt_caption(found), columns, cells)
 
 
 def _receipt_caption(found: Findings) -> str:
     first = metric_label(found.record.objectives[0].name)
-    told = ["Metrics: on the test split, mean ± standard deviation over seeds where there are several."]
+    several = (
+        ", mean ± standard deviation over seeds" if any(len(item.runs) > 1 for item in found.shown.values()) else ""
+    )
+    told = [f"Metrics: on the test split{several}."]
     if any(item.where == "test" for items in found.headline.evidence.values() for item in items):
         told.append("Difference: the pick minus the other, with its 95 % interval.")
     if found.headline.worth and found.headline.ensemble:
@@ -53,9 +56,10 @@ def _receipt_caption(found: Findings) -> str:
             "scaling, with its 95 % interval."
         )
     told += _scaling_caption(found)
+    multiples = ", with multiples of the pick's in brackets" if len(found.shown) > 1 else ""
     told.append(
-        "Costs of the networks of the search, with multiples of the pick's in brackets; as counted in the paper: "
-        "without the parts that are not used; as shipped: with layers merged, too."
+        f"Costs of the networks of the search{multiples}; as counted in the paper: without the parts that are not "
+        "used; as shipped: with layers merged, too."
     )
     told += ["Time: onnxruntime on one thread, measured side by side."] if found.receipt else []
     told += [f"Rivals: the best network of their method by {first} on validation."] if len(found.shown) > 1 else []
@@ -71,7 +75,7 @@ def _scaling_caption(found: Findings) -> list[str]:
     sizes = sorted({item.num_samples for item in scalings.values()})
     told = [f"Scaled: at a temperature T, fitted for each run on {' or '.join(map(str, sizes))} validation samples."]
     for role, item in scalings.items():
-        name = role_label(role, found.shown[role]).capitalize()
+        name = role_label(role).capitalize()
         if item.num_bounded:
             told.append(f"{name}: T ran to its bound in {count(item.num_bounded, 'run')}, so it was not applied there.")
         if item.num_kept:
@@ -186,6 +190,4 @@ def worth_range(worth: EnsembleEquivalent) -> str:
     """
     if worth.is_open:
         return "not enough evidence to tell"
-    members, low, high = (worth.describe(value) for value in (worth.members, worth.low, worth.high))
-    words = {"<1": "less than 1 member", f">{worth.most}": f"more than {worth.most} members", "1.0": "1.0 member"}
-    return f"{words.get(members, f'{members} members')} ({low} to {high})"
+    return f"{worth.in_words} ({worth.describe(worth.low)} to {worth.describe(worth.high)})"

@@ -55,7 +55,8 @@ def confirmed_table(
         for result, names in zip(results, _name_cells(results), strict=True)
     ]
     cells = mark_best(columns, rows)
-    caption = f"Mean ± standard deviation over seeds.{_bold_note(cells)} {K_PRIME}{_missing_note(results)}"
+    spread = "Mean ± standard deviation over seeds." if any(len(item.runs) > 1 for item in results) else ""
+    caption = f"{spread}{_bold_note(cells)} {K_PRIME}{_missing_note(results)}".strip()
     return Table(name, title, caption, tuple(columns), cells, _keys(results))
 
 
@@ -179,10 +180,15 @@ def rank_table(ranks: Sequence[MeanRank], where: Tested = "test", name: str = "r
         cells = (Cell(rank.mean, rank.std) if rank else Cell(None) for rank in found)
         rows.append((Cell(all_kinds()[kind].label), *cells, Cell(present)))
     marked = mark_best(columns, rows)
+    several = any(rank.datasets > 1 for rank in ranks)
+    averaged = (
+        " Then ranks are averaged over the data sets that have the kind (± standard deviation over these data sets, "
+        "dividing by their number)."
+    )
     caption = (
-        f"Kinds of methods are ranked in each data set by the mean of their configurations on {PLACES[where]}; 1 is "
-        "best. Then ranks are averaged over the data sets that have the kind (± standard deviation over these data "
-        f"sets, dividing by their number).{_bold_note(marked)} Few FLOPs alone do not make a good network."
+        f"Kinds of methods are ranked{' in each data set' if several else ''} by the mean of their configurations on "
+        f"{PLACES[where]}; 1 is best.{averaged if several else ''}{_bold_note(marked)} Few FLOPs alone do not make a "
+        "good network."
     )
     return Table(name, f"Ranks on {PLACES[where]}", caption, tuple(columns), marked)
 
@@ -331,13 +337,15 @@ def influence_table(influences: Sequence[Influence], name: str = "influence") ->
         for (setting, statistic), found in lines.items()
     ]
     trials = sorted({item.trials for item in influences})
+    known = [item.p for item in influences if item.p is not None]
+    bold = "Bold:" if any(p < LEVEL / tests for p in known) else "Nothing is bold: that takes"
+    tiny = " 0.0000 means less than 0.00005." if any(p < 0.00005 for p in known) else ""
+    missing = " –: the setting did not vary, or in too few trials." if tests < len(lines) * len(metrics) else ""
     caption = (
-        f"Spearman's ρ for continuous settings and the F of an analysis of variance for N, K and W, over "
-        f"{_trials_text(trials)}. Bold: p < {LEVEL} / {tests} (Bonferroni), so that a false alarm among all "
+        f"Over {_trials_text(trials)}. {bold} p < {LEVEL} / {tests} (Bonferroni), so that a false alarm among all "
         f"{tests} tests has a probability of at most {LEVEL}; without this correction about 1 in 20 would have "
-        f"p < {LEVEL} by luck alone. 0.0000 means less than 0.00005; – that a setting did not vary, or in too few "
-        f"trials. The search favours promising settings, so "
-        "settings depend on each other: correlation is not causation."
+        f"p < {LEVEL} by luck alone.{tiny}{missing} The search favours promising settings, so settings depend on each "
+        "other: correlation is not causation."
     )
     columns = (Column("Setting"), Column("Statistic"), *pairs)
     return Table(name, "Influence of the settings", caption, columns, tuple(rows))

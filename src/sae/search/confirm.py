@@ -151,9 +151,12 @@ def find_lesson(record: StudyRecord, runs: Sequence[Run]) -> Lesson:
     """Choose the teacher and the students of a study on validation data."""
     selection = select(record, runs=runs)
     pick, (method, *others) = selection.pick().candidate, rivals()
-    teacher = pick if pick.method == method else selection.best_of(method, pick)
+    teacher = pick if pick.method == method and pick.is_rival else selection.best_of(method, pick)
     if teacher is None:
-        raise ConfigError(f"confirm.distill needs a finished trial of {method} to learn from: search {method}, too")
+        raise ConfigError(
+            f"confirm.distill needs a finished trial of {method} to learn from, with several members: "
+            f"search {method}, too"
+        )
     found = [None if pick is teacher else pick, *(selection.best_of(other, pick) for other in others)]
     return Lesson(teacher, [item for item in found if item and _can_learn(item)])
 
@@ -214,7 +217,7 @@ def choose(
         return []
     picked = best[knee(losses_of(best, objectives))]
     chosen = [picked, *(item for item in _spread(best, objectives) if item is not picked)][:most]
-    compared = [item for item in found if item.method in rivals()]
+    compared = [item for item in found if item.is_rival]
     fronts = fronts_by_kind(found, objectives, limits) | fronts_by_kind(compared, objectives)
     by_kind = [_best_first(own, objectives) for own in fronts.values()]
     if total is None:

@@ -52,6 +52,15 @@ def test_exits_can_be_seen_on_light_and_dark_pages_and_grow_paler(page: dict[str
         assert (max(value, behind) + 0.05) / (min(value, behind) + 0.05) > 2.2
 
 
+def test_the_dot_at_the_end_of_a_line_is_its_last_point() -> None:
+    figure = depth_figure([replace(row, mean=(row.mean or 0) / 3) for row in rows()], depth=DEPTH, name="d", title="t")
+    assert figure
+    panel = figure.panels[0].to_dict()
+    ends = {(row["exit"], row["y"]) for row in rows_of(figure.panels[0]) if row["x"] == 5}
+    dots = next(layer["data"]["values"] for layer in panel["layer"] if "label" in str(layer.get("data")))
+    assert {(row["exit"], row["y"]) for row in dots} == ends
+
+
 def test_bands_stay_within_probabilities() -> None:
     figure = depth_figure([replace(row, mean=0.9) for row in rows()], depth=DEPTH, name="depth", title="t")
     assert figure

@@ -10,7 +10,7 @@ import altair as alt
 
 from sae.analysis.curves import ReliabilityBin, RiskPoint
 from sae.config.methods import all_kinds
-from sae.core.wording import count
+from sae.core.wording import count, percent
 from sae.report.content import Figure
 from sae.report.figures.axes import (
     EDGE,
@@ -228,7 +228,7 @@ def risk_coverage_figure(
     caption = (
         "Risk among the samples that the network answers when the least certain are passed to a human. Lower is "
         "better; at coverage 1 it answers all. "
-        f"Curves begin at {LEAST_COVERAGE:.0%}: below that, single samples would dominate.{band}"
+        f"Curves begin at {percent(LEAST_COVERAGE)}: below that, single samples would dominate.{band}"
     )
     return Figure(name, title, caption, (_risk_panel(rows, kinds, risk),))
 

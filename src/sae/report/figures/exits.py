@@ -64,9 +64,11 @@ def depth_figure(points: Sequence[DepthPoint], *, depth: int, name: str, title: 
     known = [point for point in points if is_known(point.mean)]
     if not known:
         return None
+    several = any(point.runs > 1 for point in known)
+    means = " Line: mean over runs. Band: one standard deviation." if several else ""
     caption = (
-        "The probability of each exit during training, from the first exit (dark) to the last (pale). Line: mean over "
-        "runs. Band: one standard deviation. Dashed: no preference, all exits equal."
+        f"The probability of each exit during training, from the first exit (dark) to the last (pale).{means} Dashed: "
+        "no preference, all exits equal."
     )
     top = min(1.0, 1.08 * max(band_of(point)[1] for point in known))
     groups = dict.fromkeys(point.group for point in known)
@@ -92,9 +94,7 @@ def _depth_panel(points: Sequence[DepthPoint], group: str, *, depth: int, top: f
     scale = alt.Scale(domain=exits, range=[exit_colour(number, depth) for number in exits])
     colour = alt.Color("exit:O", scale=scale, legend=None)
     base = alt.Chart().encode(colour, **axes)
-    ends: list[LabelledRow] = [
-        {**row, "label": f"exit {row['exit']}", "y": round(row["y"], 2)} for row in drawn if row["x"] == last
-    ]
+    ends: list[LabelledRow] = [{**row, "label": f"exit {row['exit']}"} for row in drawn if row["x"] == last]
     tooltip = [
         alt.Tooltip("exit:O"),
         alt.Tooltip("x:Q", title="epoch"),

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.analysis.mistakes import Regressed
+from sae.core.wording import percent
 from sae.report.content import Figure
 from sae.report.figures.axes import GREY, DrawnRow, domain_of, heading, layered, rounded
 from sae.report.figures.heat import ON_DARK, ON_PALE, PALE_TO_DARK
@@ -100,7 +101,8 @@ def residual_figure(found: Regressed, *, name: str, title: str, unit: str) -> Fi
         *(wedge.mark_line(color=GREY, strokeDash=[5, 4]).encode(y=alt.Y(f"{side}:Q")) for side in ("up", "down")),
         points.encode(x, y=alt.Y("residual:Q", title=f"true − predicted{unit}"), tooltip=tooltip),
     ]
-    panel = layered(rows, layers, heading("Residual and predicted spread", f"{within:.1%} between the dashed lines"))
+    subtitle = f"{percent(within, 1)} between the dashed lines"
+    panel = layered(rows, layers, heading("Residual and predicted spread", subtitle))
     some = f" {len(rows)} of {len(found.mean)} samples are drawn." if len(rows) < len(found.mean) else ""
     caption = (
         "Test samples. If the predicted spread is right, 95 % lie between the dashed lines, and residuals grow to the "

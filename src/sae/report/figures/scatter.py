@@ -293,8 +293,9 @@ def _point_layer(
     else:
         opacity = hidden.when(strong).then(alt.value(STRONG)).otherwise(alt.value(FAINT))
     size = alt.when(hovered).then(alt.value(HOVERED)).when(strong).then(alt.value(LARGE)).otherwise(alt.value(SMALL))
-    marks = base.mark_point(filled=True, stroke=EDGE, strokeWidth=0.6)
-    drawn: alt.Chart = marks.encode(*looks, size=size, opacity=opacity, tooltip=list(tooltip))
+    edge = alt.when(strong).then(alt.value(0.6)).otherwise(alt.value(0))  # it would hide the shape of a small mark
+    marks = base.mark_point(filled=True, stroke=EDGE)
+    drawn: alt.Chart = marks.encode(*looks, size=size, opacity=opacity, strokeWidth=edge, tooltip=list(tooltip))
     return drawn.add_params(hovered, brush, *([chosen] if legend else []))
 
 
