@@ -14,20 +14,21 @@ from sae.report.content import Drawing, Note, Section, section
 from sae.report.findings import Findings
 
 COLUMNS = tuple(map(Column, ("Part", "Parameters", "FLOPs", "Shipped parameters", "Shipped FLOPs")))
+NETWORK_TITLE = "What is in the network?"
 CAPTION = "Costs are those of one sample, counted as in the paper."
 
 
 def network_section(found: Findings) -> Section:
     """Show what the picked network consists of."""
-    intro = "The picked network after training: what runs for one sample, and what was left out because it is not used."
-    name, title = "network", "What is in the network?"
+    intro, name, title = "The picked network after training: what runs for one sample", "network", NETWORK_TITLE
     if found.pick is None:
-        return section(name, title, intro, Note("There is no network to draw yet."))
+        return section(name, title, "", Note("There is no network to draw yet."))
     plan = _plan(found.pick.run, found.pick.eval_exits)
     if not isinstance(plan, NetworkPlan):
-        return section(name, title, intro, plan or _not_recorded([found.pick.run]))
+        return section(name, title, "", plan or _not_recorded([found.pick.run]))
     drawing = Drawing("network", f"The pick, {plan.name}", CAPTION, plan)
-    return section(name, title, intro, drawing, parts_table(plan))
+    pruned = ", and what was left out because it is not used" if _has_pruned(plan) else ""
+    return section(name, title, f"{intro}{pruned}.", drawing, parts_table(plan))
 
 
 def run_drawings(compared: Sequence[tuple[str, Result]]) -> list[Drawing | Note]:
@@ -48,14 +49,19 @@ def parts_table(plan: NetworkPlan, name: str = "parts") -> Table:
     """List the parts of a network with their costs, their sum, and the costs of what was pruned away."""
     rows = [(part.label, part.cost) for part in plan.parts if part.is_used and part.cost]
     listed = tuple(_row(label, cost) for label, cost in rows)
-    pruned = (_row("pruned away", plan.pruned),) if plan.pruned.params or plan.pruned.flops else ()
+    pruned = (_row("pruned away", plan.pruned),) if _has_pruned(plan) else ()
+    folded = "the layer that reads several copies of a sample is folded to read it once, and "
     caption = (
-        "Shipped costs are those of the exported network: the layer that reads several copies of a sample is folded "
-        "to read it once, and normalisation is fused into the layers before it."
+        f"Shipped costs are those of the exported network: {folded if plan.num_inputs > 1 else ''}normalisation is "
+        "fused into the layers before it."
     )
     return Table(
         name, "Parts of the network", caption, COLUMNS, (*listed, _row("all", plan.used, strong=True), *pruned)
     )
+
+
+def _has_pruned(plan: NetworkPlan) -> bool:
+    return bool(plan.pruned.params or plan.pruned.flops)
 
 
 def _row(label: str, cost: PartCosts, strong: bool = False) -> tuple[Cell, ...]:

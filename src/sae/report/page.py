@@ -225,7 +225,10 @@ WIDE_COLUMNS = 10
 NARROW_CHARACTERS, CELL_SPACE = 76, 2
 """Characters of all columns that fit half a page, and those that the space between two columns takes."""
 
-GLUED = (("± ", "±\u00a0"), (" ×", "\u00a0×"), ("SAE: ", "SAE:\u00a0"))
+GLUED = (
+    *(("± ", "±\u00a0"), (" ×", "\u00a0×"), (" %", "\u00a0%")),
+    *((" ↑", "\u00a0↑"), (" ↓", "\u00a0↓"), ("SAE: ", "SAE:\u00a0")),
+)
 """Replacements with spaces at which a line must not break."""
 
 DIRECTIONS = {"↑": "higher is better", "↓": "lower is better"}
@@ -284,10 +287,10 @@ def _heading(column: Column, numeric: bool) -> str:
     """Render a column title as a button that sorts, the best value first if there is a best."""
     first = "descending" if column.better == "↑" else "ascending"
     meaning = DIRECTIONS.get(column.better, "")
-    better = f' <span class="better" title="{meaning}">{escape(column.better)}</span>' if column.better else ""
+    better = f'\u00a0<span class="better" title="{meaning}">{escape(column.better)}</span>' if column.better else ""
     about = " ".join(filter(None, [meaning_of(column.title), f"{meaning.capitalize()}." if meaning else ""]))
     helped = f' title="{escape(about)}"' if about else ""
-    title = escape(column.title).replace(" %", "\u00a0%")
+    title = _glued(escape(column.title))
     button = f'<button type="button" data-first="{first}"{helped}>{title}{better}</button>'
     return f'<th scope="col" aria-sort="none"{_alignment(numeric)}>{button}</th>'
 
@@ -303,11 +306,17 @@ def _cell(cell: Cell, column: Column, numeric: bool) -> str:
     text = escape(show(cell, column))
     if not isinstance(cell.value, str):
         text = text.replace("-", "−")
-    for loose, glued in GLUED:
-        text = text.replace(loose, glued)
+    text = _glued(text)
     kind = ' class="long-text"' if len(text) > WIDEST_LINE else _alignment(numeric)
     content = f"<strong>{text}</strong>" if cell.strong else text
     return f"<td{kind}{_sort_key(cell)}><div>{content}</div></td>"
+
+
+def _glued(text: str) -> str:
+    """Keep lines from breaking between a number and its sign or unit."""
+    for loose, glued in GLUED:
+        text = text.replace(loose, glued)
+    return text
 
 
 def _sort_key(cell: Cell) -> str:
@@ -406,8 +415,7 @@ def prose(text: str) -> str:
         'a &lt; b: run <code>sae pick</code>'
     """
     marked = re.sub(r"`([^`\n]+)`", lambda found: f"<code>{_unbroken(found[1])}</code>", escape(text))
-    marked = marked.replace(" %", "\u00a0%")
-    return marked.replace("Darker", '<span class="light">Darker</span><span class="dark">Brighter</span>')
+    return _glued(marked).replace("Darker", '<span class="light">Darker</span><span class="dark">Brighter</span>')
 
 
 def _unbroken(code: str) -> str:

@@ -89,7 +89,9 @@ def _section(data: str, results: Sequence[Result]) -> Section:
         *_mistakes(results),
         _without(compared),
     )
-    intro = "On the test split. Runs that differ only in their seed are one configuration: mean ± standard deviation."
+    intro = "On the test split."
+    if any(len(item.runs) > 1 for item in results):
+        intro += " Runs that differ only in their seed are one configuration: mean ± standard deviation."
     made = section("the-runs", f"The runs on {data}", intro, *parts)
     return with_data(made, shown_data(results[0].config.data.name))
 

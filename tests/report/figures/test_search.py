@@ -11,7 +11,14 @@ from sae.config.methods import all_kinds, kinds_with_exits
 from sae.core.objectives import objectives
 from sae.report.figures.axes import GREY
 from sae.report.figures.scatter import Details, Point, usual_pairs
-from sae.report.figures.search import MOST_FAINT, hypervolume_figure, search_scatter, thinned, within_view
+from sae.report.figures.search import (
+    MOST_FAINT,
+    hypervolume_figure,
+    search_scatter,
+    thinned,
+    tried_scatter,
+    within_view,
+)
 from sae.report.labels import shape_of
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
@@ -149,6 +156,19 @@ def test_what_is_far_worse_is_out_of_view_and_counted() -> None:
         figure = search_scatter([*points(), row], [(ECE, NLL)], name="search", title="t")
         assert figure
         assert figure.panels[0].to_dict()["title"]["subtitle"] == said
+
+
+def test_among_few_networks_none_is_called_much_worse() -> None:
+    few = [with_values(points()[0], nll=0.5), *(with_values(point, nll=0.4) for point in points()[1:4])]
+    assert within_view(few, ECE, NLL) == few
+
+
+def test_where_no_candidate_was_trained_again_all_are_drawn_as_strong() -> None:
+    faint = [replace(point, is_strong=False) for point in points()]
+    figure = tried_scatter(faint, [(ECE, NLL)], name="tried", title="t", place="test data", remark="")
+    assert figure
+    assert "None was trained again." in figure.caption
+    assert all(row["strong"] for row in rows_of(figure.panels[0]))
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])

@@ -18,6 +18,8 @@ from sae.report.labels import objective_title
 WIDTH, HEIGHT = 340, 250
 """Pixels of a panel in a file; a page may stretch the width."""
 GREY = "#808080"
+FEWEST_WITH_OUTLIERS = 10
+"""Networks among which one can be called far worse than usual."""
 EDGE = "#D0D0D0"
 """Edge of overlapping marks: almost white on a light page, and visible around dark colours on a dark page."""
 SPACE = 0.07

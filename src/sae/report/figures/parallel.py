@@ -9,7 +9,7 @@ from sae.analysis.pareto import usual_worst
 from sae.config.methods import all_kinds
 from sae.core.objectives import Objective
 from sae.report.content import Figure
-from sae.report.figures.axes import DrawnRow, heading, layered, outline, rounded, value_text
+from sae.report.figures.axes import FEWEST_WITH_OUTLIERS, DrawnRow, heading, layered, outline, rounded, value_text
 from sae.report.figures.scatter import FAINT, HIDDEN, LEGEND_COLUMNS, LINKS, STRONG, Point
 from sae.report.labels import objective_title
 
@@ -122,6 +122,8 @@ def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart
 def _ends(points: Sequence[Point], item: Objective) -> tuple[float, float]:
     """Return the best value of an axis, and the worst that is not an outlier."""
     values = sorted((point.value(item) for point in points), key=item.loss)
+    if len(values) < FEWEST_WITH_OUTLIERS:
+        return values[0], values[-1]
     bound = float(usual_worst(np.array([[item.scaled_loss(value)] for value in values]))[0])
     usual = [value for value in values if item.scaled_loss(value) <= bound]
     return values[0], usual[-1] if usual else values[-1]

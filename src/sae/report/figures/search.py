@@ -1,6 +1,7 @@
 """Figures of a search: all candidates on validation, and the growth of the Pareto front."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import altair as alt
@@ -13,13 +14,15 @@ from sae.analysis.selection import Selection
 from sae.core.objectives import Objective
 from sae.core.wording import count
 from sae.report.content import Chart, Figure
-from sae.report.figures.axes import GREY, heading, layered, rounded, whole_ticks
+from sae.report.figures.axes import FEWEST_WITH_OUTLIERS, GREY, heading, layered, rounded, whole_ticks
 from sae.report.figures.scatter import FLOPS, PARAMS, Pair, Point, axes_note, known_pairs, known_points, scatter_panel
 from sae.report.labels import shown_exits
 
 Item = TypeVar("Item")
 
 PANEL_SPACING = 36
+MOST_SOLID = 100
+"""Candidates that are all drawn as strong ones where none is; more would cover each other."""
 MOST_FAINT = 1000
 """Candidates beside the strong ones that a figure draws; more look the same, and make pages of many megabytes."""
 
@@ -94,10 +97,11 @@ def tried_scatter(
     if not known:
         return None
     again = sum(point.is_strong for point in points)
+    marked = points if again or len(points) > MOST_SOLID else [replace(point, is_strong=True) for point in points]
     faint = _rest_text(points, total)
     solid = f"Solid: the {again} trained again on new seeds. Faint: {faint}." if again else "None was trained again."
     caption = f"All candidates of the search, on {place}, with the search's own seed. {solid} {remark}"
-    panels = (search_panel(points, pair, known, "trained again", total) for pair in known)
+    panels = (search_panel(marked, pair, known, "trained again" if again else "", total) for pair in known)
     return Figure(name, title, caption, tuple(panels))
 
 
@@ -122,7 +126,7 @@ def search_panel(
         points: All candidates.
         pair: What the panel shows.
         pairs: All panels of the figure.
-        strong: What the strong points are.
+        strong: What the strong points are; nothing if all are.
         total: The number of all candidates, if `points` are some of them.
     """
     drawn = within_view(points, *pair)
@@ -137,6 +141,8 @@ def within_view(points: Sequence[Point], x: Objective, y: Objective) -> list[Poi
     A few bad points, some of them perhaps on the front, would squeeze all others into a corner.
     """
     known = known_points(points, x, y)
+    if len(known) < FEWEST_WITH_OUTLIERS:
+        return list(known)
     shown = known
     for item in (axis for axis in (x, y) if not axis.is_cost):
         bound = max(_usual_worst(known, item), _usual_worst([point for point in known if point.is_strong], item))
@@ -156,7 +162,7 @@ def _view_text(points: Sequence[Point], shown: Sequence[Point], strong: str) -> 
     if not hidden:
         return "1 candidate" if len(points) == 1 else f"all {len(points)} candidates"
     number = sum(point.is_strong for point in hidden)
-    mention = f", {number} of them {strong}" if number else ""
+    mention = f", {number} of them {strong}" if number and strong else ""
     return f"{len(hidden)} much worse not shown{mention}"
 
 
