@@ -14,6 +14,8 @@ from sae.report.figures.heat import ON_DARK, ON_PALE, PALE_TO_DARK
 
 MOST_CLASSES = 20
 """Classes of a matrix that can still be read."""
+MOST_LETTERS = 36
+"""Letters below a matrix that fit beside each other on a phone; longer names stand upright."""
 CELL = 22
 """Height of a cell in pixels."""
 MOST_POINTS = 600
@@ -45,8 +47,9 @@ def confusion_figure(matrix: NDArray[np.int64], classes: Sequence[str], *, name:
         for guess in range(len(classes))
     ]
     order = list(classes)
+    angle = 0 if len(classes) * max(map(len, classes)) <= MOST_LETTERS else -90
     base = alt.Chart().encode(
-        x=alt.X("predicted:N", sort=order, title="predicted class", axis=alt.Axis(labelLimit=90)),
+        x=alt.X("predicted:N", sort=order, title="predicted class", axis=alt.Axis(labelLimit=90, labelAngle=angle)),
         y=alt.Y("true:N", sort=order, title="true class", axis=alt.Axis(labelLimit=110)),
     )
     tooltip = [
