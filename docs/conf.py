@@ -3,13 +3,17 @@
 import re
 import sys
 from pathlib import Path
+from typing import TypeVar
 
+import numpy.typing
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
 from sae.core.version import __version__  # noqa: E402
+
+numpy.typing.ArrayLike = TypeVar("ArrayLike")  # type: ignore[misc]  # shown by its name, not as the union that it is
 
 project, author = "SAE", "The SAE developers"
 copyright = "The SAE developers, Apache-2.0"  # noqa: A001
@@ -38,6 +42,7 @@ myst_heading_anchors = 4
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented_params"
 napoleon_include_init_with_doc = False
 
 sphinx_gallery_conf = {

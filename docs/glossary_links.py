@@ -29,6 +29,8 @@ SKIPPED = (
     addnodes.literal_strong,
 )
 """Where a word is not linked: headings, code, signatures, and what is a link already."""
+GALLERY_CODE = "code_links_block"
+"""The name of the node that sphinx-gallery puts in the place of a block of code."""
 
 
 def read_words(text: str) -> dict[str, str]:
@@ -83,7 +85,7 @@ def linkable(doctree: nodes.document) -> Iterator[nodes.Text]:
     """Return the texts of a page in which words may be linked."""
     for text in list(doctree.findall(nodes.Text)):
         parent: Any = text.parent
-        while parent is not None and not isinstance(parent, SKIPPED):
+        while parent is not None and not isinstance(parent, SKIPPED) and parent.tagname != GALLERY_CODE:
             parent = parent.parent
         if parent is None:
             yield text

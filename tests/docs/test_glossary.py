@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::P
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 
-from glossary_links import read_words  # type: ignore[import-not-found]  # noqa: E402
+from glossary_links import linkable, read_words  # type: ignore[import-not-found]  # noqa: E402
 
 WORDS = read_words((DOCS / "glossary.md").read_text(encoding="utf-8"))
 PAGE = """# K and NLL
@@ -95,6 +95,14 @@ def test_first_uses_are_linked_outside_headings_code_and_links(tmp_path: Path) -
     for anchor, _ in links:
         assert f'<td id="{anchor}">' in pages["glossary"].replace('" class="row-odd', "")
     assert all(is_link for _, is_link in first_uses(pages["index"]))
+
+
+def test_code_of_the_gallery_is_not_linked() -> None:
+    nodes, utils = pytest.importorskip("docutils.nodes"), pytest.importorskip("docutils.utils")
+    gallery = pytest.importorskip("sphinx_gallery._doctree_links", reason="older versions have no such node")
+    page = utils.new_document("page")
+    page += [nodes.paragraph("", "NLL"), gallery.code_links_block("", "", nodes.inline("", "K"))]
+    assert [text.astext() for text in linkable(page)] == ["NLL"]
 
 
 def test_a_use_that_is_not_linked_is_found_out() -> None:
