@@ -100,7 +100,9 @@ SearchSeed = Annotated[int | None, typer.Option(help="seed of the search and of 
 StudyForce = Annotated[bool, typer.Option(help="delete the study in the folder and start over")]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="trials that run at the same time; by default as the budget says, or one per core"),
+    typer.Option(
+        min=1, help="trials that run at the same time; by default one per core (`sae experiment --budget paper`: 4)"
+    ),
 ]
 Executor = Annotated[Literal["local", "ray", "slurm"], typer.Option(help="where trials run")]
 Address = Annotated[

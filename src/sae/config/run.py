@@ -149,13 +149,13 @@ class TeacherConfig(Settings):
     """A trained run whose predictions a network learns from, beside the targets."""
 
     run: str = Field(description="folder of a finished run on the same data, usually a deep ensemble")
-    weight: float = Field(0.7, ge=0, le=1, description="λ, share of the teacher in the loss; the targets have the rest")
+    weight: float = Field(0.9, ge=0, le=1, description="λ, share of the teacher in the loss; the targets have the rest")
     temperature: float = Field(2.0, gt=0, description="τ, softens the classes of teacher and student")
     match: TeacherMatch = Field(
         "mean", description="what a member learns from: the mean of the teacher's members, or one of its members"
     )
     perturb: float = Field(
-        1.0,
+        0.0,
         ge=0,
         description="size of the input change that makes teachers disagree, in 1/255 of a pixel's range",
     )
