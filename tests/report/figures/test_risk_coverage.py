@@ -43,7 +43,7 @@ def test_the_risk_of_a_handful_of_samples_is_left_out_and_does_not_set_the_axis(
     assert {row["x"] for row in rows_of(figure.panels[0])} == {LEAST_COVERAGE, 0.5, 1.0}
     top = figure.panels[0].to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"][1]
     assert top == pytest.approx(0.105)
-    assert "begin at 5%" in figure.caption
+    assert "begin at 5 %" in figure.caption
 
 
 def test_a_band_of_one_standard_deviation_is_drawn_where_it_is_known_and_ends_at_zero() -> None:
