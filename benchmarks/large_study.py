@@ -22,12 +22,12 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from sae.config.settings import to_yaml
-from sae.config.study import StudyConfig
+from sae.config.study import StudyConfig, Value
 from sae.records.evaluation import Evaluation, Part, PartCosts, Reading
 from sae.records.network import Member, Network, PrunedReading
 from sae.records.run import Status
 from sae.records.study import StudyRecord
-from sae.search.holes import Hole, Value
+from sae.search.holes import Hole
 from sae.search.space import Space, build_space
 
 STORED = Path(__file__).parent / "large_study.json"

@@ -115,21 +115,20 @@ def draw_map() -> None:
 def _panels(kind: str) -> alt.HConcatChart:
     """Draw a row of panels, one for each width, with a common scale of differences."""
     cells = {(cell.size, cell.width, cell.row): cell for cell in read_map()}
-    points = [
-        {
-            "images": size,
-            "width": width,
-            "method": ROWS[row].title,
-            "difference": cell.test[kind] - cells[size, width, "standard"].test[kind],
-        }
+    differences = {
+        (size, width, row): cell.test[kind] - cells[size, width, "standard"].test[kind]
         for (size, width, row), cell in cells.items()
         if row != "standard" and (size, width, "standard") in cells
-    ]
-    ends = [min(point["difference"] for point in points), max(point["difference"] for point in points)]
+    }
+    ends = [min(differences.values()), max(differences.values())]
     shown = [row for row in COLOURS if row != "standard"]
     panels = []
     for width in WIDTHS:
-        own = [point for point in points if point["width"] == width]
+        own = [
+            {"images": size, "method": ROWS[row].title, "difference": difference}
+            for (size, of_width, row), difference in differences.items()
+            if of_width == width
+        ]
         base = alt.Chart(alt.Data(values=own)).encode(
             x=alt.X(
                 "images:Q",
