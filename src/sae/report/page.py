@@ -213,18 +213,14 @@ def _vega() -> str:
 
 FIRST_ROWS = 10
 """Rows of a long table that are shown at first."""
-
 WIDEST_LINE = 40
 """Characters of a text that is not wrapped."""
-
 PHONE_COLUMNS, PHONE_CHARACTERS = 4, 80
 """Columns, and characters in each, that fit side by side on a phone."""
-
 WIDE_COLUMNS = 10
 """Columns from which a table is printed in small letters."""
 NARROW_CHARACTERS, CELL_SPACE = 76, 2
 """Characters of all columns that fit half a page, and those that the space between two columns takes."""
-
 GLUED = (
     *(("± ", "±\u00a0"), (" ×", "\u00a0×"), (" %", "\u00a0%")),
     *((" ↑", "\u00a0↑"), (" ↓", "\u00a0↓"), ("SAE: ", "SAE:\u00a0")),
