@@ -171,7 +171,7 @@ def quarters(name: str, values: Floats) -> list[tuple[str, NDArray[np.bool_]]]:
 
     Example:
         >>> [(text, int(rows.sum())) for text, rows in quarters("age", np.arange(40.0))][:2]
-        [('age below 9.75', 10), ('age 9.75 to 19.5', 10)]
+        [('age below 9.75', 10), ('age from 9.75 to 19.5', 10)]
     """
     edges = np.unique(np.quantile(values, np.linspace(0, 1, PARTS + 1)))
     if len(edges) < PARTS + 1:
