@@ -178,7 +178,7 @@ ENTRIES = (
     Entry("pinball loss", "The error of predicted deciles, in the unit of the predicted numbers.", "[Pp]inball"),
     Entry(
         "FLOPs",
-        "Arithmetic operations for one prediction, on any machine. MFLOPs are millions.",
+        "Multiplications, each with its addition, for one prediction. MFLOPs are millions.",
         "M?FLOPs|flops",
     ),
     Entry(
@@ -206,7 +206,7 @@ def meaning_of(text: str) -> str:
 
     Example:
         >>> meaning_of("MFLOPs"), meaning_of("Seeds of luck")
-        ('Arithmetic operations for one prediction, on any machine. MFLOPs are millions.', '')
+        ('Multiplications, each with its addition, for one prediction. MFLOPs are millions.', '')
     """
     own = text.removesuffix(" (shift)").removeprefix("rank in ")
     return next((entry.meaning for entry in ENTRIES if entry.pattern.fullmatch(own)), "")
