@@ -320,7 +320,12 @@ def test_a_killed_process_continues_to_the_same_numbers(sent: signal.Signals, co
     arguments = ["train", "--data", "digits", "--set", "backbone.depth=2", "--epochs", "40", "--out"]
     whole = subprocess.run([*SAE, *arguments, tmp_path / "whole"], capture_output=True, check=False)
     assert whole.returncode == 0, whole.stderr
-    process = subprocess.Popen([*SAE, *arguments, tmp_path / "cut"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*SAE, *arguments, tmp_path / "cut"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
+    )
     wait_for(tmp_path / "cut" / "checkpoint.safetensors", process)
     os.kill(process.pid, sent)
     _, error = process.communicate()
