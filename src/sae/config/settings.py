@@ -370,6 +370,7 @@ def _first_sentence(error: ValidationError) -> str:
         .removeprefix("Value error, ")
         .replace("Input should", "must", 1)
         .replace("Field required", "is required", 1)
+        .replace("a valid tuple", "a list", 1)
     )
     if not path or message.startswith(f"{path}."):  # about settings as a whole, in a sentence of its own
         return message
