@@ -41,10 +41,10 @@ figure, panels = plt.subplots(1, 3, figsize=(11, 3.8), sharey=True, layout="cons
 for panel, (inputs, exits) in zip(panels, [(1, 1), (1, 5), (2, 5)], strict=True):
     model = fit(inputs, exits)
     found = model.predict(grid)
-    shown = found.mean[:, 1].reshape(81, 81).T
+    shown = found.mean[:, 1].reshape(81, 81).T.numpy()
     field = panel.imshow(shown, extent=(-4, 4, -4, 4), origin="lower", cmap="RdBu", alpha=0.8, vmin=0, vmax=1)
     for label, colour in ((0, "darkred"), (1, "navy")):
-        panel.scatter(*x[y == label].T, color=colour, edgecolors="white", s=28)
+        panel.scatter(*x[y == label].T.numpy(), color=colour, edgecolors="white", s=28)
     members = found.members.shape[1]
     panel.set_title(f"N={inputs}, K={exits}: {members} member{'s' if members > 1 else ''}")
 figure.colorbar(field, ax=panels, label="probability of the blue class")
