@@ -345,6 +345,7 @@ def test_a_folder_at_work_is_left_alone(
             "spaces must name methods that are searched (sae), got ensemble",
         ),
         (("--set", "method.inputs={int: [4, 1]}"), "must not be above the upper end"),
+        (("--set", "search.first=[{method.input: 1}]"), "first must hold paths of settings, e.g. method.inputs, got"),
         (("--set", "search.first={method.inputs: 1}"), "first must be a list, got {'method.inputs': 1}"),
         (("--storage", "nothing://x"), "--storage must be the URL of a database"),
         (("--data", "diabetes", "--objectives", "nll@shift"), "diabetes is a table"),

@@ -9,8 +9,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from sae.config.methods import METHODS
 from sae.config.run import data_kind, data_name, data_side, data_train_size
-from sae.config.settings import Layer, merge, parse, section_name
+from sae.config.settings import Layer, flatten, merge, parse, section_name
 from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig, Value
 from sae.core.errors import ConfigError
 from sae.core.objectives import limits, objectives
@@ -128,7 +129,12 @@ def resolve_study(
 
 
 def _starts(search: SearchConfig, spaces: Sequence[Space]) -> dict[str, tuple[dict[str, Value], ...]]:
-    """Return the configurations to begin with, for the methods whose spaces have any of them."""
+    """Return the configurations to begin with, for the methods whose spaces have any of them; refuse unknown paths."""
+    known = {path for space in spaces for path in dict(flatten(space.template))}
+    of_methods = {f"method.{name}" for entry in METHODS for name in entry.settings.model_fields}
+    for path in (path for values in search.first for path in values):
+        if path not in known and ".".join(path.split(".")[:2]) not in of_methods:
+            raise ConfigError(f"first must hold paths of settings, e.g. method.inputs, got {path!r}")
     found = {space.method: tuple(space.starts(search.first)) for space in spaces}
     return {method: points for method, points in found.items() if points}
 
