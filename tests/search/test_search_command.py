@@ -205,6 +205,35 @@ def test_nothing_is_confirmed_under_shift_if_none_is_asked_for(tmp_path: Path, i
     assert "trained again: `" not in told
 
 
+ONLY_CONFIRMED = ("--shift", "--shift-sets", "few", "--set", "search.shift_trials=false")
+
+
+def test_corrupted_test_images_may_be_kept_for_what_is_confirmed(tmp_path: Path, inline: InlineExecutor) -> None:
+    out, confirm = tmp_path / "x", ("--confirm", "1", "--confirm-most", "1", "--confirm-shifted", "0")
+    code, _, error = search(out, *RANDOM, "--trials", "1", *ONLY_CONFIRMED, *confirm)
+    assert code == 0, error
+    record = StudyRecord.open(out)
+    [trial] = record.trials()
+    assert (trial.has(trial.SHIFT["val"]), trial.has(trial.SHIFT["test"])) == (True, False)
+    assert record.confirmed_run(trial.path, record.config.seed + 1).has(trial.SHIFT["test"])
+    assert select(record, shift=True).front
+
+
+def test_trials_are_tested_under_shift_if_nothing_is_confirmed(tmp_path: Path, inline: InlineExecutor) -> None:
+    assert search(tmp_path / "x", *RANDOM, "--trials", "1", *ONLY_CONFIRMED)[0] == 0
+    record = StudyRecord.open(tmp_path / "x")
+    assert record.config.shift_trials
+    assert all(trial.has(trial.SHIFT["test"]) for trial in record.trials())
+
+
+def test_a_study_that_tested_its_trials_under_shift_goes_on_so(tmp_path: Path, inline: InlineExecutor) -> None:
+    out, confirm = tmp_path / "x", ("--confirm", "1", "--confirm-most", "1", "--confirm-shifted", "0")
+    assert search(out, *RANDOM, "--trials", "1", "--shift", "--shift-sets", "few")[0] == 0
+    code, _, error = search(out, *RANDOM, "--trials", "1", *ONLY_CONFIRMED, *confirm)
+    assert code == 0, error
+    assert StudyRecord.open(out).config.shift_trials
+
+
 def test_few_corrupted_sets_may_choose(tmp_path: Path, inline: InlineExecutor) -> None:
     assert search(tmp_path / "x", *RANDOM, "--trials", "1", "--shift", "--shift-sets", "few")[0] == 0
     [run] = StudyRecord.open(tmp_path / "x").trials()

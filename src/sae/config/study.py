@@ -48,6 +48,9 @@ class SearchConfig(Settings):
     shift_sets: ShiftSets | None = Field(
         None, description="corrupted validation sets: all 95 (default with shift), or few, 8 (default for @shift alone)"
     )
+    shift_trials: bool = Field(
+        True, description="with shift: corrupted test sets for every trial; if not, for those that are confirmed only"
+    )
     workers: int | None = Field(None, ge=1, description="trials at once; by default one for each core")
     stop_early: bool = Field(False, description="stop trials that are dominated at rungs of epochs")
     reduction: int = Field(3, ge=2, description="one in this many trials passes a rung")
@@ -149,9 +152,10 @@ class StudyConfig(Settings):
         grid: A space of at most this many configurations is tried in full.
         rungs: Epochs at which dominated trials are stopped; none if they are not.
         reduction: One in this many trials passes a rung.
-        shift: Whether trials are evaluated on the 95 corrupted test sets.
+        shift: Whether runs are evaluated on the 95 corrupted test sets: confirmed ones, and trials if `shift_trials`.
         shift_sets: The corrupted validation sets that trials are evaluated on. None in older studies and where only an
             objective or limit needs them; see `val_sets`.
+        shift_trials: Whether trials, too, are evaluated on the corrupted test sets, on which nothing is chosen.
         seed: Seed of the search and of its runs.
     """
 
@@ -169,6 +173,7 @@ class StudyConfig(Settings):
     reduction: int
     shift: bool
     shift_sets: ShiftSets | None = later(None)
+    shift_trials: bool = later(True)
     seed: int
 
     @property

@@ -206,7 +206,7 @@ class Driver:
             folder=trial.path,
             until=next((epoch for epoch in self._rungs(study) if not study.rung(asked.number, epoch)), None),
             source=self._source(asked),
-            shift=self.config.shift,
+            shift=self.config.shift and self.config.shift_trials,
             val_sets=self.config.val_sets,
             latency=any(objective.is_measured for objective in needed),
             same_data_as=self._bound.get(asked.config.data.model_dump_json()),
