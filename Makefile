@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Tests start hundreds of processes. Compiled once, our modules need not be compiled by each of them.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-slow test-ci-slow test-oldest lint docs docs-quick bench clean
 

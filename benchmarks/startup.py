@@ -34,7 +34,7 @@ def cpu_seconds(code: str, arguments: tuple[str, ...], folder: Path) -> float:
     """Return the CPU time of one process; a training leaves its run in this folder."""
     out = ("--out", str(folder)) if arguments[:1] == ("train",) else ()
     command = [sys.executable, "-c", code, *arguments, *out]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}  # pip compiles on installing
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

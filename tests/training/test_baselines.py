@@ -85,9 +85,17 @@ def test_without_a_linear_baseline_only_the_trivial_one_counts() -> None:
 def test_logistic_regression_is_that_of_scikit_learn(num_classes: int, num_features: int) -> None:
     rng = np.random.default_rng(num_classes)
     inputs, labels = rng.normal(size=(50, num_features)), np.arange(50) % num_classes
-    weights = fit_logistic(inputs, labels, num_classes)
-    model = LogisticRegression(max_iter=200).fit(inputs, labels)
-    np.testing.assert_allclose(weights, np.column_stack([model.coef_, model.intercept_]), rtol=1e-6, atol=1e-8)
+    weights = fit_logistic(inputs, labels, num_classes, tolerance=1e-9)
+    model = LogisticRegression(max_iter=10_000, tol=1e-9).fit(inputs, labels)
+    np.testing.assert_allclose(weights, np.column_stack([model.coef_, model.intercept_]), rtol=1e-4, atol=1e-6)
+
+
+def test_a_logistic_regression_is_fitted_until_scikit_learn_s_is() -> None:
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.normal(size=(80, 20)), np.arange(80) % 3
+    model, exact = (LogisticRegression(max_iter=10_000, tol=tol).fit(inputs, labels).coef_ for tol in (1e-4, 1e-10))
+    found = fit_logistic(inputs, labels, 3)[:, :-1]
+    assert np.abs(found - exact).max() < 3 * np.abs(model - exact).max()
 
 
 @pytest.mark.parametrize("num_features", [4, 60])

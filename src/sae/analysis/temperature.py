@@ -26,7 +26,7 @@ ENOUGH = 500
 """The fewest samples on which a fitted temperature is used without cross-validation."""
 NUM_FOLDS = 5
 GRID = 32
-"""The number of temperatures that are tried before the best is refined."""
+"""Parts that a range of log T is cut into; the two around the best temperature are the next range."""
 NEWTON_STEPS = 12
 LONGEST_STEP = 0.5
 """The longest step in log T that Newton's method may take from a good guess."""
@@ -150,8 +150,6 @@ def _mean_squared(numbers: Numbers, targets: Targets) -> float:
 
 def _fit_classes(log_probs: Values, labels: NDArray[np.int64]) -> float:
     """Return the most probable temperature, given the samples and the prior."""
-    from scipy.optimize import minimize_scalar
-
     right = float(log_probs[np.arange(len(labels)), labels].mean())
 
     def loss(log_temperature: float) -> float:
@@ -161,10 +159,14 @@ def _fit_classes(log_probs: Values, labels: NDArray[np.int64]) -> float:
 
     # The likelihood has one minimum in log T, but with the prior there may be two.
     lower, upper = math.log(COLDEST), math.log(HOTTEST)
-    step = (upper - lower) / GRID
-    near = min((lower + index * step for index in range(GRID + 1)), key=loss)
-    bounds = (max(lower, near - step), min(upper, near + step))
-    found = float(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": PRECISION}).x)
+    found, reach = (lower + upper) / 2, (upper - lower) / 2
+    while reach > PRECISION:
+        grid = np.linspace(max(lower, found - reach), min(upper, found + reach), GRID + 1).tolist()
+        found, reach = min(grid, key=loss), 2 * reach / GRID
+        refined = _newton(log_probs, labels, found)
+        if refined is not None and abs(math.log(refined) - found) <= reach:
+            found = math.log(refined)
+            break
     best = min(lower, 0.0, upper, found, key=loss)
     return COLDEST if best == lower else HOTTEST if best == upper else math.exp(best)
 

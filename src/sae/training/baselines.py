@@ -4,6 +4,7 @@ The trivial baseline ignores the inputs: it predicts the share of each class, or
 logistic or ridge regression with the default settings of scikit-learn, on the prepared samples.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from sae.core.task import Classification
 from sae.data.batches import Preparation, evaluation_batches
@@ -20,7 +23,8 @@ from sae.data.dataset import Dataset, Split
 MOST_SAMPLES, MOST_FEATURES = 20_000, 4_096
 MOST_PRODUCTS = 20_000_000
 """Most samples × features × outputs that a linear baseline is fitted to; it takes some seconds."""
-MOST_ITERATIONS = 200
+MOST_ITERATIONS, LARGEST_SLOPE = 200, 1e-4
+"""When the fit of a logistic regression ends."""
 
 Numbers = NDArray[np.float64]
 
@@ -125,61 +129,62 @@ def _mean_mse(dataset: Dataset) -> float:
 
 def _logistic_nll(dataset: Dataset, fitted: Split) -> float:
     inputs, labels = np.concatenate(list(_prepared(dataset, fitted))), fitted.targets.astype(np.int64)
-    weights = fit_logistic(inputs, labels, dataset.spec.task.num_outputs)
-    scores = np.concatenate([_scores(weights, batch) for batch in _prepared(dataset, dataset.val)])
-    return float(_nll(scores, dataset.val.targets.astype(np.int64)).mean())
+    weights = torch.from_numpy(fit_logistic(inputs, labels, dataset.spec.task.num_outputs))
+    samples = torch.from_numpy(np.concatenate(list(_prepared(dataset, dataset.val))))
+    scores = _both(samples @ weights[:, :-1].T + weights[:, -1])
+    return float(cross_entropy(scores, torch.from_numpy(dataset.val.targets.astype(np.int64))))
 
 
-def fit_logistic(inputs: Numbers, labels: NDArray[np.int64], num_classes: int) -> Numbers:
-    """Fit a logistic regression, by the loss, the start and the optimiser of scikit-learn's.
+class _Lbfgs(torch.optim.LBFGS):
+    """L-BFGS without the import of torch's compiler, which takes longer than the fit."""
 
-    Importing scikit-learn takes longer than a short training. Two classes share one row of weights, as they do there.
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+
+
+def fit_logistic(
+    inputs: Numbers, labels: NDArray[np.int64], num_classes: int, tolerance: float = LARGEST_SLOPE
+) -> Numbers:
+    """Fit a logistic regression, by the loss and the stopping rule of scikit-learn's.
+
+    Importing scikit-learn, or the optimisers of SciPy, takes longer than a short training. Two classes share one row of
+    weights, as they do there.
 
     Args:
         inputs: (sample, feature).
         labels: (sample,), each class at least once.
         num_classes: At least 2.
+        tolerance: The fit ends when no derivative is larger.
 
     Returns:
         Weights with the bias last, (score, feature + 1).
     """
-    from scipy.optimize import minimize
-
     num_scores = 1 if num_classes == 2 else num_classes
-    shape = (num_scores, inputs.shape[1] + 1)
-    chosen = np.eye(num_classes)[labels][:, -num_scores:]  # (sample, score)
+    samples, targets = torch.from_numpy(inputs), torch.from_numpy(labels)
+    weights = torch.zeros(num_scores, inputs.shape[1] + 1, dtype=torch.float64, requires_grad=True)
+    optimizer = _Lbfgs(
+        [weights],
+        max_iter=MOST_ITERATIONS,
+        tolerance_grad=tolerance,
+        tolerance_change=np.finfo(np.float64).eps,
+        history_size=10,
+        line_search_fn="strong_wolfe",
+    )
 
-    def loss(flat: Numbers) -> tuple[float, Numbers]:
-        weights = flat.reshape(shape, order="F")
-        scores = _scores(weights, inputs)
-        decay = weights.copy()
-        decay[:, -1] = 0.0  # of the bias
-        value = _nll(scores, labels).mean() + 0.5 / len(inputs) * np.square(decay).sum()
-        error = (np.exp(_log_probs(scores))[:, -num_scores:] - chosen) / len(inputs)
-        gradient = np.column_stack([error.T @ inputs, error.sum(axis=0)]) + decay / len(inputs)
-        return float(value), gradient.ravel(order="F")
+    def loss() -> Tensor:
+        weights.grad = None
+        scores = _both(samples @ weights[:, :-1].T + weights[:, -1])
+        value = cross_entropy(scores, targets) + 0.5 / len(samples) * weights[:, :-1].square().sum()
+        value.backward()
+        return value
 
-    options = {"maxiter": MOST_ITERATIONS, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(np.float64).eps}
-    found = minimize(loss, np.zeros(math.prod(shape)), method="L-BFGS-B", jac=True, options=options)
-    weights: Numbers = found.x.reshape(shape, order="F")
-    return weights
-
-
-def _scores(weights: Numbers, inputs: Numbers) -> Numbers:
-    scores: Numbers = inputs @ weights[:, :-1].T + weights[:, -1]
-    return scores
-
-
-def _log_probs(scores: Numbers) -> Numbers:
-    """Return the log-probability of each class, (sample, class); a single score is that of the second of two."""
-    both = np.column_stack([np.zeros(len(scores)), scores]) if scores.shape[1] == 1 else scores
-    shifted: Numbers = both - both.max(axis=1, keepdims=True)
-    log_probs: Numbers = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return log_probs
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    found: Numbers = weights.detach().numpy()
+    return found
 
 
-def _nll(scores: Numbers, labels: NDArray[np.int64]) -> Numbers:
-    return -_log_probs(scores)[np.arange(len(labels)), labels]
+def _both(scores: Tensor) -> Tensor:
+    """Return one score for each class, (sample, class); a single score is that of the second of two."""
+    return torch.cat([torch.zeros_like(scores), scores], dim=1) if scores.shape[1] == 1 else scores
 
 
 def _ridge_mse(dataset: Dataset, fitted: Split) -> float:
