@@ -236,10 +236,12 @@ class StudyRecord(Record[StudyConfig]):
 
     def trials(self) -> Iterator[RunRecord]:
         """Yield the run folders of all trials that have begun, by method and number."""
-        for folder in sorted((self.path / self.TRIALS).glob("*/[0-9]*-*")):
-            number = folder.name.partition("-")[0]
-            if number.isdecimal() and _may_hold_a_run(folder):
-                yield RunRecord(folder, self.RETRAIN, f"{folder.parent.name}/{int(number)}")
+        for method in sorted(_folders(self.path / self.TRIALS)):
+            place = self.path / self.TRIALS / method
+            for name in sorted(_folders(place)):  # names, because paths are slow to sort
+                number, dash, _ = name.partition("-")
+                if dash and number.isdecimal() and _may_hold_a_run(folder := place / name):
+                    yield RunRecord(folder, self.RETRAIN, f"{method}/{int(number)}")
 
     def read_runs(self, *, with_shift: bool = False) -> list[Run]:
         """Read every trial once, by method and number; with results on corrupted test sets if asked to."""
@@ -274,6 +276,14 @@ class StudyRecord(Record[StudyConfig]):
                 yield from RunRecord(folder).own_files()
                 yield folder / LOCK
         yield self.path / self.CONFIG
+
+
+def _folders(place: Path) -> list[str]:
+    """Return the names of what is in a folder; nothing if it is missing, no folder, or may not be looked into."""
+    try:
+        return os.listdir(place)  # noqa: PTH208 (only names are wanted)
+    except OSError:
+        return []
 
 
 def _may_hold_a_run(folder: Path) -> bool:
