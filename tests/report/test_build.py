@@ -165,6 +165,19 @@ def pick_run(record: StudyRecord) -> RunRecord:
     return select(record).pick().candidate.run.record
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_of_very_many_trials_some_show_the_depths_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = searched_study(tmp_path / "study").record
+    with_exits = sum(run.config.method.has_exits for run in record.read_runs() if run.evaluation and run.config)
+    monkeypatch.setattr(search_sections, "MOST_HISTORIES", with_exits)
+    assert "drawn at random" not in notes(report_of([record]), "depths")
+    monkeypatch.setattr(search_sections, "MOST_HISTORIES", with_exits - 1)
+    told = notes(report_of([record]), "depths")
+    assert f"Means over {with_exits - 1} of the {with_exits} trials, drawn at random." in told
+
+
 def seed_run(record: StudyRecord) -> RunRecord:
     """A run of the pick on another seed."""
     run = pick_run(record)

@@ -36,7 +36,7 @@ MOST_VALUES = 100_000
 """Values in YAML once aliases are written out."""
 NESTING = ("[", "{", "- -", "? ?", "&")
 """What deep nesting and aliases cannot do without; a block by indentation has to be long, too."""
-SCALARS = (str, int, float, type(None))
+NO_MAPPINGS = (str, int, float, type(None), BaseModel)
 LARGEST = 64
 """Upper limit of widths, inputs, members, repetitions and threads: far more exhausts the memory."""
 
@@ -327,7 +327,7 @@ def flatten(values: Layer, prefix: str = "") -> Iterator[tuple[str, object]]:
 
 def _is_mapping(value: object) -> TypeGuard[Layer]:
     """Return whether a value is a mapping; for most values, which are scalars, the abstract class is slow to ask."""
-    return not isinstance(value, SCALARS) and isinstance(value, Mapping)
+    return isinstance(value, dict) or (not isinstance(value, NO_MAPPINGS) and isinstance(value, Mapping))
 
 
 @cache  # of the few classes of settings; a study asks for thousands of configs

@@ -238,10 +238,10 @@ class StudyRecord(Record[StudyConfig]):
         """Yield the run folders of all trials that have begun, by method and number."""
         for method in sorted(_folders(self.path / self.TRIALS)):
             place = self.path / self.TRIALS / method
-            for name in sorted(_folders(place)):  # names, because paths are slow to sort
+            for name in sorted(_folders(place)):  # texts, because paths are slow, and there may be thousands
                 number, dash, _ = name.partition("-")
-                if dash and number.isdecimal() and _may_hold_a_run(folder := place / name):
-                    yield RunRecord(folder, self.RETRAIN, f"{method}/{int(number)}")
+                if dash and number.isdecimal() and _may_hold_a_run(f"{place}/{name}"):
+                    yield RunRecord(place / name, self.RETRAIN, f"{method}/{int(number)}")
 
     def read_runs(self, *, with_shift: bool = False) -> list[Run]:
         """Read every trial once, by method and number; with results on corrupted test sets if asked to."""
@@ -286,10 +286,10 @@ def _folders(place: Path) -> list[str]:
         return []
 
 
-def _may_hold_a_run(folder: Path) -> bool:
+def _may_hold_a_run(folder: str) -> bool:
     """Return whether a folder has settings, or may not be looked into, which whoever reads it is told."""
     try:
-        os.stat(os.path.join(folder, RunRecord.CONFIG))  # noqa: PTH116, PTH118 (there may be thousands)
+        os.stat(f"{folder}/{RunRecord.CONFIG}")  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:

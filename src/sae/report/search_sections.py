@@ -1,5 +1,6 @@
 """Sections about the trials of a study: the front, the best N and K, depths, influences, and all trials."""
 
+import random
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -24,6 +25,9 @@ from sae.report.tables import class_fronts_table, front_table, influence_table, 
 
 NONE_FINISHED = "No trial of a method with several exits has finished yet."
 MOST_NOTES = 10
+MOST_HISTORIES = 1_000
+"""Trials whose training is averaged. More take seconds to read, and the means hardly change: a probability, whose
+deviation is below 0.5, has a standard error below 0.016."""
 """Failed and damaged trials that are named one by one."""
 TRIED_PLACES: dict[Where, str] = {
     "val": "validation data",
@@ -132,7 +136,8 @@ def depth_section(found: Findings) -> Section:
     """Show which exits training preferred."""
     finished = [run for run in found.runs if run.state == "finished" and run.config is not None]
     runs = [run for run in finished if run.config is not None and run.config.method.has_exits]
-    preferences = read_preferences(runs)
+    drawn = sorted(random.Random(0).sample(range(len(runs)), min(len(runs), MOST_HISTORIES)))
+    preferences = read_preferences(runs[index] for index in drawn)
     depth = max((item.theta.shape[-1] for item in preferences), default=0)
     most = max((item.inputs for item in preferences), default=0)
     groups = [
@@ -145,8 +150,9 @@ def depth_section(found: Findings) -> Section:
         depth_figure(rows, depth=depth, name=name, title=title) for name, title, rows in groups if rows
     ]
     intro = "The probability of each exit during training. Without a preference it is 1 / number of exits."
-    missing = Note(NONE_FINISHED) if not runs else _history_note(len(runs) - len(preferences))
-    return section("depths", "Which depths?", intro, *figures, missing)
+    missing = Note(NONE_FINISHED) if not runs else _history_note(len(drawn) - len(preferences))
+    some = Note(f"Means over {len(drawn):,} of the {len(runs):,} trials, drawn at random.")
+    return section("depths", "Which depths?", intro, *figures, some if len(drawn) < len(runs) else None, missing)
 
 
 def _history_note(number: int) -> Note | None:
