@@ -116,11 +116,16 @@ def mark_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...]
     best = [_best_text(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
     return tuple(
         tuple(
-            replace(cell, strong=text is not None and _mean_text(cell, column) == text)
+            _with_strength(cell, text is not None and _mean_text(cell, column) == text)
             for cell, column, text in zip(row, columns, best, strict=True)
         )
         for row in rows
     )
+
+
+def _with_strength(cell: Cell, strong: bool) -> Cell:
+    """Return a cell that is strong or not; most are as they should be, and a copy is slow."""
+    return cell if cell.strong == strong else replace(cell, strong=strong)
 
 
 def digits_for(values: Iterable[float]) -> int:

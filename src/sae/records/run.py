@@ -344,8 +344,8 @@ class Run:
         if self.evaluation is None:
             return None
         exits = self.evaluation.exits
-        costs = self.evaluation.costs(exits)
-        return costs[name] if name in costs else self.evaluation.metrics(where, exits).get(name)
+        metrics = self.evaluation.metrics(where, exits)
+        return metrics[name] if name in metrics else self.evaluation.costs(exits).get(name)
 
 
 def read_run(record: RunRecord, *, with_shift: bool = False) -> Run:

@@ -34,6 +34,8 @@ FLAGS = {
     "seed": "--seed",
 }
 """Flags of `sae train` by setting, in reading order."""
+Sections = dict[int, Values]
+"""The settings of sections by their identity: thousands of configs of a study share most of them."""
 
 
 def train_command(config: RunConfig, out: str = "runs/again") -> str:
@@ -51,18 +53,20 @@ def train_command(config: RunConfig, out: str = "runs/again") -> str:
         >>> train_command(resolve({"data": "digits", "method": {"inputs": 3}, "train": {"lr": 1e-4}}))
         'sae train --data digits --inputs 3 --set train.lr=0.0001 --out runs/again'
     """
-    return _command(config, _defaults(config), out)
+    return _command(config, _flat(config, {}), _defaults(config), out)
 
 
 def train_commands(configs: Mapping[str, RunConfig]) -> dict[str, str]:
     """Return the command of each of many configurations; defaults that several share are looked up once."""
     known: dict[str, Values] = {}
+    sections: Sections = {}
     commands = {}
     for name, config in configs.items():
-        key = json.dumps([config.data.model_dump(mode="json"), *map(_named, (config.method, config.backbone))])
+        values = _flat(config, sections)
+        key = json.dumps([sections[id(config.data)], *map(_named, (config.method, config.backbone))])
         if key not in known:
             known[key] = _defaults(config)
-        commands[name] = _command(config, known[key])
+        commands[name] = _command(config, values, known[key])
     return commands
 
 
@@ -71,9 +75,8 @@ def _named(settings: Settings) -> Values:
     return {"name": getattr(settings, "name", None), **_required(settings)}
 
 
-def _command(config: RunConfig, defaults: Values, out: str = "runs/again") -> str:
-    """Return the command that trains a configuration, naming only what differs from the defaults."""
-    values = _flat(config)
+def _command(config: RunConfig, values: Values, defaults: Values, out: str = "runs/again") -> str:
+    """Return the command that trains a configuration with these settings, naming only what differs from defaults."""
     named = _settings_to_name(values, defaults)
     flagged = [key for key in FLAGS if key in named and values[key] not in (None, "")]  # empty words are refused
     words = [word for key in flagged for word in _flag(FLAGS[key], values[key])]
@@ -82,11 +85,20 @@ def _command(config: RunConfig, defaults: Values, out: str = "runs/again") -> st
     return shlex.join(["sae", "train", *words, *trust, *_flag("--out", out)])
 
 
-def _flat(config: RunConfig) -> Values:
+def _flat(config: RunConfig, known: Sections) -> Values:
     """Return all settings by their paths, also those that files leave out at their defaults."""
-    values: Values = config.model_dump(mode="json")
-    _complete(values, config)
-    return dict(flatten(values))
+    values: Values = {}
+    for name in type(config).model_fields:
+        value = getattr(config, name)
+        if not isinstance(value, Settings):
+            values |= config.model_dump(mode="json", include={name}) or {name: value}
+            continue
+        if id(value) not in known:
+            section = value.model_dump(mode="json")
+            _complete(section, value)
+            known[id(value)] = dict(flatten(section))
+        values |= {f"{name}.{key}": setting for key, setting in known[id(value)].items()}
+    return values
 
 
 def _complete(values: Values, settings: Settings) -> None:
@@ -112,7 +124,7 @@ def _defaults(config: RunConfig) -> Values:
             for key in ("method", "backbone")
             if getattr(config, key).name != getattr(usual, key).name
         }
-        base = _flat(resolve(data, other))
+        base = _flat(resolve(data, other), {})
     except (DataError, ModuleNotFoundError):  # reading own data may need packages that `sae pick` does not
         return {}
     without = {f"{section}.{key}" for section, values in other.items() for key in values}
@@ -121,8 +133,8 @@ def _defaults(config: RunConfig) -> Values:
 
 def _required(settings: Settings) -> Values:
     """Return the settings that have no default."""
-    values = settings.model_dump(mode="json")
-    return {key: values[key] for key, field in type(settings).model_fields.items() if field.is_required()}
+    names = {key for key, field in type(settings).model_fields.items() if field.is_required()}
+    return settings.model_dump(mode="json", include=names) if names else {}
 
 
 def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:

@@ -124,11 +124,15 @@ def study_picker(found: Findings, name: str = "pick") -> Picker | None:
     confirmed = {network_key(item.label, item.config, item.eval_exits): item for item in found.confirmed}
     roles = {role_label(role): _key(found.searched(role)) for role in found.shown}
     intervals, resamples = _intervals(found, known)
+    of_runs: dict[str, dict[str, Value]] = {}
+    for item in candidates:
+        if item.label not in of_runs:
+            of_runs[item.label] = _run_row(item, found.commands[item.label])
     return Picker(
         name,
         shlex.quote(str(found.record.path)),
         measures,
-        tuple(_row(item, known, confirmed.get(_key(item)), found.commands[item.label]) for item in candidates),
+        tuple(_row(item, known, confirmed.get(_key(item)), of_runs[item.label]) for item in candidates),
         tuple(dict.fromkeys(item.method for item in candidates)),
         roles,
         intervals,
@@ -193,21 +197,29 @@ def _key(item: Candidate) -> str:
     return network_key(item.label, item.config, item.eval_exits)
 
 
-def _row(item: Candidate, names: Sequence[str], confirmed: Result | None, command: str) -> dict[str, Value]:
-    assert item.run.evaluation is not None, "a candidate has finished"
-    test = item.run.evaluation.test.at(item.eval_exits).metrics
-    path = item.run.record.path
-    row: dict[str, Value] = {
-        "key": _key(item),
+def _run_row(item: Candidate, command: str) -> dict[str, Value]:
+    """Return the part of a row that is the same at every K′ of a run."""
+    return {
         "label": item.label,
         "kind": item.config.called.label,
         "method": item.method,
         "settings": item.config.summary,
+        "run": "/".join(item.run.record.path.parts[-3:]),
+        "command": command,
+    }
+
+
+def _row(
+    item: Candidate, names: Sequence[str], confirmed: Result | None, of_run: Mapping[str, Value]
+) -> dict[str, Value]:
+    assert item.run.evaluation is not None, "a candidate has finished"
+    test = item.run.evaluation.test.at(item.eval_exits).metrics
+    row: dict[str, Value] = {
+        "key": _key(item),
+        **of_run,
         "exits": item.exits,
         "at": item.eval_exits,
         "shown": shown_exits(item.config, item.eval_exits),
-        "run": "/".join(path.parts[-3:]),
-        "command": command,
         "seeds": len(confirmed.runs) if confirmed else None,
     }
     for index, name in enumerate(names):
