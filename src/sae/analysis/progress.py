@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from sae.analysis.candidates import Candidate, losses_of
-from sae.analysis.pareto import Losses, added_volume, may_be_news, non_dominated, normalised
+from sae.analysis.pareto import Losses, added_volume, may_be_news, normalised
 from sae.core.objectives import Limit, Objective
 from sae.records.evaluation import Json
 from sae.records.run import ENDINGS, Run
@@ -95,12 +95,10 @@ class ExactShare:
 
     def add(self, points: Losses) -> None:
         """Add points (point, objective) of normalised losses."""
-        is_covered = (self.front[:, None] <= points).all(axis=2).any(axis=0)  # true for most points of a long search
-        for point in points[~is_covered]:
-            self.volume += added_volume(point, self.front, self.reference)
-            self.front = np.vstack([self.front, point])
-        if not is_covered.all():
-            self.front = self.front[non_dominated(self.front)]
+        for point in points[np.isfinite(points).all(axis=1)]:
+            if not (self.front <= point).all(axis=1).any():
+                self.volume += added_volume(point, self.front, self.reference)
+                self.front = np.vstack([self.front[(self.front < point).any(axis=1)], point])
 
     @property
     def share(self) -> float:
