@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sae.cli import options
+from sae.core.collection import import_for_good
 
 if TYPE_CHECKING:
     from sae.deploy.bench import Bench, BenchModel, BenchTimes
@@ -54,6 +55,7 @@ def export(
     from sae.deploy.manifest import check_model_path
 
     check_model_path(out)
+    import_for_good("torch")
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json, print_message
     from sae.core.errors import ConfigError

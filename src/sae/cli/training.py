@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sae.cli import options
+from sae.core.collection import import_for_good
 from sae.core.errors import require
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def train(
     run = resolve_run(config, flags, set_ or [])
     for package in ("torch", "sklearn", *(["tensorboard"] if tensorboard else [])):
         require(package, "this command")
+    import_for_good("torch")
     from sae.cli.output import print_evaluation, print_json, print_message
     from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
@@ -158,6 +160,7 @@ def evaluate(
     json: options.Json = False,
 ) -> None:
     """Evaluate a finished run from its weights, at every number of exits."""
+    import_for_good("torch")
     from sae.cli.output import print_evaluation, print_json
     from sae.core.progress import Bar
     from sae.training.predictions import keep_predictions as keep
@@ -293,6 +296,8 @@ def cost(
     from sae.config.settings import parse
     from sae.core.errors import ConfigError
     from sae.core.trust import is_source
+
+    import_for_good("torch")
     from sae.methods.costing import cost_of, shipped_cost_of
 
     del trust_code  # read when it was parsed

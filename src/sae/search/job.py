@@ -11,6 +11,7 @@ from typing import Literal
 
 from sae.config.run import RunConfig
 from sae.config.study import ShiftSets
+from sae.core.collection import import_for_good
 from sae.core.errors import (
     BusyError,
     DataError,
@@ -88,6 +89,7 @@ def run_job(job: Job) -> Outcome:
     try:
         for shown in (DataWarning, RecordWarning, UncutWarning):  # the process that submits jobs shows them
             warnings.simplefilter("ignore", shown)
+        import_for_good("torch")
         trust_code(is_trusted=job.trusts_code)
         _import_plugins(job)
         record = _train(job)
