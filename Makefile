@@ -5,7 +5,7 @@ READY := .venv/.ready
 # Tests start hundreds of processes. Compiled once, our modules need not be compiled by each of them.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-slow test-ci-slow test-oldest lint docs docs-quick bench clean
+.PHONY: demo test test-long test-slow test-ci-slow test-oldest lint docs docs-quick bench clean
 
 demo: $(READY)  ## search, confirm, pick and ship on embedded data
 	$(BIN)/sae demo --out runs/demo
@@ -14,8 +14,11 @@ demo: $(READY)  ## search, confirm, pick and ship on embedded data
 # done first takes over from the other.
 WORKERS := -n 2 --dist worksteal
 
-test: $(READY)  ## everything that is not slow: doctests, the blocks of README and docs, the examples
-	$(BIN)/python -m pytest $(WORKERS) -m "not slow"
+test: $(READY)  ## nine tests in ten, in three minutes: doctests, the blocks of README and docs, the examples
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not long"
+
+test-long: $(READY)  ## the rest that every change must pass: pages in a browser, whole searches, exports
+	$(BIN)/python -m pytest $(WORKERS) -m "long and not slow"
 
 test-slow: $(READY)  ## the tests over a few seconds
 	$(BIN)/python -m pytest $(WORKERS) -m slow

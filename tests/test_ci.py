@@ -11,7 +11,7 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 BASH = shutil.which("bash") or "bash"
-TARGETS = ("lint", "docs-quick", "test", "test-ci-slow")
+TARGETS = ("lint", "docs-quick", "test", "test-long", "test-ci-slow")
 NEEDED = ("bash", "dirname", "env", "chmod", "cat")
 MAKE = 'echo "$1 browser=${CI_BROWSER:-optional}"'
 INSTALL = """case "$*" in *install*) echo >"$STANDINS/chromium"; chmod +x "$STANDINS/chromium";; esac"""

@@ -14,6 +14,8 @@ from tests.cli.test_cli import sae
 from tests.studies import StudyBuilder, point, small_study
 from tests.studies import sae as sae_settings
 
+pytestmark = pytest.mark.long
+
 
 def shipped_point(nll: float, flops: int, shipped: int) -> dict[str, float]:
     return point(nll, 0.1, flops, shipped_flops=shipped, shipped_params=shipped // 2)

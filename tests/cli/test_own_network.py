@@ -15,6 +15,8 @@ from sae.core.trust import trust_code
 from sae.records.study import StudyRecord
 from sae.report.commands import train_command
 
+pytestmark = pytest.mark.long
+
 NETWORKS = '''
 from pathlib import Path
 

@@ -13,6 +13,8 @@ from tests.cli.test_cli import sae
 from tests.results import small_config, write_run
 from tests.studies import StudyBuilder, small_study
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:

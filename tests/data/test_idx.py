@@ -16,6 +16,8 @@ from sae.data.idx import parse_idx, read_idx
 from sae.data.published import MNIST, MNIST_PARTS
 from tests.data.samples import data_config
 
+pytestmark = pytest.mark.long
+
 NUM_TRAIN, NUM_TEST, NUM_VAL = 240, 30, 40
 
 

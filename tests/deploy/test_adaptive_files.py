@@ -20,6 +20,8 @@ from sae.deploy.session import SegmentSessions
 from sae.records.shipped import CARD
 from tests.deploy.test_runtime import WITHOUT_TORCH
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def adaptive_model(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

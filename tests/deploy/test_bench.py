@@ -16,6 +16,8 @@ from sae.records.run import RunRecord
 from sae.search.job import Job, run_job
 from tests.cli.test_cli import sae as run_sae
 
+pytestmark = pytest.mark.long
+
 QUICK = Effort(repeats=5, sessions=2)
 
 

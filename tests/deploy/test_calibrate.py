@@ -15,6 +15,8 @@ from sae.deploy.manifest import DEFAULT_TARGET, Manifest, read_manifest
 from sae.deploy.runtime import ClassPrediction, ValuePrediction
 from tests.deploy.models import digits
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def calibrated(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:

@@ -20,6 +20,8 @@ from sae.records.evaluation import SPLITS
 from sae.records.run import RunRecord
 from sae.training.run import restore
 
+pytestmark = pytest.mark.long
+
 
 def test_the_manifest_says_what_was_trained_and_what_is_shipped(digits_run: Path, digits_model: Path) -> None:
     manifest = read_manifest(digits_model.parent / NAME)

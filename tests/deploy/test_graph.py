@@ -16,6 +16,8 @@ from sae.methods import Method
 from tests.builders import SMALL_BACKBONES, SMALL_METHODS
 from tests.deploy.models import as_values, digit_values, digits, digits_for, exported, stirred_method
 
+pytestmark = pytest.mark.long
+
 QUICK = {("sae", "fc"), ("batch_ensemble", "vgg"), ("sae", "conv1d"), ("packed", "fc")}
 CASES = [
     pytest.param(name, backbone, marks=() if (name, backbone) in QUICK else pytest.mark.slow)

@@ -23,6 +23,8 @@ from sae.training.run import evaluate, train
 from tests.data.samples import data_config, write_csv, write_folder, write_npz
 from tests.deploy.test_predict import predicted, refused
 
+pytestmark = pytest.mark.long
+
 MODES = ("RGB", "L", "P", "RGBA", "CMYK", "LA")
 
 

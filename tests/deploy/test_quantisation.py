@@ -25,6 +25,8 @@ from sae.training.run import restore
 from tests.builders import SMALL_METHODS
 from tests.deploy.models import as_values, digits_for, exported, stirred_method
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def int8_model(digits_run: Path) -> Path:

@@ -13,6 +13,8 @@ from sae.deploy.manifest import DEFAULT_TARGET, read_manifest
 from tests.data.samples import signal_arrays, write_csv, write_npz
 from tests.deploy.test_predict import predicted, refused
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def model(signal_run: Path) -> Path:

@@ -11,6 +11,8 @@ import sae
 from tests.docs.pages import ROOT, read_blocks, run_block
 from tests.docs.test_readme import assert_same_table
 
+pytestmark = pytest.mark.long
+
 DOCS = ROOT / "docs"
 API = DOCS / "api.rst"
 TOCTREE = re.compile(r"^:::\{toctree\}\n(?::\w+:[^\n]*\n)*\n(?P<pages>.*?)^:::$", re.MULTILINE | re.DOTALL)

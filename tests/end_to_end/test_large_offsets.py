@@ -15,6 +15,8 @@ from sae.cli import app
 from sae.deploy.runtime import ValuePrediction
 from tests.data.samples import write_csv
 
+pytestmark = pytest.mark.long
+
 UNIX_TIME = 1.7e9
 """Neighbouring float32 numbers around it are 128 apart."""
 

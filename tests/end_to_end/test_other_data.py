@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from sae.cli import app
 from sae.records.run import RunRecord
 
+pytestmark = pytest.mark.long
+
 FAST = ["--backbone", "fc", "--depth", "2", "--epochs", "2", "--set", "train.batch_size=16"]
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 SAE = "from sae.cli import main; main()"
 ALL = """

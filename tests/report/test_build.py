@@ -33,6 +33,8 @@ from tests.study_stages import (
     write_history,
 )
 
+pytestmark = pytest.mark.long
+
 SHIFTED_TEST = RunRecord.SHIFT["test"]
 FILE_NAME = re.compile(r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*")
 SECTION_NAMES = [

@@ -12,6 +12,8 @@ from sae.report.page import write_page
 from tests.networks import sae_plan
 from tests.report.browsing import Opened, boxes
 
+pytestmark = pytest.mark.long
+
 PHONE = {"width": 360, "height": 740}
 TEXT = "all => getComputedStyle(all).fill"
 

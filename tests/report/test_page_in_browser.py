@@ -18,6 +18,8 @@ from sae.report.page import write_page
 from tests.report.browsing import DESK, Opened, boxes
 from tests.reports import COMMAND, HOSTILE, small_report
 
+pytestmark = pytest.mark.long
+
 PHONE = {"width": 360, "height": 740}
 
 

@@ -23,6 +23,8 @@ from tests.report.browsing import DESK, Opened, boxes
 from tests.studies import StudyBuilder, point, sae
 from tests.study_stages import confirm, confirmed_study, dress, keep_predictions
 
+pytestmark = pytest.mark.long
+
 
 def many_trials(path: Path) -> StudyBuilder:
     """Forty trials with values at random, some far out and some equal; the front is confirmed."""

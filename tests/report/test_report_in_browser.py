@@ -16,6 +16,8 @@ from sae.report.page import write_page
 from tests.report.browsing import DESK, Opened, boxes
 from tests.study_stages import whole_study
 
+pytestmark = pytest.mark.long
+
 PHONE = {"width": 390, "height": 844}
 
 

@@ -19,6 +19,8 @@ from tests.report.drawing import rows_of
 from tests.results import result
 from tests.study_stages import confirm, confirmed_study, two_front_study
 
+pytestmark = pytest.mark.long
+
 SE = {"name": "sae", "inputs": 1, "exits": 1}
 
 

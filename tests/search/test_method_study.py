@@ -18,6 +18,8 @@ from sae.search.method_study import ERROR, REFUSED, MethodStudy, open_studies
 from sae.search.samplers.repeatable import FixedSampler, make_sampler
 from tests.search.studies import made_up_values, study_of
 
+pytestmark = pytest.mark.long
+
 FAST = ("gp", "random")
 SAMPLED = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in SAMPLERS if name != "grid"]
 

@@ -16,6 +16,8 @@ from sae.search.space import build_space
 from tests.data.samples import table_rows, write_csv
 from tests.search.studies import DIGITS, InlineExecutor, search
 
+pytestmark = pytest.mark.long
+
 TWO = ("--sampler", "random", "--trials", "2")
 
 

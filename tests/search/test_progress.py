@@ -16,6 +16,8 @@ from sae.search.progress import SearchView
 from sae.search.space import read_space
 from tests.search.studies import InlineExecutor, finish_search, search
 
+pytestmark = pytest.mark.long
+
 TWO = ("--sampler", "random", "--trials", "2")
 FINISHED = r"{} finished in \d+ s, nll \d\.\d+, cc_ece \d\.\d+, flops [\d,]+ \({}\)"
 

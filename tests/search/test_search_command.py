@@ -16,6 +16,8 @@ from sae.training.run import train
 from tests.end_to_end.killing import footprint, optuna_trials
 from tests.search.studies import FINISHED, InlineExecutor, search
 
+pytestmark = pytest.mark.long
+
 RANDOM = ("--sampler", "random")
 
 

@@ -15,6 +15,8 @@ from sae.training.run import derive, train
 from tests.builders import run_config
 from tests.training.interruptions import StopError, interrupt, results
 
+pytestmark = pytest.mark.long
+
 EPOCHS = 14
 
 

@@ -15,6 +15,8 @@ from sae.records.run import RunRecord
 from sae.training.predictions import keep_predictions
 from sae.training.run import train
 
+pytestmark = pytest.mark.long
+
 
 def trained(folder: Path, data: str, **method: object) -> RunRecord:
     config = resolve({"data": data, "method": method, "backbone": {"name": "fc", "depth": 2}, "train": {"epochs": 1}})

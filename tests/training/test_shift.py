@@ -20,6 +20,8 @@ from sae.training.shift import evaluate_shift
 from tests.builders import run_config
 from tests.data.samples import signal_arrays, write_npz
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:

@@ -25,6 +25,8 @@ from sae.training.run import evaluate, preparation, restore, train
 from sae.training.trimming import trim
 from tests.builders import run_config
 
+pytestmark = pytest.mark.long
+
 METHOD = {"name": "sae", "inputs": 3, "exits": 2}
 
 

@@ -8,6 +8,8 @@ from sae.core.objectives import objective
 from sae.report.figures.scatter import Details, Point, confirmed_scatter, under_shift, usual_pairs
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
+pytestmark = pytest.mark.long
+
 TASK = "classification"
 F1, ECE, NLL, FLOPS = (objective(name, TASK) for name in ("f1", "cc_ece", "nll", "flops"))
 PAIRS = usual_pairs(("f1", "cc_ece"), TASK)

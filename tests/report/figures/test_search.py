@@ -22,6 +22,8 @@ from sae.report.figures.search import (
 from sae.report.labels import shape_of
 from tests.report.drawing import draw, draw_all, marks, rows_of, texts
 
+pytestmark = pytest.mark.long
+
 TASK = "classification"
 NLL, ECE, FLOPS = objectives(["nll", "cc_ece", "flops"], TASK)
 PAIRS = usual_pairs(("f1", "cc_ece"), TASK)

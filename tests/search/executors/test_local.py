@@ -19,6 +19,8 @@ from tests.builders import run_config
 from tests.end_to_end.killing import children, is_alive, wait_until
 from tests.search.studies import start_search
 
+pytestmark = pytest.mark.long
+
 LONG = run_config(train={"epochs": 500})
 SHORT = run_config(train={"epochs": 1})
 

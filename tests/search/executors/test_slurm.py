@@ -15,6 +15,8 @@ from tests.end_to_end.killing import wait_until
 from tests.search.executors import fake_slurm
 from tests.search.studies import search
 
+pytestmark = pytest.mark.long
+
 SHORT = run_config(train={"epochs": 1})
 STUB = """
 import json, os, sys, time

@@ -13,6 +13,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from sae.search.samplers.scalarized import ScalarizedSampler, clip_infinite
 
+pytestmark = pytest.mark.long
+
 SPACE: dict[str, BaseDistribution] = {
     "where": FloatDistribution(0, 1),
     "level": IntDistribution(0, 8),
