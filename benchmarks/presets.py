@@ -1,8 +1,7 @@
-"""What the small presets of RetinaMNIST and the blood cells confirmed, and how long they took.
+"""What the small presets of slow backbones confirmed, and how long they took.
 
-    sae experiment retinamnist
     sae experiment docs/reproduction/blood-cells-experiment.yaml   # in the folder of bloodmnist-rebuilt.npz
-    python -m benchmarks.presets retina=experiments/retinamnist-small=MINUTES blood-cells=…=MINUTES # of CPU
+    python -m benchmarks.presets blood-cells=experiments/blood-cells-experiment-small=MINUTES   # of CPU
     python -m benchmarks.presets --table          # the table of docs/reproduction.md from the stored results
 
 Numbers are of the test split, clean and over its 95 corrupted versions, over the seeds of the confirmation.

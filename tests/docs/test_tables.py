@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from benchmarks import ablations, cost_term, fronts, independence, large_study, own_data, trim
+from benchmarks import ablations, cost_term, fronts, independence, large_study, own_data, presets, trim
 from benchmarks.signals import STORED, table
 
 from tests.docs.pages import ROOT
@@ -40,6 +40,16 @@ def test_the_table_of_chosen_members_shows_the_stored_results() -> None:
     assert trim.table(results) in page
     for cost in trim.COSTS:
         assert trim.wins(results, cost) in page
+
+
+def test_the_table_of_the_small_preset_shows_the_stored_results() -> None:
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    results = presets.read_results(presets.STORED)
+    assert results
+    for name, result in results.items():
+        assert presets.table(name, result) in page
+        assert presets.effort(name, result) in page
+        assert sum(item.is_pick for item in result.networks) == 1
 
 
 def test_the_table_of_error_correlations_shows_the_stored_results() -> None:
