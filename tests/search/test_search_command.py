@@ -236,6 +236,20 @@ def test_a_study_that_tested_its_trials_under_shift_goes_on_so(tmp_path: Path, i
     assert StudyRecord.open(out).config.shift_trials
 
 
+def test_a_study_that_kept_corrupted_test_images_goes_on_without_confirming(
+    tmp_path: Path, inline: InlineExecutor
+) -> None:
+    out, confirm = tmp_path / "x", ("--confirm", "1", "--confirm-most", "1", "--confirm-shifted", "0")
+    assert search(out, *RANDOM, "--trials", "1", *ONLY_CONFIRMED, *confirm)[0] == 0
+    code, _, error = search(out, *RANDOM, "--trials", "1", "--shift", "--shift-sets", "few")
+    assert code == 0, error
+    assert not StudyRecord.open(out).config.shift_trials
+    asked = ("--shift", "--shift-sets", "few", "--set", "search.shift_trials=true")
+    code, _, error = search(out, *RANDOM, "--trials", "1", *asked)
+    assert code == 2
+    assert "shift_trials" in error
+
+
 def test_few_corrupted_sets_may_choose(tmp_path: Path, inline: InlineExecutor) -> None:
     assert search(tmp_path / "x", *RANDOM, "--trials", "1", "--shift", "--shift-sets", "few")[0] == 0
     [run] = StudyRecord.open(tmp_path / "x").trials()

@@ -25,10 +25,10 @@ from sae.report.tables import class_fronts_table, front_table, influence_table, 
 
 NONE_FINISHED = "No trial of a method with several exits has finished yet."
 MOST_NOTES = 10
+"""Failed and damaged trials that are named one by one."""
 MOST_HISTORIES = 1_000
 """Trials whose training is averaged. More take seconds to read, and the means hardly change: a probability, whose
 deviation is below 0.5, has a standard error below 0.016."""
-"""Failed and damaged trials that are named one by one."""
 TRIED_PLACES: dict[Where, str] = {
     "val": "validation data",
     "test": "test data",

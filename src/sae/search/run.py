@@ -67,10 +67,10 @@ def resolve_search(layers: Sequence[Layer]) -> SearchPlan:
     of_runs = {key: value for key, value in given.items() if key not in SEARCH_SECTIONS}
     settings = parse(SearchConfig, {**_named_method(of_runs), **_section(given, "search")})
     confirm = parse(ConfirmConfig, _section(given, "confirm"))
-    if not confirm.seeds:  # then only trials can show how good the networks are under shift
-        settings = settings.model_copy(update={"shift_trials": True})
     suggested = suggestions(data_name(of_runs), data_kind(of_runs), data_side(of_runs), data_train_size(of_runs))
     study, spec = resolve_study(settings, suggested, of_runs, own)
+    if not confirm.seeds:  # then only trials can show how good the networks are under shift
+        study = study.model_copy(update={"shift_trials": True})
     return SearchPlan(settings, study, spec, confirm)
 
 
@@ -248,14 +248,16 @@ def open_study(path: Path, config: StudyConfig, settings: SearchConfig, *, force
         config: The settings of the study.
         settings: The given settings. If they do not set the number of random trials or the corrupted validation sets,
             a study keeps those it began with, even if the defaults have changed. A study that began with random
-            trials goes on without given first ones, and one that measured its trials on corrupted test sets goes on so.
+            trials goes on without given first ones, and trials are measured on corrupted test sets as they were before,
+            unless that is asked for now.
         force: Delete an earlier study in the folder and start over.
     """
     if (path / StudyRecord.CONFIG).exists() and not force:
         begun = StudyRecord(path).read_config()
         unset = [name for name in ("startup", "shift_sets") if getattr(settings, name) is None]
         unset += [] if begun.first else ["first"]
-        unset += ["shift_trials"] if begun.shift_trials else []
+        asks = settings.shift_trials and "shift_trials" in settings.model_fields_set
+        unset += [] if asks else ["shift_trials"]
         config = config.model_copy(update={name: getattr(begun, name) for name in ("id", *unset)})
     return StudyRecord.create(path, config, force=force)
 

@@ -130,8 +130,8 @@ def _mean_mse(dataset: Dataset) -> float:
 def _logistic_nll(dataset: Dataset, fitted: Split) -> float:
     inputs, labels = np.concatenate(list(_prepared(dataset, fitted))), fitted.targets.astype(np.int64)
     weights = torch.from_numpy(fit_logistic(inputs, labels, dataset.spec.task.num_outputs))
-    samples = torch.from_numpy(np.concatenate(list(_prepared(dataset, dataset.val))))
-    scores = _both(samples @ weights[:, :-1].T + weights[:, -1])
+    batches = (torch.from_numpy(batch) for batch in _prepared(dataset, dataset.val))
+    scores = torch.cat([_scores(weights, batch) for batch in batches])
     return float(cross_entropy(scores, torch.from_numpy(dataset.val.targets.astype(np.int64))))
 
 
@@ -172,8 +172,7 @@ def fit_logistic(
 
     def loss() -> Tensor:
         weights.grad = None
-        scores = _both(samples @ weights[:, :-1].T + weights[:, -1])
-        value = cross_entropy(scores, targets) + 0.5 / len(samples) * weights[:, :-1].square().sum()
+        value = cross_entropy(_scores(weights, samples), targets) + 0.5 / len(samples) * weights[:, :-1].square().sum()
         value.backward()
         return value
 
@@ -182,8 +181,9 @@ def fit_logistic(
     return found
 
 
-def _both(scores: Tensor) -> Tensor:
-    """Return one score for each class, (sample, class); a single score is that of the second of two."""
+def _scores(weights: Tensor, samples: Tensor) -> Tensor:
+    """Return one score for each class, (sample, class); a single row of weights is that of the second of two."""
+    scores = samples @ weights[:, :-1].T + weights[:, -1]
     return torch.cat([torch.zeros_like(scores), scores], dim=1) if scores.shape[1] == 1 else scores
 
 
