@@ -141,7 +141,9 @@ def test_the_recipe_follows_the_budget_and_a_setting_overrides_it() -> None:
 
 def test_the_tuned_recipe_begins_with_one_and_three_inputs_at_all_exits_where_they_are_searched() -> None:
     first = resolve_search(experiment_layers("digits", "small")).study.first
-    assert [(point["method.inputs"], point["method.exits"]) for point in first["sae"]] == [(1, 5), (3, 5)]
+    assert [(point["method.inputs"], point["method.exits"], point["train.lr"]) for point in first["sae"]] == [
+        (inputs, 5, rate) for inputs in (1, 3) for rate in (3e-4, 1e-3, 3e-3)
+    ]
     assert list(first) == ["sae"]
     fixed = resolve_search(experiment_layers("digits", "small", [{"method": {"inputs": 2}}])).study.first
     assert fixed == {}

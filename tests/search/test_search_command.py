@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from optuna.trial import TrialState
 
 from sae.analysis.candidates import candidates, front
@@ -248,6 +249,25 @@ def test_a_study_that_kept_corrupted_test_images_goes_on_without_confirming(
     code, _, error = search(out, *RANDOM, "--trials", "1", *asked)
     assert code == 2
     assert "shift_trials" in error
+
+
+def test_a_study_whose_first_trials_had_random_learning_rates_goes_on_so(
+    tmp_path: Path, inline: InlineExecutor
+) -> None:
+    out, first = tmp_path / "x", ("--set", "search.first=[{method.inputs: 1}]")
+    rates = ("--set", "train.lr={choice: [0.001, 0.003]}")
+    assert search(out, *RANDOM, "--trials", "1", *rates, *first)[0] == 0
+    path = out / StudyRecord.CONFIG
+    stored = yaml.safe_load(path.read_text())
+    assert stored["first"]["sae"] == [{"method.inputs": 1, "train.lr": rate} for rate in (0.001, 0.003)]
+    earlier = {**stored, "first": {"sae": [{"method.inputs": 1}]}}
+    path.write_text(f"{StudyRecord.MARK}\n{yaml.safe_dump(earlier)}")
+    code, _, error = search(out, *RANDOM, "--trials", "2", *rates, *first)
+    assert code == 0, error
+    assert StudyRecord.open(out).config.first == {"sae": ({"method.inputs": 1},)}
+    code, _, error = search(out, *RANDOM, "--trials", "3", *rates, "--set", "search.first=[{method.inputs: 2}]")
+    assert code == 2
+    assert "first" in error
 
 
 def test_few_corrupted_sets_may_choose(tmp_path: Path, inline: InlineExecutor) -> None:

@@ -251,3 +251,14 @@ def test_values_to_begin_with_are_those_that_the_space_has() -> None:
     ]
     assert list(space(method={"inputs": 2}, backbone={"width": 1}).starts(first)) == []
     assert list(space("ensemble").starts(first)) == [{"method.members": 4}]
+
+
+def test_values_to_begin_with_are_tried_at_every_learning_rate_unless_they_name_one() -> None:
+    searched = space(train={"lr": {"choice": [3e-4, 3e-3]}})
+    assert list(searched.starts([{"method.inputs": 1}, {"method.inputs": 3, "train.lr": 3e-3}])) == [
+        {"method.inputs": 1, "train.lr": 3e-4},
+        {"method.inputs": 1, "train.lr": 3e-3},
+        {"method.inputs": 3, "train.lr": 3e-3},
+    ]
+    continuous = space(train={"lr": {"log": [1e-4, 1e-2]}})
+    assert list(continuous.starts([{"method.inputs": 1}])) == [{"method.inputs": 1}]

@@ -26,7 +26,7 @@ from sae.search.holes import read_holes
 from sae.search.method_study import MethodStudy, check_storage, close_storage, open_studies, reaching_storage
 from sae.search.progress import ConfirmationLines, SearchLines, SearchView, render_confirmation, showing
 from sae.search.screening import check_reach, rungs
-from sae.search.space import Space, build_space, read_space
+from sae.search.space import RATE, Space, build_space, read_space
 from sae.training.shift import check_images
 
 SEARCH_SECTIONS = ("search", "confirm", "spaces")
@@ -235,9 +235,11 @@ def announcement(settings: SearchConfig, config: StudyConfig) -> str:
 
 
 def _listed(points: Sequence[Mapping[str, Value]]) -> str:
-    """Return values to begin with as a text, `inputs=1 exits=5 and inputs=3 exits=5`."""
-    named = (" ".join(f"{path.rpartition('.')[2]}={value}" for path, value in point.items()) for point in points)
-    return " and ".join(named)
+    """Return values to begin with as a text, `inputs=1 exits=5 and inputs=3 exits=5, each at 3 learning rates`."""
+    [plain] = _without_rates({"": points}).values()
+    named = (" ".join(f"{path.rpartition('.')[2]}={value}" for path, value in point.items()) for point in plain)
+    rates = len(points) // len(plain)
+    return " and ".join(named) + (f", each at {count(rates, 'learning rate')}" if rates > 1 else "")
 
 
 def open_study(path: Path, config: StudyConfig, settings: SearchConfig, *, force: bool) -> StudyRecord:
@@ -248,18 +250,24 @@ def open_study(path: Path, config: StudyConfig, settings: SearchConfig, *, force
         config: The settings of the study.
         settings: The given settings. If they do not set the number of random trials or the corrupted validation sets,
             a study keeps those it began with, even if the defaults have changed. A study that began with random
-            trials goes on without given first ones, and trials are measured on corrupted test sets as they were before,
-            unless that is asked for now.
+            trials goes on without given first ones, one whose first trials had random learning rates keeps them, and
+            trials are measured on corrupted test sets as they were before, unless that is asked for now.
         force: Delete an earlier study in the folder and start over.
     """
     if (path / StudyRecord.CONFIG).exists() and not force:
         begun = StudyRecord(path).read_config()
         unset = [name for name in ("startup", "shift_sets") if getattr(settings, name) is None]
-        unset += [] if begun.first else ["first"]
+        unset += ["first"] if not begun.first or begun.first == _without_rates(config.first) else []
         asks = settings.shift_trials and "shift_trials" in settings.model_fields_set
         unset += [] if asks else ["shift_trials"]
         config = config.model_copy(update={name: getattr(begun, name) for name in ("id", *unset)})
     return StudyRecord.create(path, config, force=force)
+
+
+def _without_rates(first: Mapping[str, Sequence[Mapping[str, Value]]]) -> dict[str, tuple[dict[str, Value], ...]]:
+    """Return first configurations as they were when their learning rates were random."""
+    plain = {method: [{k: v for k, v in point.items() if k != RATE} for point in first[method]] for method in first}
+    return {method: tuple(p for i, p in enumerate(points) if p not in points[:i]) for method, points in plain.items()}
 
 
 def run_search(

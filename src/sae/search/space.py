@@ -18,6 +18,7 @@ from sae.search.holes import DEPTH, Hole, Point, fill_holes, find_holes, number,
 GRID_PATHS = ("method.inputs", "method.exits")
 """The settings that the sampler `grid` enumerates: N and K."""
 MEMBERS = "method.members"
+RATE = "train.lr"
 STRUCTURAL = ("method.", "backbone.")
 """Prefixes of the paths of settings that may affect the cost of a network."""
 
@@ -94,6 +95,9 @@ class Space:
     def starts(self, first: Sequence[Mapping[str, object]]) -> Iterator[dict[str, Value]]:
         """Yield those of the given values that lie in this space, as suggestions for its holes.
 
+        Where the space has a choice of learning rates and the values name none, each of them is tried. Enumerated
+        methods get every rate, too, so that a comparison does not depend on which rates a sampler happened to draw.
+
         Args:
             first: Values of some holes, by their paths.
         """
@@ -101,7 +105,8 @@ class Space:
         for values in first:
             found = {path: holes[path].suggestion(value) for path, value in values.items() if path in holes}
             if len(found) == len(values) and None not in found.values():
-                yield found
+                rates = holes[RATE].points() if RATE in holes and RATE not in found else None
+                yield from [found] if rates is None else [{**found, RATE: rate} for rate in rates]
 
     def check(self) -> None:
         """Refuse a space with values that a run would refuse."""
