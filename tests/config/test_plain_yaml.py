@@ -5,7 +5,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sae.config.plain_yaml import read_plain, split_plain
+from sae.config.plain_yaml import read_alike, read_plain, split_plain
 from sae.config.run import parse_run
 from sae.config.settings import _Loader, to_yaml
 
@@ -76,6 +76,19 @@ def test_any_text_is_read_as_the_loader_reads_it_or_left_to_it(text: str) -> Non
     found = read_plain(text)
     if found is not None:
         assert repr(found) == repr(yaml.load(text, _Loader))
+
+
+@given(st.lists(PIECES, max_size=6), st.lists(PIECES, max_size=6))
+@example(["k:", "  l: 3", "  m: -1.5e-05", "a: 1"], ["k:", "  l: 0.5", "  m: 0", "a: -2.5"])
+@example(["k:", "- 1", "a: 1"], ["k:", "- 2", "a: 3"])
+@example(["# note: 3", "a: 1"], ["# note: 4", "a: 2"])
+@example(["a: 0", "i: true"], ["a: 7", "i: true"])
+def test_texts_that_differ_in_numbers_only_are_read_as_if_alone(one: list[str], other: list[str]) -> None:
+    for lines in (one, other):
+        text = "\n".join(lines)
+        found, alone = read_alike(text), read_plain(text)
+        assert found is None or repr(found[0]) == repr(alone)
+        assert found is not None or alone is None or "#" in text or "- " in text
 
 
 @pytest.mark.parametrize(

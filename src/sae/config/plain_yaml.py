@@ -5,6 +5,8 @@ a text exactly what the loader would, and leaves every other text to the loader.
 """
 
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Union
 
 Scalar = bool | int | float | str | None
@@ -15,12 +17,15 @@ LONGEST = 10_000
 DEEPEST = 8
 """Levels of nested mappings that may be plain."""
 
-SCALAR = r"(-?(?:0|[1-9][0-9]{0,17}))|(-?[0-9]+\.[0-9]+(?:e[-+][0-9]{1,3})?)|([A-Za-z][A-Za-z_0-9/-]*)"
+WHOLE, REAL = r"-?(?:0|[1-9][0-9]{0,17})", r"-?[0-9]+\.[0-9]+(?:e[-+][0-9]{1,3})?"
+SCALAR = rf"({WHOLE})|({REAL})|([A-Za-z][A-Za-z_0-9/-]*)"
 """A whole number, a real number, or a word."""
 COMMENT = re.compile(r"#[ -~]*")
 LINE = re.compile(rf"( *)(?:([a-z][a-z_0-9]*):(?: (?:{SCALAR}))?|- (?:{SCALAR}))")
 """A key with or without a value, or an item of a list."""
 PIECE = re.compile(r"\n(?=[a-z])")
+NUMBER = re.compile(rf"(?<=: )({WHOLE}|{REAL})(?=\n|\Z)")
+"""A number that is the value of a key."""
 CONSTANTS = {"null": None, "true": True, "false": False}
 AMBIGUOUS = frozenset({"y", "n", "yes", "no", "on", "off", *CONSTANTS})
 """Words that YAML 1.1 reads as something else, at least in some spelling."""
@@ -44,6 +49,50 @@ def read_plain(text: str) -> Plain | None:
     lines = (line for line in text.split("\n") if line and not (line[0] == "#" and COMMENT.fullmatch(line)))
     is_plain = all(map(reader.read, lines))
     return reader.path[0] if is_plain and reader.path[0] and reader.open is None else None
+
+
+Skeleton = tuple[str, ...]
+"""A text without the numbers that are values of keys: what is before, between and behind them."""
+
+
+def read_alike(text: str) -> tuple[Plain, Skeleton] | None:
+    r"""Return what `read_plain` returns, and the skeleton of the text; texts that share a skeleton are read once.
+
+    Example:
+        >>> read_alike("rate:\n  start: 1.0\n  end: 2")
+        ({'rate': {'start': 1.0, 'end': 2}}, ('rate:\n  start: ', '\n  end: ', ''))
+    """
+    if len(text) > LONGEST:
+        return None
+    parts = NUMBER.split(text)
+    skeleton = tuple(parts[::2])
+    template = template_of(skeleton)
+    if template is None:
+        return None
+    return _fill(template, (float(part) if "." in part else int(part) for part in parts[1::2])), skeleton
+
+
+@lru_cache(maxsize=256)
+def template_of(skeleton: Skeleton) -> Plain | None:
+    """Return the mapping of a skeleton with 0 for every number; None if texts with this skeleton are not plain."""
+    found = read_plain("0".join(skeleton))
+    return found if found is not None and _count_numbers(found) == len(skeleton) - 1 else None
+
+
+def _count_numbers(values: Plain) -> int:
+    return sum(_count_numbers(value) if isinstance(value, dict) else _is_number(value) for value in values.values())
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int or type(value) is float  # True is an int as well
+
+
+def _fill(template: Plain, numbers: Iterator[Scalar]) -> Plain:
+    """Return a template with these numbers in its own order, which is that of the text."""
+    return {
+        key: _fill(value, numbers) if isinstance(value, dict) else next(numbers) if _is_number(value) else value
+        for key, value in template.items()
+    }
 
 
 def split_plain(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeGuard, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sae.config.plain_yaml import read_plain, split_plain
+from sae.config.plain_yaml import Skeleton, read_alike, read_plain, split_plain, template_of
 from sae.core.errors import ConfigError, did_you_mean
 
 try:
@@ -130,6 +130,11 @@ def parse(model: type[Model], values: Layer) -> Model:
     problem = next(_problems(model, values, ""), None)
     if problem:
         raise ConfigError(problem)
+    return _validate(model, values)
+
+
+def _validate(model: type[Model], values: Layer) -> Model:
+    """Check a mapping without problems of its keys."""
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
@@ -145,11 +150,11 @@ def read_settings(model: type[Model], path: Path) -> Model:
     """Read a YAML file and check it against a model, as `parse` and `read_yaml` do.
 
     The thousands of configs of a study share most of their sections, so a section is read and checked once for each
-    text that it has.
+    text that it has, and its keys once for all texts that differ in numbers only.
     """
     text = _read_text(path)
     shared = _read_pieces(model, text)
-    return parse(model, _values_of(text, path) if shared is None else shared)
+    return parse(model, _values_of(text, path)) if shared is None else _validate(model, shared)
 
 
 def _read_text(path: Path) -> str:
@@ -195,10 +200,10 @@ def _read_pieces(model: type[Settings], text: str) -> Layer | None:
 @lru_cache(maxsize=1024)
 def _read_piece(model: type[Settings], piece: str) -> tuple[str, object] | None:
     """Return the key and value of a piece; a section is checked unless its check depends on another section."""
-    values = read_plain(piece)
-    if values is None or len(values) != 1:
+    found = read_alike(piece)
+    if found is None or not _is_known(model, found[1]):
         return None
-    ((key, value),) = values.items()
+    ((key, value),) = found[0].items()
     section = _section_model(model, key) if key in model.model_fields else None
     if section is None or section.has_kinds or not isinstance(value, dict):
         return key, value
@@ -206,6 +211,16 @@ def _read_piece(model: type[Settings], piece: str) -> tuple[str, object] | None:
         return key, parse(section, value)
     except ConfigError:  # the check of the whole finds it again, and names its path
         return None
+
+
+@lru_cache(maxsize=256)
+def _is_known(model: type[Settings], skeleton: Skeleton) -> bool:
+    """Return whether plain texts with this skeleton have one key, and neither it nor those inside it are a problem."""
+    values = template_of(skeleton)
+    try:
+        return values is not None and len(values) == 1 and not any(_problems(model, values, ""))
+    except ConfigError:  # an unknown name; the check of the whole finds it again, with its value
+        return False
 
 
 def to_yaml(config: Settings) -> str:
