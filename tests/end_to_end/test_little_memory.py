@@ -48,3 +48,14 @@ def test_a_network_that_does_not_fit_into_memory_is_refused_in_one_sentence(tmp_
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("error: the memory of this machine is not enough")
     assert not (tmp_path / "run" / "status.json").exists()
+
+
+@pytest.mark.parametrize("megabytes", [450, 550, 650, 767])
+def test_a_limit_too_small_for_torch_is_refused_in_one_sentence(megabytes: int, tmp_path: Path) -> None:
+    done = start([*SAE, "train", "--data", "digits", "--epochs", "1", "--out", str(tmp_path / "x")], megabytes << 20)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"error: the limit on memory must be at least 768 MB to load torch, got {megabytes} MB: "
+        f"raise it with ulimit -v 786432, or remove it\n"
+    )
+    assert not (tmp_path / "x").exists()
