@@ -8,6 +8,7 @@ import typer
 
 from sae.cli import options
 from sae.cli.study import print_results
+from sae.core.collection import import_for_good
 from sae.core.errors import require
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def search(
     study: StudyOptions,
 ) -> None:
     """Search for the best configurations within a budget; writes a study folder."""
+    import_for_good("torch")
     from sae.cli.output import print_message
     from sae.config.settings import read_yaml
     from sae.search.run import resolve_search, run_study
@@ -219,6 +221,7 @@ def experiment(
 ) -> None:
     """Search, confirm on other seeds, test clean and shifted, ship and report; the same command again continues."""
     require("torch", "this command")
+    import_for_good("torch")
     from sae.experiment import experiment_layers
     from sae.search.run import resolve_search
 
@@ -247,6 +250,7 @@ def demo(
 ) -> None:
     """Run a small experiment on digits: search SAE and the baselines, confirm, pick, ship and report."""
     require("torch", "this command")
+    import_for_good("torch")
     from sae.experiment import read_preset
     from sae.search.executors.local import LocalExecutor
     from sae.search.run import Place, resolve_search

@@ -211,6 +211,7 @@ def adaptive(
 
     target = choose_target(keep_accuracy, mean_flops)
     where = source.where()
+    import_for_good("torch")
     from sae.core.errors import ConfigError
     from sae.deploy.tradeoff import adaptive_curve
     from sae.records.folder import write_csv

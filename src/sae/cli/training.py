@@ -224,6 +224,7 @@ def trim(
 ) -> None:
     """Choose the members of a trained network on validation samples, within limits on its cost, without training."""
     require("torch", "this command")
+    import_for_good("torch")
     from sae.cli.output import print_json, print_message
     from sae.core.wording import count
     from sae.records.run import RunRecord

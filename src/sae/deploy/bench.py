@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sae.core.collection import import_for_good
 from sae.core.errors import ConfigError, ModelError
 from sae.core.trust import is_code_trusted, trust_code
 from sae.data.binding import AS_BEFORE, Whereabouts
@@ -174,6 +175,8 @@ def bench(
         raise ConfigError("--data and --allow-other-data are for run folders, got exported models only: drop them")
     if min(batches) < 1 or len(set(batches)) < len(batches):
         raise ConfigError(f"--batch must list different sizes of at least 1, got {','.join(map(str, batches))}")
+    if any(map(_is_run, targets)):
+        import_for_good("torch")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         found = [
