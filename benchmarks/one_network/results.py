@@ -191,7 +191,8 @@ def answer(results: Results) -> str:
         own, control = (
             found[row],
             min(
-                (key for key in ("taught-standard", "long-standard") if key in found), key=lambda key: found[key].choice
+                (key for key in ("taught-standard", "long-standard", "well-taught-standard") if key in found),
+                key=lambda key: found[key].choice,
             ),
         )
         cells = [

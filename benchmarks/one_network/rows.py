@@ -144,6 +144,10 @@ ADDITIONS: dict[str, dict[str, str]] = {
     "distilled, EMA": {"standard": "all-standard", "sae-1x5": "all-sae-1x5"},
     "4 × the epochs, best epoch kept": {"standard": "long-alone"},
     "distilled, 4 × the epochs": {"standard": "long-standard", "sae-1x5": "long-sae-1x5"},
+    "distilled from the ensemble of 4 × the epochs, 4 × the epochs": {
+        "standard": "well-taught-standard",
+        "sae-1x5": "well-taught-sae-1x5",
+    },
 }
 """Rows of the ablation: the addition, and the row that tries it on each kind of network."""
 
@@ -154,6 +158,7 @@ TWINS = {
     "taught-sae-1x5": "taught-standard",
     "all-sae-1x5": "all-standard",
     "long-sae-1x5": "long-standard",
+    "well-taught-sae-1x5": "well-taught-standard",
     "sae-3x5": "standard",
     "sae-3x3": "standard",
     "taught-sae-3x3": "taught-standard",
