@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork
 from sae.backbones.dry_run import attention_in_steps
+from sae.core.collection import paused_collection
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate, member_values
 from sae.core.task import Classification, DataSpec, SampleKind, Shape, Task
 from sae.data.batches import standardise_each
@@ -193,7 +194,7 @@ def to_onnx(module: nn.Module, example: Tensor, input_name: str, output_names: S
         input_name: Name of the input.
         output_names: Names of the outputs.
     """
-    with torch.no_grad(), attention_in_steps(), quiet(), _operators_kept():
+    with torch.no_grad(), attention_in_steps(), quiet(), _operators_kept(), paused_collection():
         program = torch.onnx.export(
             module,
             (example,),
