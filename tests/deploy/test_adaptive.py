@@ -24,6 +24,8 @@ from sae.deploy.latency import Effort, Maker, Timing
 from sae.deploy.manifest import DEFAULT_TARGET, ExitTarget, TimingPart
 from sae.deploy.session import NEVER
 
+pytestmark = pytest.mark.long
+
 FLOPS = np.array([0.3, 0.6, 1.0])
 
 

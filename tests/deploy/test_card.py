@@ -20,6 +20,8 @@ from sae.records.evaluation import ShiftEvaluation
 from sae.records.receipt import read_receipt
 from sae.records.shipped import CARD, is_own_card
 
+pytestmark = pytest.mark.long
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "study" / "shipped"
 
 

@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 from sae.cli import app
 from tests.data.samples import table_rows, write_csv
 
+pytestmark = pytest.mark.long
+
 
 def sae(*arguments: object) -> tuple[int, str, str]:
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])

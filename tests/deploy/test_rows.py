@@ -19,6 +19,8 @@ from sae.deploy.sources import read_chunks
 from sae.training.run import train
 from tests.data.samples import table_rows, write_csv
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

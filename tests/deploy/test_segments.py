@@ -15,6 +15,8 @@ from sae.methods import Method
 from tests.builders import SMALL_BACKBONES
 from tests.deploy.models import digit_values, digits, digits_for, exported, stirred_method
 
+pytestmark = pytest.mark.long
+
 Choice = Callable[[SegmentSessions, np.ndarray], float]
 
 

@@ -20,6 +20,8 @@ from sae.methods.sae import Sae
 from tests.deploy.models import digits
 from tests.modules import EXAMPLES, Example, SkipEncoder
 
+pytestmark = pytest.mark.long
+
 QUICK = ("mlp",)
 NAMES = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in EXAMPLES]
 

@@ -79,10 +79,17 @@ def is_run(block: Block) -> bool:
     return block.language in ("bash", "python") and block.reason is None
 
 
+LONG_PAGES = ("estimators.md", "networks.md", "own_loop.md", "uncertainty.md")
+"""Pages that train and export several networks."""
+
+
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if any(map(is_run, read_blocks(page))) and page.name not in ("README.md", "start.md")],
-    ids=lambda page: page.name,
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.long] if page.name in LONG_PAGES else [])
+        for page in PAGES
+        if any(map(is_run, read_blocks(page))) and page.name not in ("README.md", "start.md")
+    ],
 )
 def test_the_blocks_of_a_page_run(page: Path, desk: Path) -> None:  # of two more in test_site.py, in an empty folder
     run_page(page, desk, filter(is_run, read_blocks(page)))
