@@ -1,6 +1,7 @@
 """Results of the trainings: stored as JSON, and the tables of docs/reproduction.md made from them."""
 
 import json
+import math
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -98,8 +99,8 @@ def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: boo
 
     Args:
         queue: The trainings.
-        earlier: Earlier results; measurements that are not repeated are kept.
-        measure: Whether to measure under shift and on another set.
+        earlier: Earlier results; measurements of the same training are kept.
+        measure: Whether to measure under shift and on another set, where that was not done before.
         time: Whether to measure times.
     """
     rows = [row for row in ROWS if queue.is_done(row)]
@@ -113,7 +114,7 @@ def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: boo
         item.differences = {each.metric: (each.value, each.low, each.high) for each in compared}
         item.rival_nll_scaled = found[rival].test["nll_scaled"]
         before = earlier.get(row)
-        if before:
+        if before and is_same_training(before, item):
             item.shift, item.shift_differences = before.shift, before.shift_differences
             item.auroc, item.ms = before.auroc, before.ms
             item.from_plain = item.from_plain or before.from_plain
@@ -121,13 +122,18 @@ def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: boo
     chosen = {ENSEMBLE, rival, best_single(known), best_sae(known), "standard"}  # the rows of the first table
     rows = [row for row in rows if row in chosen]
     if measure:
-        _measure(queue, {row: found[row] for row in rows}, rival)
+        _measure(queue, {row: found[row] for row in rows if not found[row].shift}, rival)
     if time:
         times = milliseconds(queue, rows)
         print("time of the ensemble, measured again:", times["control"])
         for row in rows:
             found[row].ms = times[row]
     return {row: found.get(row) or earlier[row] for row in ROWS if row in found or row in earlier}
+
+
+def is_same_training(one: Found, other: Found) -> bool:
+    """Return whether two results are of the same networks; on another processor a training gives others."""
+    return all(math.isclose(*pair, rel_tol=1e-6) for pair in zip(one.test["nll"], other.test["nll"], strict=True))
 
 
 def contestant(queue: Queue, row: str) -> Contestant:
@@ -163,8 +169,8 @@ def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
 
 
 def _measure(queue: Queue, found: dict[str, Found], rival: str) -> None:
-    """Measure some rows under shift, and on another set if there is one."""
-    other, under = SETS[queue.name].other, {}
+    """Measure some rows under shift, and on another set if there is one; compare them with the best ensemble."""
+    other, under = SETS[queue.name].other, {rival: [shifted(queue, rival, seed) for seed in SEEDS]}
     for row, item in found.items():
         under[row] = [shifted(queue, row, seed) for seed in SEEDS]
         item.shift = {key: [each.mean(key) for each in under[row]] for key in UNDER_SHIFT}
