@@ -51,44 +51,74 @@ class Shifted:
         return float(self.samples[name].mean()) if name in self.samples else self.sets[name]
 
 
-def shifted(queue: Queue, row: str, seed: int) -> Shifted:
-    """Return the stored measurement under shift, or measure it."""
+def shift_file(queue: Queue, row: str, seed: int) -> Path:
+    """Return the file of a training's measurement under shift."""
     run = queue.folder(row, queue.best_rate(row), seed)
-    path = run.parent / "shifted" / f"{run.name}.npz"
-    if not path.exists():
-        found = measure_shift(run)
+    return run.parent / "shifted" / f"{run.name}.npz"
+
+
+def shifted(queue: Queue, row: str, seed: int) -> Shifted:
+    """Return the stored measurement under shift."""
+    with np.load(shift_file(queue, row, seed)) as stored:
+        return Shifted({key: stored[key] for key in PER_SAMPLE}, {key: float(stored[key]) for key in OVER_SETS})
+
+
+def measure_shift(queue: Queue, rows: Sequence[str]) -> None:
+    """Measure under shift all trainings of some rows that were not measured before, and store the results."""
+    wanted = [(row, seed) for row in rows for seed in SEEDS if not shift_file(queue, row, seed).exists()]
+    runs = [queue.folder(row, queue.best_rate(row), seed) for row, seed in wanted]
+    for (row, seed), found in zip(wanted, under_shift(runs) if runs else [], strict=True):
+        path = shift_file(queue, row, seed)
         path.parent.mkdir(exist_ok=True)
         partial = path.with_suffix(".partial")
         arrays = {**found.samples, **{key: np.asarray(value) for key, value in found.sets.items()}}
         with partial.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
         partial.rename(path)
-    with np.load(path) as stored:
-        return Shifted({key: stored[key] for key in PER_SAMPLE}, {key: float(stored[key]) for key in OVER_SETS})
 
 
-def measure_shift(run: Path) -> Shifted:
-    """Measure a trained network on every corrupted set; its temperature is that of the clean validation split."""
-    record = RunRecord.open(run)
-    method, dataset = restore(record)
-    kept, exits = Predictions.read(record), record.read_evaluation().exits
-    prepare, targets = preparation(dataset, "cpu"), dataset.test.targets
-    samples: dict[str, list[Values]] = {key: [] for key in PER_SAMPLE}
-    sets: dict[str, list[float]] = {key: [] for key in OVER_SETS}
-    for images in CorruptedImages(dataset.test.inputs).each(ALL_SETS):
-        predictive = predictive_at(method, member_outputs(method, evaluation_batches(images, prepare)), exits)
+def under_shift(runs: Sequence[Path]) -> list[Shifted]:
+    """Measure trained networks on every corrupted set; their temperatures are those of the clean validation split.
+
+    All must have the same data, which are corrupted once for all of them.
+    """
+    networks = [OnSets(RunRecord.open(run)) for run in runs]
+    test = networks[0].dataset.test
+    for images in CorruptedImages(test.inputs).each(ALL_SETS):
+        for network in networks:
+            network.add(images, test.targets)
+    return [network.result() for network in networks]
+
+
+class OnSets:
+    """A network and what was measured of it on corrupted sets so far."""
+
+    def __init__(self, record: RunRecord) -> None:
+        self.method, self.dataset = restore(record)
+        self.prepare = preparation(self.dataset, "cpu")
+        self.kept, self.exits = Predictions.read(record), record.read_evaluation().exits
+        self.samples: dict[str, list[Values]] = {key: [] for key in PER_SAMPLE}
+        self.sets: dict[str, list[float]] = {key: [] for key in OVER_SETS}
+
+    def add(self, images: NDArray[np.uint8], targets: NDArray[np.number]) -> None:
+        """Measure it on one more set."""
+        outputs = member_outputs(self.method, evaluation_batches(images, self.prepare))
+        predictive = predictive_at(self.method, outputs, self.exits)
         assert isinstance(predictive, Categorical), "the sets of this benchmark have classes"
-        raw = predictive.log_probs.numpy()
-        calm = scaled(kept.task, kept.val.readings[exits], kept.val, raw)
-        samples["nll"].append(losses(kept.task, raw, targets))
-        samples["nll_scaled"].append(losses(kept.task, calm, targets))
+        task, raw = self.kept.task, predictive.log_probs.numpy()
+        calm = scaled(task, self.kept.val.readings[self.exits], self.kept.val, raw)
+        self.samples["nll"].append(losses(task, raw, targets))
+        self.samples["nll_scaled"].append(losses(task, calm, targets))
         for key in OVER_SETS:
             numbers = calm if key.endswith("_scaled") else raw
-            sets[key].append(sample_metric(key, kept.task).value(numbers, targets))
-    return Shifted(
-        {key: np.mean(found, axis=0) for key, found in samples.items()},
-        {key: float(np.mean(found)) for key, found in sets.items()},
-    )
+            self.sets[key].append(sample_metric(key, task).value(numbers, targets))
+
+    def result(self) -> Shifted:
+        """Return the means over all sets."""
+        return Shifted(
+            {key: np.mean(found, axis=0) for key, found in self.samples.items()},
+            {key: float(np.mean(found)) for key, found in self.sets.items()},
+        )
 
 
 def shifted_difference(one: Sequence[Shifted], other: Sequence[Shifted], name: str) -> tuple[float, float, float]:

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 
 from pydantic import BaseModel
 
-from benchmarks.one_network.measures import detected, milliseconds, shifted, shifted_difference
+from benchmarks.one_network.measures import detected, measure_shift, milliseconds, shifted, shifted_difference
 from benchmarks.one_network.queue import SEEDS, Queue
 from benchmarks.one_network.rows import ADDITIONS, ENSEMBLE, LARGE, MATCHES, RIVALS, ROWS, SETS, TWINS, plain_of
 from sae.analysis.bootstrap import compare_samples
@@ -170,9 +170,10 @@ def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
 
 def _measure(queue: Queue, found: dict[str, Found], rival: str) -> None:
     """Measure some rows under shift, and on another set if there is one; compare them with the best ensemble."""
-    other, under = SETS[queue.name].other, {rival: [shifted(queue, rival, seed) for seed in SEEDS]}
+    measure_shift(queue, list({rival: None, **found}))
+    under = {row: [shifted(queue, row, seed) for seed in SEEDS] for row in {rival: None, **found}}
+    other = SETS[queue.name].other
     for row, item in found.items():
-        under[row] = [shifted(queue, row, seed) for seed in SEEDS]
         item.shift = {key: [each.mean(key) for each in under[row]] for key in UNDER_SHIFT}
         if other:
             item.auroc = [detected(queue, row, seed, other) for seed in SEEDS]
