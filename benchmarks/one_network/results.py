@@ -309,7 +309,8 @@ def ablation(results: Results) -> str:
             for kind in kinds:
                 item = results[name].get(rows.get(kind, ""))
                 cells.append(difference(item.from_plain) if item and item.from_plain else "")
-        lines.append(f"| {title} | {' | '.join(cells)} |")
+        if any(cells):
+            lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -320,7 +321,8 @@ def against_standard(results: Results) -> str:
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row in TWINS:
         found = [results[name][row].from_twin if row in results[name] else None for name in names]
-        lines.append(f"| {ROWS[row].title} | {' | '.join(difference(each) if each else '' for each in found)} |")
+        if any(found):
+            lines.append(f"| {ROWS[row].title} | {' | '.join(difference(each) if each else '' for each in found)} |")
     return "\n".join(lines)
 
 
