@@ -11,6 +11,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from sae.config.backbones import BACKBONES
 from sae.config.methods import METHODS, EnsembleConfig, SaeConfig
 from sae.core.errors import ConfigError
+from sae.search.run import _listed
 from sae.search.space import Space, build_space, read_space
 from tests.builders import skip_refused
 
@@ -262,3 +263,15 @@ def test_values_to_begin_with_are_tried_at_every_learning_rate_unless_they_name_
     ]
     continuous = space(train={"lr": {"log": [1e-4, 1e-2]}})
     assert list(continuous.starts([{"method.inputs": 1}])) == [{"method.inputs": 1}]
+
+
+def test_first_configurations_are_named_with_their_learning_rates_unless_all_have_as_many() -> None:
+    one, three = {"method.inputs": 1}, {"method.inputs": 3}
+    rates = [{"train.lr": 0.001}, {"train.lr": 0.003}]
+    assert _listed([{**point, **rate} for point in (one, three) for rate in rates]) == (
+        "inputs=1 and inputs=3, each at 2 learning rates"
+    )
+    assert _listed([{**one, **rates[0]}, *({**three, **rate} for rate in rates)]) == (
+        "inputs=1 lr=0.001 and inputs=3 lr=0.001 and inputs=3 lr=0.003"
+    )
+    assert _listed([one, three]) == "inputs=1 and inputs=3"

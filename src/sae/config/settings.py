@@ -134,7 +134,7 @@ def parse(model: type[Model], values: Layer) -> Model:
 
 
 def _validate(model: type[Model], values: Layer) -> Model:
-    """Check a mapping without problems of its keys."""
+    """Check the values of a mapping whose keys are known."""
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:

@@ -237,9 +237,11 @@ def announcement(settings: SearchConfig, config: StudyConfig) -> str:
 def _listed(points: Sequence[Mapping[str, Value]]) -> str:
     """Return values to begin with as a text, `inputs=1 exits=5 and inputs=3 exits=5, each at 3 learning rates`."""
     [plain] = _without_rates({"": points}).values()
-    named = (" ".join(f"{path.rpartition('.')[2]}={value}" for path, value in point.items()) for point in plain)
-    rates = len(points) // len(plain)
-    return " and ".join(named) + (f", each at {count(rates, 'learning rate')}" if rates > 1 else "")
+    rates = [sum(point.items() <= other.items() for other in points) for point in plain]
+    is_shared = min(rates) > 1 and len(set(rates)) == 1
+    shown = plain if is_shared else points
+    named = (" ".join(f"{path.rpartition('.')[2]}={value}" for path, value in point.items()) for point in shown)
+    return " and ".join(named) + (f", each at {rates[0]} learning rates" if is_shared else "")
 
 
 def open_study(path: Path, config: StudyConfig, settings: SearchConfig, *, force: bool) -> StudyRecord:
