@@ -203,6 +203,13 @@ def test_an_ensemble_of_its_own_members_is_worth_as_many() -> None:
     assert found.describe(found.members) == "4.0"
 
 
+@pytest.mark.parametrize("rounding", [1e-13, 0.0, -1e-13])
+def test_rounding_takes_nothing_out_of_the_range_of_members(rounding: float) -> None:
+    curve = np.array([[0.4, 0.3, 0.2], [0.4, 0.4, 0.4]])
+    assert interpolate_members(curve[:, 0] + rounding, curve) == pytest.approx([1.0, 3.0])
+    assert interpolate_members(curve[:, -1] + rounding, curve) == pytest.approx([3.0, 3.0])
+
+
 def test_two_of_its_members_are_worth_two() -> None:
     ensemble = contestant("e", 2.0, seeds=[0], members=4, count=3000)
     levels = []

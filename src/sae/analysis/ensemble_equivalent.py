@@ -20,6 +20,8 @@ from sae.records.predictions import Numbers, Predictions
 METRIC = "nll_scaled"
 MOST_SUBSETS = 20
 """Up to this many subsets of a size, all are averaged; else one for each member, with the members that follow it."""
+ROUNDING = 1e-9
+"""Differences of NLL that are rounding: an ensemble of four, computed in another way, is worth four and not more."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def member_losses(ensemble: Contestant) -> list[NDArray[np.float64]]:
 def interpolate_members(level: Values, curve: Values) -> Values:
     """Return for each level the number of members at which a curve reaches it; infinite if it does not.
 
-    Where a curve rises again, its lowest value so far is used.
+    Where a curve rises again, its lowest value so far is used. Differences up to `ROUNDING` count for nothing.
 
     Args:
         level: NLL, (case,).
@@ -136,15 +138,15 @@ def interpolate_members(level: Values, curve: Values) -> Values:
     """
     falling = np.minimum.accumulate(curve, axis=1)
     size = curve.shape[1]
-    reached = (falling >= level[:, None]).sum(axis=1)  # the largest size whose NLL is not below the level
+    reached = (falling >= level[:, None] - ROUNDING).sum(axis=1)  # the largest size whose NLL is not below the level
     left = np.clip(reached - 1, 0, size - 1)
     right = np.clip(reached, 0, size - 1)
     rows = np.arange(len(level))
     above, below = falling[rows, left], falling[rows, right]
     step = np.divide(above - level, above - below, out=np.zeros_like(level), where=above > below)
-    found = reached + step
+    found = reached + np.clip(step, 0, 1)
     found = np.where(reached == 0, -np.inf, found)
-    passed: Values = np.where((reached == size) & (level < falling[:, -1]), np.inf, found)
+    passed: Values = np.where((reached == size) & (level < falling[:, -1] - ROUNDING), np.inf, found)
     return passed
 
 
