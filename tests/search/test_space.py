@@ -275,3 +275,8 @@ def test_first_configurations_are_named_with_their_learning_rates_unless_all_hav
         "inputs=1 lr=0.001 and inputs=3 lr=0.001 and inputs=3 lr=0.003"
     )
     assert _listed([one, three]) == "inputs=1 and inputs=3"
+
+
+def test_a_nested_setting_of_a_first_configuration_is_named_with_what_it_belongs_to() -> None:
+    point = {"method.inputs": 1, "method.repeat_fraction.start": 0.0, "method.repeat_fraction.end": 0.5}
+    assert _listed([point]) == "inputs=1 repeat_fraction.start=0.0 repeat_fraction.end=0.5"

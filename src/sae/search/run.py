@@ -240,7 +240,7 @@ def _listed(points: Sequence[Mapping[str, Value]]) -> str:
     rates = [sum(point.items() <= other.items() for other in points) for point in plain]
     is_shared = min(rates) > 1 and len(set(rates)) == 1
     shown = plain if is_shared else points
-    named = (" ".join(f"{path.rpartition('.')[2]}={value}" for path, value in point.items()) for point in shown)
+    named = (" ".join(f"{path.partition('.')[2]}={value}" for path, value in point.items()) for point in shown)
     return " and ".join(named) + (f", each at {rates[0]} learning rates" if is_shared else "")
 
 
