@@ -12,7 +12,9 @@ from typing import Self
 
 EXTRA_OF = {
     **dict.fromkeys(("altair", "vl_convert"), "report"),
-    **dict.fromkeys(("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "scipy"), "train"),
+    **dict.fromkeys(
+        ("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "scipy", "threadpoolctl"), "train"
+    ),
     "pyarrow": "tables",
     "ray": "ray",
     "tensorboard": "tensorboard",

@@ -1,18 +1,21 @@
 """Samplers whose suggestions can be repeated: they depend on a seed and the study's trials alone."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
+from threadpoolctl import threadpool_limits
 
 from sae.config.study import Value
 from sae.core.seeds import derive_seed
 from sae.search.holes import Point
 from sae.search.samplers.modelled import CappedGPSampler
 from sae.search.samplers.scalarized import ScalarizedSampler
+from sae.training.trainer import torch_threads
 
 LARGEST_SEED = 2**32
 CHOSEN_BY_GP = "gp:relative_params:0"
@@ -37,6 +40,17 @@ def make_sampler(name: str, seed: int, startup: int) -> BaseSampler:
         "random": lambda seed: RandomSampler(seed=seed),
     }
     return RepeatableSampler(makers[name], seed)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread within the context: in torch, and in the libraries of NumPy and SciPy.
+
+    The matrices of a model of some hundred trials are small, so more threads mostly wait for each other, on cores that
+    the trials need. And a suggestion must not depend on the number of cores.
+    """
+    with torch_threads(1), threadpool_limits(1):
+        yield
 
 
 class RepeatableSampler(BaseSampler):
@@ -67,9 +81,11 @@ class RepeatableSampler(BaseSampler):
     ) -> dict[str, Value]:
         """Return the choice that was stored before the trial was killed, or the wrapped sampler's."""
         noted = trial.system_attrs.get(CHOSEN_BY_GP)
-        chosen: dict[str, Value] = (
-            json.loads(noted) if noted else self.together.sample_relative(study, trial, search_space)
-        )
+        if noted:
+            stored: dict[str, Value] = json.loads(noted)
+            return stored
+        with one_thread():
+            chosen: dict[str, Value] = self.together.sample_relative(study, trial, search_space)
         return chosen
 
     def sample_independent(
