@@ -29,9 +29,9 @@ def mix_indices(
     positions = batch_size * repetition
     common = torch.randperm(positions, generator=generator) % batch_size
     num_free = positions - num_repeated(positions, repeat_fraction)
-    order = torch.arange(positions).expand(num_inputs, positions).clone()
-    order[:, :num_free] = torch.rand(num_inputs, num_free, generator=generator).argsort(dim=1)
-    return common[order].T
+    order = torch.rand(num_inputs, num_free, generator=generator).argsort(dim=1).T  # (free position, input)
+    same = common[num_free:, None].expand(-1, num_inputs)
+    return torch.cat([common[order], same])
 
 
 def num_repeated(positions: int, repeat_fraction: float) -> int:

@@ -103,7 +103,8 @@ class Sae(Method):
         # index_select copies whole rows: 4 × faster here than batch.inputs[index]
         inputs = batch.inputs.index_select(0, index.flatten()).unflatten(0, index.shape)
         outputs = self.network(inputs)  # (position, slot, exit, out)
-        seen = index.repeat(1, self.settings.streams)  # (position, slot)
+        streams = self.settings.streams
+        seen = index if streams == 1 else index.repeat(1, streams)  # (position, slot)
         losses = exit_loss(self.task, outputs, batch.targets[seen], self._guidance(batch, seen))
         weights = self.exit_distribution.sample(self.exits, self.temperature, generator)
         elbo = negative_elbo(
