@@ -233,7 +233,10 @@ FEW_ROWS = (
     *("taught-sae-1x5", "sae-1x5", "mc-dropout", "batch-ensemble"),
     *("long-ensemble", "long-alone", "long-standard", "long-sae-3x3", "long-alone-sae-3x3"),
 )
-MATCHES = (*LARGE, *FEW)
+CONVOLUTIONAL = "fashion-vgg"
+"""Fashion-MNIST on the VGG backbone, with fewer rows."""
+CONVOLUTIONAL_ROWS = (ENSEMBLE, "standard", "sae-1x5", "taught-standard", "taught-sae-1x5")
+MATCHES = (*LARGE, CONVOLUTIONAL, *FEW)
 """The sets of the first table."""
 
 
@@ -254,6 +257,13 @@ SETS: dict[str, Setting] = {
             "backbone": {"name": "vgg", "width": 2},
             "train": {"epochs": 10, "batch_size": 128},
         },
+    ),
+    CONVOLUTIONAL: replace(
+        fashion(1, 6),
+        data="Fashion-MNIST, VGG",
+        title="Fashion-MNIST, VGG W=1, 6 epochs",
+        settings=merge(fashion(1, 6).settings, {"backbone": {"name": "vgg", "width": 1}}),
+        rows=CONVOLUTIONAL_ROWS,
     ),
     **{regime(size, width): replace(part(size, width), most_rates=2) for size, width in CELLS},
     **{name: replace(part(size, 1), most_rates=3, rows=FEW_ROWS) for name, size in FEW.items()},
