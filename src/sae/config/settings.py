@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sae.config.plain_yaml import Skeleton, read_alike, read_plain, split_plain, template_of
 from sae.core.errors import ConfigError, did_you_mean
+from sae.core.reading import read_file
 
 try:
     from yaml import CSafeLoader as SafeLoader  # 7 × as fast
@@ -26,8 +27,6 @@ Layer = Mapping[str, Any]
 Values = dict[str, Any]
 """A layer that was just read or merged; the caller owns it and may change it."""
 
-USUAL_FILE = 1 << 14
-"""Bytes that are read at first; configs are smaller."""
 LARGEST_FILE = 1 << 20
 """Bytes of a config file; those of large studies have some thousand."""
 DEEPEST = 50
@@ -159,10 +158,7 @@ def read_settings(model: type[Model], path: Path) -> Model:
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb", buffering=0) as file:
-            content = file.read(USUAL_FILE)  # allocating a larger buffer takes longer than reading the file
-            if len(content) == USUAL_FILE:
-                content += file.read(LARGEST_FILE + 1 - USUAL_FILE)
+        content = read_file(str(path), LARGEST_FILE)
         if len(content) > LARGEST_FILE:
             raise ConfigError(f"config file must have at most {LARGEST_FILE:,} bytes, got {path}")
         return content.decode("utf-8")

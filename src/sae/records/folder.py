@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from sae.config.settings import Model, differences, read_settings, to_yaml
 from sae.core.errors import BusyError, ConfigError, MissingPluginError, NotRegisteredError, RecordError
+from sae.core.reading import read_file
 from sae.records.parsing import CsvTable, Numbers, is_finite, may_not_be_finite, places, plain_numbers, read_table
 from sae.records.writing import write_whole
 
@@ -123,10 +124,7 @@ class Folder:
     def _find(self, name: str) -> bytes | None:
         """Return the content of a file; None if it is missing."""
         try:
-            # A study has tens of thousands of files: paths, buffers and a check whether a file exists would cost more
-            # than reading it.
-            with open(f"{self.path}/{name}", "rb", buffering=0) as file:  # noqa: PTH123
-                return file.read()
+            return read_file(f"{self.path}/{name}")
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
