@@ -128,7 +128,7 @@ def candidates_of(run: Run) -> list[Candidate]:
             evaluation.exits,
             reading.eval_exits,
             reading.active,
-            evaluation.objective_values(reading.eval_exits),
+            evaluation.values_of(reading),
         )
         for reading in readings.values()
     ]

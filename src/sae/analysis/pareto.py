@@ -48,12 +48,20 @@ def may_be_news(losses: Losses) -> NDArray[np.bool_]:
     front = np.zeros((0, losses.shape[1]))
     for start in range(0, len(losses), BLOCK):
         block = losses[start : start + BLOCK]
-        is_new = ~(front[:, None] <= block).all(axis=2).any(axis=0)
+        is_new = ~_are_covered(block, front)
         news[start : start + BLOCK] = is_new
         if is_new.any():
             front = np.vstack([front, block[is_new]])
             front = front[non_dominated(front)]
     return news
+
+
+def _are_covered(points: Losses, front: Losses) -> NDArray[np.bool_]:
+    """Return for each point whether one of a front is at least as good in every objective."""
+    covered = np.ones((len(front), len(points)), dtype=bool)
+    for objective in range(points.shape[1]):  # one at a time: reducing a short axis is slow
+        covered &= front[:, objective, None] <= points[:, objective]
+    return np.asarray(covered.any(axis=0))
 
 
 def ranks(losses: Losses) -> NDArray[np.int64]:

@@ -112,6 +112,7 @@ def select(
     minimum: Mapping[str, float] | None = None,
     methods: Sequence[str] | None = None,
     runs: Sequence[Run] | None = None,
+    everything: list[Candidate] | None = None,
 ) -> Selection:
     """Select from a study by its validation results.
 
@@ -124,6 +125,7 @@ def select(
         minimum: Lower limits, likewise.
         methods: The methods to select from; by default all.
         runs: The study's trials, if they were read already.
+        everything: The candidates of these trials, if they were made already.
     """
     config = study.config
     compared = objectives(dict.fromkeys([*(names or config.objectives), *([prefer] if prefer else [])]), config.task)
@@ -133,7 +135,7 @@ def select(
     known = _known_methods(methods, config.spaces)
     every = study.read_runs() if runs is None else list(runs)
     asked = [run for run in every if run.method in known]
-    everything = candidates(every)
+    everything = candidates(every) if everything is None else everything
     tried = {run.method for run in asked}
     found = [item for item in everything if item.method in tried]
     if not found:

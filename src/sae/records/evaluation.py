@@ -6,6 +6,7 @@ missing or wrong content. JSON keeps the short key `exits` where the code says `
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -284,7 +285,8 @@ class Interim(Part):
         return {"epoch": self.epoch, "seconds": self.seconds, "val": self.val.to_json()}
 
 
-class RunEvaluation(Part):
+@dataclass(frozen=True)
+class RunEvaluation:
     """Measurements of a finished run: quality on both splits, costs, and measurements for the objectives of a search.
 
     Attributes:
@@ -332,11 +334,17 @@ class RunEvaluation(Part):
 
     def objective_values(self, eval_exits: int) -> dict[str, float]:
         """Return every validation metric and cost at K′ exits, by the names of objectives."""
-        shifted = {} if self.shifted_val is None else self.shifted_val.at(eval_exits).metrics
-        measured = {} if self.latency is None else {"latency": self.latency.at(eval_exits).latency}
-        under_shift = {f"{key}{SHIFTED}": value for key, value in shifted.items()}
-        reading = self.val.at(eval_exits)
-        return {**reading.metrics, **reading.costs, **under_shift, **measured}
+        return self.values_of(self.val.at(eval_exits))
+
+    def values_of(self, reading: Reading) -> dict[str, float]:
+        """Return every validation metric and cost at the K′ of a reading of the validation split."""
+        values = {**reading.metrics, **reading.costs}
+        if self.shifted_val is not None:
+            shifted = self.shifted_val.at(reading.eval_exits).metrics
+            values |= {f"{key}{SHIFTED}": value for key, value in shifted.items()}
+        if self.latency is not None:
+            values["latency"] = self.latency.at(reading.eval_exits).latency
+        return values
 
 
 class Detection(Part):

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -146,9 +146,9 @@ class RunRecord(Record[RunConfig]):
         """Read metrics and costs on both splits, and measurements for the objectives of a search."""
         metrics = self.read_model(self.METRICS, _MetricsFile)
         latency = self.find_model(self.LATENCY, Latency)
-        found = RunEvaluation(val=metrics.val, test=metrics.test, shifted_val=self.read_shift("val"), latency=latency)
-        parts = {self.METRICS: found.test, self.SHIFT["val"]: found.shifted_val, self.LATENCY: found.latency}
-        for name, part in parts.items():
+        found = RunEvaluation(metrics.val, metrics.test, shifted_val=self.read_shift("val"), latency=latency)
+        parts = ((self.METRICS, found.test), (self.SHIFT["val"], found.shifted_val), (self.LATENCY, found.latency))
+        for name, part in parts:
             if part is not None:
                 self._check_exits(name, part.readings, found)
         return found
@@ -158,7 +158,7 @@ class RunRecord(Record[RunConfig]):
         shifted = self.read_shift("test")
         if shifted is not None:
             self._check_exits(self.SHIFT["test"], shifted.readings, evaluation)
-        return evaluation.model_copy(update={"shifted_test": shifted, "has_shift": True})
+        return replace(evaluation, shifted_test=shifted, has_shift=True)
 
     def _check_exits(self, name: str, readings: Sequence[AtExits], evaluation: RunEvaluation) -> None:
         """Refuse a file that lacks a number of exits at which the validation split was evaluated."""
@@ -370,5 +370,5 @@ def read_run(record: RunRecord, *, with_shift: bool = False) -> Run:
         try:
             evaluation = record.add_shift(evaluation)
         except RecordError as error:
-            evaluation, damage = evaluation.model_copy(update={"has_shift": True}), str(error)
+            evaluation, damage = replace(evaluation, has_shift=True), str(error)
     return Run(record, status.state, config, status, evaluation, damage)

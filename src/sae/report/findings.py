@@ -181,7 +181,7 @@ def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
         lost=lost,
         candidates=selection.everything,
         unconfirmed=unconfirmed,
-        shifted=_select_shifted(record, runs),
+        shifted=_select_shifted(record, selection, runs),
         recommendation=recommend(pick, runs, confirmed, plan, record.num_again()),
         kept=kept,
         tolerance=tolerance,
@@ -189,10 +189,10 @@ def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
     )
 
 
-def _select_shifted(record: StudyRecord, runs: Sequence[Run]) -> Selection | None:
+def _select_shifted(record: StudyRecord, clean: Selection, runs: Sequence[Run]) -> Selection | None:
     """Return the selection under shift; None if nothing was measured there, or nothing is within the limits."""
     try:
-        return select(record, runs=runs, shift=True)
+        return select(record, runs=runs, everything=clean.everything, shift=True)
     except (NothingFoundError, ConfigError):
         return None
 
