@@ -181,7 +181,7 @@ def _best_text(column: Column, cells: Iterable[Cell]) -> str | None:
 
 
 def _mean_text(cell: Cell, column: Column) -> str:
-    return show(replace(cell, std=None), column)
+    return show(cell if cell.std is None else replace(cell, std=None), column)
 
 
 def spreadsheet_text(text: str) -> str:

@@ -4,6 +4,7 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
+from functools import cache
 
 import yaml
 
@@ -60,10 +61,13 @@ def train_commands(configs: Mapping[str, RunConfig]) -> dict[str, str]:
     """Return the command of each of many configurations; defaults that several share are looked up once."""
     known: dict[str, Values] = {}
     sections: Sections = {}
+    data: dict[int, str] = {}
     commands = {}
     for name, config in configs.items():
         values = _flat(config, sections)
-        key = json.dumps([sections[id(config.data)], *map(_named, (config.method, config.backbone))])
+        if id(config.data) not in data:
+            data[id(config.data)] = json.dumps(sections[id(config.data)])
+        key = data[id(config.data)] + json.dumps([_named(config.method), _named(config.backbone)])
         if key not in known:
             known[key] = _defaults(config)
         commands[name] = _command(config, values, known[key])
@@ -77,7 +81,7 @@ def _named(settings: Settings) -> Values:
 
 def _command(config: RunConfig, values: Values, defaults: Values, out: str = "runs/again") -> str:
     """Return the command that trains a configuration with these settings, naming only what differs from defaults."""
-    named = _settings_to_name(values, defaults)
+    named = dict.fromkeys(_settings_to_name(values, defaults))
     flagged = [key for key in FLAGS if key in named and values[key] not in (None, "")]  # empty words are refused
     words = [word for key in flagged for word in _flag(FLAGS[key], values[key])]
     words += [word for key in named if key not in flagged for word in ("--set", _assignment(key, values[key]))]
@@ -87,17 +91,19 @@ def _command(config: RunConfig, values: Values, defaults: Values, out: str = "ru
 
 def _flat(config: RunConfig, known: Sections) -> Values:
     """Return all settings by their paths, also those that files leave out at their defaults."""
+    given = {name: getattr(config, name) for name in type(config).model_fields}
+    single = {name for name, value in given.items() if not isinstance(value, Settings)}
+    dumped = config.model_dump(mode="json", include=single)
     values: Values = {}
-    for name in type(config).model_fields:
-        value = getattr(config, name)
-        if not isinstance(value, Settings):
-            values |= config.model_dump(mode="json", include={name}) or {name: value}
+    for name, value in given.items():
+        if name in single:
+            values[name] = dumped.get(name, value)
             continue
         if id(value) not in known:
             section = value.model_dump(mode="json")
             _complete(section, value)
-            known[id(value)] = dict(flatten(section))
-        values |= {f"{name}.{key}": setting for key, setting in known[id(value)].items()}
+            known[id(value)] = dict(flatten(section, f"{name}."))
+        values |= known[id(value)]
     return values
 
 
@@ -133,8 +139,13 @@ def _defaults(config: RunConfig) -> Values:
 
 def _required(settings: Settings) -> Values:
     """Return the settings that have no default."""
-    names = {key for key, field in type(settings).model_fields.items() if field.is_required()}
+    names = _required_names(type(settings))
     return settings.model_dump(mode="json", include=names) if names else {}
+
+
+@cache
+def _required_names(settings: type[Settings]) -> set[str]:
+    return {key for key, field in settings.model_fields.items() if field.is_required()}
 
 
 def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:
@@ -157,6 +168,8 @@ def _flag(flag: str, value: object) -> list[str]:
 
 def _assignment(key: str, value: object) -> str:
     """Return `key=value`, quoted if needed to be read as exactly this value."""
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{key}={value!r}"  # as JSON has it, and faster; there are thousands
     if not isinstance(value, str):
         return f"{key}={json.dumps(value)}"
     if _is_read_as_itself(value):

@@ -264,10 +264,10 @@ def render_table(table: Table, is_whole: bool = False) -> str:
 
 def _is_narrow(table: Table) -> bool:
     """Return whether half the width of a page is enough."""
-    texts = [[show(row[index], column) for row in table.rows] for index, column in enumerate(table.columns)]
-    words = [column.heading.split() for column in table.columns]
-    widths = (max(map(len, [*cells, *heads]), default=0) for cells, heads in zip(texts, words, strict=True))
-    return sum(width + CELL_SPACE for width in widths) <= NARROW_CHARACTERS
+    columns = enumerate(table.columns)
+    texts = ([*column.heading.split(), *(show(row[index], column) for row in table.rows)] for index, column in columns)
+    widths = itertools.accumulate(max(map(len, column), default=0) + CELL_SPACE for column in texts)
+    return all(width <= NARROW_CHARACTERS for width in widths)  # the last columns of a wide table are not looked at
 
 
 def _longest(table: Table) -> int:
@@ -310,7 +310,7 @@ def _cell(cell: Cell, column: Column, numeric: bool) -> str:
 
 def _glued(text: str) -> str:
     """Keep lines from breaking between a number and its sign or unit."""
-    for loose, glued in GLUED:
+    for loose, glued in GLUED if " " in text else ():
         text = text.replace(loose, glued)
     return text
 

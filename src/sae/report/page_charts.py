@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TypeGuard
 
 from sae.report.content import Chart, Figure
@@ -83,15 +84,12 @@ def pack_rows(rows: Sequence[Spec], texts: Texts) -> dict[str, SpecValue]:
         >>> pack_rows([{"x": 1, "label": "a"}, {"x": 2}], Texts())
         {'fields': ['x', 'label'], 'rows': [[1, [0]], [2, []]]}
     """
-    fields = list(dict.fromkeys(field for row in rows for field in row))
-    return {"fields": fields, "rows": [[_packed_cell(row, field, texts) for field in fields] for row in rows]}
-
-
-def _packed_cell(row: Spec, field: str, texts: Texts) -> SpecValue:
-    if field not in row:
-        return []
-    value = row[field]
-    return [texts.number(value)] if isinstance(value, str) else value
+    fields = list(dict.fromkeys(chain.from_iterable(rows)))
+    packed: list[SpecValue] = [
+        [[texts.number(value)] if isinstance(value := row.get(field, []), str) else value for field in fields]
+        for row in rows
+    ]
+    return {"fields": fields, "rows": packed}
 
 
 def _are_flat_rows(values: SpecValue) -> TypeGuard[list[Spec]]:

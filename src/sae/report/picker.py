@@ -124,6 +124,7 @@ def study_picker(found: Findings, name: str = "pick") -> Picker | None:
     confirmed = {network_key(item.label, item.config, item.eval_exits): item for item in found.confirmed}
     roles = {role_label(role): _key(found.searched(role)) for role in found.shown}
     intervals, resamples = _intervals(found, known)
+    columns = {name: (f"v{index}", f"t{index}", f"m{index}", f"s{index}") for index, name in enumerate(known)}
     of_runs: dict[str, dict[str, Value]] = {}
     for item in candidates:
         if item.label not in of_runs:
@@ -132,7 +133,7 @@ def study_picker(found: Findings, name: str = "pick") -> Picker | None:
         name,
         shlex.quote(str(found.record.path)),
         measures,
-        tuple(_row(item, known, confirmed.get(_key(item)), of_runs[item.label]) for item in candidates),
+        tuple(_row(item, columns, confirmed, of_runs[item.label]) for item in candidates),
         tuple(dict.fromkeys(item.method for item in candidates)),
         roles,
         intervals,
@@ -210,23 +211,37 @@ def _run_row(item: Candidate, command: str) -> dict[str, Value]:
 
 
 def _row(
-    item: Candidate, names: Sequence[str], confirmed: Result | None, of_run: Mapping[str, Value]
+    item: Candidate,
+    columns: Mapping[str, Sequence[str]],
+    confirmed: Mapping[str, Result],
+    of_run: Mapping[str, Value],
 ) -> dict[str, Value]:
+    """Return the row of a candidate.
+
+    Args:
+        item: The candidate.
+        columns: By metric or cost, its fields on validation and test, and for mean and deviation over new seeds.
+        confirmed: What was confirmed on new seeds, by key.
+        of_run: The part that the candidate shares with others of its run.
+    """
     assert item.run.evaluation is not None, "a candidate has finished"
     test = item.run.evaluation.test.at(item.eval_exits).metrics
+    key = _key(item)
+    again = confirmed.get(key)
     row: dict[str, Value] = {
-        "key": _key(item),
+        "key": key,
         **of_run,
         "exits": item.exits,
         "at": item.eval_exits,
         "shown": shown_exits(item.config, item.eval_exits),
-        "seeds": len(confirmed.runs) if confirmed else None,
+        "seeds": len(again.runs) if again else None,
     }
-    for index, name in enumerate(names):
-        spread = confirmed.get(name) if confirmed else None
-        found = {"v": item.values.get(name), "t": _rounded(test.get(name))}
-        found |= {"m": _rounded(spread.mean), "s": _rounded(spread.std)} if spread else {}
-        row |= {f"{key}{index}": value for key, value in found.items() if value is not None and math.isfinite(value)}
+    for name, fields in columns.items():
+        spread = again.get(name) if again else None
+        over_seeds = (_rounded(spread.mean), _rounded(spread.std)) if spread else (None, None)
+        values = item.values.get(name), _rounded(test.get(name)), *over_seeds
+        known = zip(fields, values, strict=True)
+        row |= {field_: value for field_, value in known if value is not None and math.isfinite(value)}
     return row
 
 

@@ -296,24 +296,26 @@ def _num_shared(own: Sequence[Candidate], overall: Sequence[Candidate]) -> int:
 def trials_table(runs: Sequence[Run], metrics: Sequence[str], task: str, name: str = "trials") -> Table:
     """List all trials of a study with the K they were trained for, in whatever state."""
     measured = [*metrics, *SHOWN_COSTS]
-    shown = {m: [value / unit_of(m) for run in runs if (value := run.value(m)) is not None] for m in measured}
+    values = {m: [run.value(m) for run in runs] for m in measured}
+    shown = {m: [value / unit_of(m) for value in values[m] if value is not None] for m in measured}
     heads = [Column("Trial"), Column("Method"), Column("Settings"), Column("State")]
     columns = [*heads, *(metric_column(metric, task, shown[metric]) for metric in measured), Column("Seconds")]
-    known = [(run, run.config) for run in runs if run.config is not None]
+    known = [(index, run, run.config) for index, run in enumerate(runs) if run.config is not None]
+    summaries = distinct_summaries([config for _, _, config in known])
     rows = [
         (
             *(Cell(run.label), Cell(config.called.label), Cell(settings), Cell(run.state)),
-            *(number_cell(run.value(metric), metric) for metric in measured),
+            *(number_cell(values[metric][index], metric) for metric in measured),
             Cell(run.seconds),
         )
-        for (run, config), settings in zip(known, distinct_summaries([config for _, config in known]), strict=True)
+        for (index, run, config), settings in zip(known, summaries, strict=True)
     ]
     cells = mark_best(columns, rows)
     caption = (
         "All trials, with the number of exits K they were trained for. Metrics are from the validation split."
         f"{_bold_note(cells)} Seconds: training time."
     )
-    keys = tuple(run.label for run, _ in known)
+    keys = tuple(run.label for _, run, _ in known)
     return Table(name, "All trials", caption, tuple(columns), cells, keys)
 
 

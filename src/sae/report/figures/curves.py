@@ -201,7 +201,7 @@ def _reliability_panel(item: Reliability, bins: Sequence[Mapping[str, float]], s
     points = base.mark_point(filled=True, color=colour, stroke=EDGE, strokeWidth=0.8, opacity=1)
     layers = [
         diagonal.encode(x=across, y=up),
-        base.mark_rule(color=colour, strokeWidth=5, opacity=0.45).encode(y2="confidence:Q"),
+        base.mark_rule(color=colour, strokeWidth=5, opacity=0.45).encode(y2=alt.Y2("confidence:Q")),
         base.mark_line(color=colour, strokeWidth=1.4, opacity=0.85),
         points.encode(size, tooltip=tooltip),
     ]
@@ -278,7 +278,7 @@ def _bands(rows: Sequence[RiskRow], base: alt.Chart, axes: Axes, colour: alt.Col
         return []
     known = base.transform_filter("isValid(datum.low)")
     area = known.mark_area(opacity=0.14, line=False)
-    return [area.encode(colour, y=same_axis(axes["y"], "low"), y2="high:Q", detail="label:N")]
+    return [area.encode(colour, y=same_axis(axes["y"], "low"), y2=alt.Y2("high:Q"), detail=alt.Detail("label:N"))]
 
 
 def curve_looks(kinds: Mapping[str, str], *, legend: bool = False) -> tuple[alt.Color, alt.StrokeDash]:
@@ -310,7 +310,7 @@ def curve_layers(base: alt.Chart, looks: Sequence[Look], tooltip: Sequence[alt.T
     edge = base.mark_line(stroke=EDGE, strokeWidth=3.2, opacity=0.45, strokeJoin="round")
     points = base.mark_point(filled=True, size=70, opacity=0).encode(looks[0], tooltip=list(tooltip))
     return [
-        edge.encode(*looks[1:], detail="label:N"),
+        edge.encode(*looks[1:], detail=alt.Detail("label:N")),
         base.mark_line(strokeWidth=2, strokeJoin="round").encode(*looks),
         points,
     ]
@@ -333,8 +333,8 @@ def end_labels(
     rows = [{**row, "x": last, "place": place} for row, place in zip(ends, places, strict=True)]
     base = alt.Chart(alt.Data(values=rows)).encode(x=axes["x"], y=same_axis(axes["y"], "place"))
     dots = alt.Chart(alt.Data(values=list(ends))).mark_point(filled=True, size=26, opacity=1)
-    piece = base.encode(x2="x:Q").mark_rule(xOffset=5, x2Offset=19, strokeWidth=2.5).encode(*looks)
-    write = partial(base.encode(text="label:N").mark_text, align="left", dx=23, fontSize=10.5)
+    piece = base.encode(x2=alt.X2("x:Q")).mark_rule(xOffset=5, x2Offset=19, strokeWidth=2.5).encode(*looks)
+    write = partial(base.encode(text=alt.Text("label:N")).mark_text, align="left", dx=23, fontSize=10.5)
     return [
         dots.encode(looks[0], **axes),
         piece,

@@ -102,10 +102,10 @@ def _depth_panel(points: Sequence[DepthPoint], group: str, *, depth: int, top: f
         alt.Tooltip("std:N", title="± over runs"),
         alt.Tooltip("runs:Q"),
     ]
-    equal = alt.Chart(alt.Data(values=[{"x": first, "last": last, "y": 1 / depth}])).encode(**axes, x2="last:Q")
+    equal = alt.Chart(alt.Data(values=[{"x": first, "last": last, "y": 1 / depth}])).encode(**axes, x2=alt.X2("last:Q"))
     layers = [
         equal.mark_rule(color=GREY, strokeDash=[4, 4], strokeWidth=1.2),
-        base.mark_area(opacity=0.16, line=False).encode(y=same_axis(axes["y"], "low"), y2="high:Q"),
+        base.mark_area(opacity=0.16, line=False).encode(y=same_axis(axes["y"], "low"), y2=alt.Y2("high:Q")),
         base.mark_line(strokeWidth=2.2),
         base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=tooltip),
         *end_labels(ends, axes, [colour], (0, top)),

@@ -62,7 +62,7 @@ def confusion_figure(matrix: NDArray[np.int64], classes: Sequence[str], *, name:
     ink = alt.when(alt.datum.share > 0.3).then(alt.value(ON_DARK)).otherwise(alt.value(ON_PALE))
     layers = [
         base.mark_rect().encode(colour, tooltip=tooltip),
-        base.transform_filter(alt.datum.count > 0).mark_text(fontSize=10).encode(text="count:Q", color=ink),
+        base.transform_filter(alt.datum.count > 0).mark_text(fontSize=10).encode(text=alt.Text("count:Q"), color=ink),
     ]
     panel = layered(rows, layers, heading("True and predicted class", "counts"), height=max(120, CELL * len(classes)))
     caption = (

@@ -102,7 +102,7 @@ def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart
     tooltip += [alt.Tooltip(f"v{index}:N", title=item.label) for index, item in enumerate(axes)]
     folded = alt.Chart().transform_fold([*fields], as_=["axis", "height"])
     lines = folded.mark_line().encode(
-        across, up, colour, detail="id:N", opacity=opacity, strokeWidth=width, tooltip=tooltip
+        across, up, colour, detail=alt.Detail("id:N"), opacity=opacity, strokeWidth=width, tooltip=tooltip
     )
     edges = [
         {"axis": field, "at": at, "text": item.show(value)}
@@ -112,7 +112,7 @@ def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart
     texts = alt.Chart(alt.Data(values=edges)).encode(
         x=alt.X("axis:N", scale=alt.Scale(domain=fields, type="point", padding=0.25)),
         y=alt.Y("at:Q"),
-        text="text:N",
+        text=alt.Text("text:N"),
     )
     labels = [texts.mark_text(fontSize=10, stroke=outline(), strokeWidth=3), texts.mark_text(fontSize=10)]
     panel = layered(rows, [lines, *labels], heading("All metrics and costs", "up is better on every axis"), height=280)

@@ -255,8 +255,8 @@ def _reach(points: Sequence[Point], item: Objective) -> list[float]:
 
 def _bars(rows: Sequence[DrawnRow], base: alt.Chart, axes: Axes, colour: alt.Color) -> list[alt.Chart]:
     """Draw a bar in each direction in which some point has a standard deviation."""
-    across = _bar_marks(base, "x").encode(colour, x=same_axis(axes["x"], "x_low"), x2="x_high:Q")
-    up = _bar_marks(base, "y").encode(colour, y=same_axis(axes["y"], "y_low"), y2="y_high:Q")
+    across = _bar_marks(base, "x").encode(colour, x=same_axis(axes["x"], "x_low"), x2=alt.X2("x_high:Q"))
+    up = _bar_marks(base, "y").encode(colour, y=same_axis(axes["y"], "y_low"), y2=alt.Y2("y_high:Q"))
     return [bars for end, bars in (("x_low", across), ("y_low", up)) if any(end in row for row in rows)]
 
 
@@ -310,7 +310,7 @@ def _pick_layers(points: Sequence[Point], base: alt.Chart, across: Axis, up: Axi
     only = base.transform_filter("picked ? datum.id === picked : datum.pick")
     ring = only.mark_point(filled=False, size=420, stroke=GREY, strokeWidth=2)
     write = partial(
-        only.encode(text="label:N").mark_text,
+        only.encode(text=alt.Text("label:N")).mark_text,
         align="left" if right else "right",
         dx=BESIDE if right else -BESIDE,
         dy=-BEYOND if above else BEYOND,

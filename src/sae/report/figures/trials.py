@@ -227,7 +227,10 @@ def _outlines(depth: int, max_inputs: int, axes: Axes, sides: Mapping[str, str])
     base = alt.Chart(alt.Data(values=rows))
     around = base.mark_rect(filled=False, stroke=ORANGE, strokeWidth=2, cornerRadius=3).encode(**axes, **sides)
     names = base.mark_text(fontSize=11, fontWeight="bold", color=ORANGE)
-    return [around, names.encode(x=same_axis(axes["x"], "middle"), y=same_axis(axes["y"], "beside"), text="kind:N")]
+    return [
+        around,
+        names.encode(x=same_axis(axes["x"], "middle"), y=same_axis(axes["y"], "beside"), text=alt.Text("kind:N")),
+    ]
 
 
 def independence_figure(points: Sequence[CorrelationPoint], *, name: str, title: str) -> Figure | None:
