@@ -128,7 +128,7 @@ def _draw(hole: Hole, rng: np.random.Generator) -> Value:
 def cpu_seconds(*arguments: str) -> float:
     """Return the CPU time of one `sae` command, from the start of its process to its end."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-c", "from sae.cli import main; main()", *arguments]
+    command = [sys.executable, "-m", "sae", *arguments]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
