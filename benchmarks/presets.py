@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from sae.analysis.selection import select
 from sae.records.evaluation import Part
+from sae.records.run import RunRecord
 from sae.records.study import ConfirmedItem, MeanAndStd, StudyRecord
 
 STORED = Path(__file__).parents[1] / "docs" / "reproduction" / "presets.json"
@@ -22,11 +23,15 @@ TITLES = {"retina": "RetinaMNIST, ViT, 3 epochs", "blood-cells": "blood cells (r
 
 
 class Network(Part):
-    """A configuration that was trained again: its costs, and metrics on test samples, clean and under shift."""
+    """A configuration that was trained again: its costs, and metrics on test samples, clean and under shift.
+
+    The learning rate was not stored at first.
+    """
 
     trial: str
     kind: str
     settings: str
+    rate: float | None = None
     eval_exits: int
     is_pick: bool
     flops: float
@@ -75,16 +80,19 @@ def read_experiment(folder: Path, minutes: float) -> Experiment:
         trials=sum(run.state == "finished" for run in record.read_runs()),
         runs=len(again),
         minutes=minutes,
-        networks=[network_of(item, (first, second), (pick.label, pick.eval_exits)) for item in chosen.values()],
+        networks=[network_of(record, item, (pick.label, pick.eval_exits)) for item in chosen.values()],
     )
 
 
-def network_of(item: ConfirmedItem, metrics: tuple[str, str], pick: tuple[str, int]) -> Network:
+def network_of(record: StudyRecord, item: ConfirmedItem, pick: tuple[str, int]) -> Network:
     """Return the numbers of one configuration."""
+    metrics = [objective.name for objective in record.objectives if not objective.is_cost]
+    trial = RunRecord(record.path.joinpath(record.TRIALS, *Path(item.run).parts[-2:]))
     return Network(
         trial=item.trial,
         kind=item.kind,
         settings=item.settings,
+        rate=trial.read_config().train.lr,
         eval_exits=item.eval_exits,
         is_pick=(item.trial, item.eval_exits) == pick,
         flops=item.costs["flops"].mean,
@@ -101,13 +109,22 @@ def spread(value: MeanAndStd) -> str:
 def table(name: str, result: Experiment) -> str:
     """Return the results of one experiment as a table in Markdown, the cheapest network first."""
     labels = [{"nll": "NLL", "cc_ece": "CC-ECE", "mse": "MSE"}[key] for key in result.metrics]
-    header = [TITLES[name], "settings", "MFLOPs", *labels, *(f"{label}, shifted" for label in labels)]
+    has_rates = all(item.rate for item in result.networks)
+    header = [
+        TITLES[name],
+        "settings",
+        *(["lr"] if has_rates else []),
+        "MFLOPs",
+        *labels,
+        *(f"{label}, shifted" for label in labels),
+    ]
     lines = [header, ["---"] * len(header)]
     for item in sorted(result.networks, key=lambda item: item.flops):
         exits = f", K′={item.eval_exits}" if "K=" in item.settings else ""
         star = " (the pick)" if item.is_pick else ""
         cells = [spread(found[key]) for found in (item.test, item.shift) for key in result.metrics]
-        lines.append([f"{item.kind}{star}", f"{item.settings}{exits}", f"{item.flops / 1e6:.2f}", *cells])
+        rate = [f"{item.rate:g}"] if has_rates else []
+        lines.append([f"{item.kind}{star}", f"{item.settings}{exits}", *rate, f"{item.flops / 1e6:.2f}", *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
