@@ -10,6 +10,7 @@ import pytest
 from sae.analysis.ensemble_equivalent import EnsembleEquivalent
 from sae.analysis.evidence import Evidence
 from sae.analysis.selection import select
+from sae.analysis.statistics import Spread
 from sae.core.table import Table
 from sae.records.receipt import PICK
 from sae.records.study import StudyRecord
@@ -69,6 +70,17 @@ def test_the_sentence_names_the_pick_its_verdict_and_the_ratio_of_flops(whole: F
     assert "(0.01 of F1, 0.01 of CC-ECE and 0.01 of NLL)" in rules
     assert any("not kept" in rule and "Welch" in rule for rule in lead.rules)
     assert any(reason == f"Chosen on validation: {whole.why}." for reason in lead.reasons)
+
+
+@pytest.mark.parametrize(("ratio", "is_said"), [(3.1, True), (0.5, True), (1.05, False)])
+def test_the_costs_of_other_seeds_are_named_where_they_are_not_those_of_the_network_to_ship(
+    whole: Findings, ratio: float, is_said: bool
+) -> None:
+    pick = whole.shown["pick"]
+    costs = {**pick.costs, "flops": Spread(ratio * whole.searched("pick").values["flops"], None)}
+    sentence = study_lead(replace(whole, shown={**whole.shown, "pick": replace(pick, costs=costs)})).sentence
+    told = f"the networks that were compared need on average {ratio:.3g} times the FLOPs of the one to ship"
+    assert (told in sentence) == is_said
 
 
 def test_a_cheaper_rival_that_is_not_worse_is_named_beside_the_recommendation(whole: Findings) -> None:

@@ -17,6 +17,8 @@ from sae.report.findings import Findings, role_label
 from sae.report.receipt import receipt_table, worth_range
 
 COMPARED_ON: tuple[Tested, ...] = ("test", "shift")
+LIKE_SHIPPED = 0.1
+"""Share by which the mean cost over seeds may differ from that of the network to ship without a word."""
 
 
 def study_lead(found: Findings) -> Lead:
@@ -25,7 +27,8 @@ def study_lead(found: Findings) -> Lead:
     if recommendation is None:
         return _empty_lead(found)
     first, *others = [*claims(found), ""]
-    sentence = " ".join(filter(None, [recommendation.sentence, worth_text(found), first, cheaper_rival(found)]))
+    compared = (worth_text(found), first, other_exits(found), cheaper_rival(found))
+    sentence = " ".join(filter(None, [recommendation.sentence, *compared]))
     reasons = (*filter(None, others), *stronger_rivals(found), f"Chosen on validation: {found.why}.", *caveats(found))
     return Lead(sentence, reasons, receipt_table(found), ship_commands(found), rules=tuple(_how_compared(found)))
 
@@ -104,6 +107,18 @@ def verdicts(evidence: Sequence[Evidence], name: str) -> str:
         more = f", and there is not enough evidence to tell in {unknown}" if unknown else ""
         return f"shows no significant difference from {name} in {alike}{more}"
     return f"may be better or worse than {name} in {unknown}: there is not enough evidence to tell"
+
+
+def other_exits(found: Findings) -> str:
+    """Say so if the networks behind the metrics cost more or less than the one to ship: each seed learns its exits."""
+    mean = found.shown[PICK].costs["flops"].mean
+    ratio = mean / found.searched(PICK).values["flops"]
+    if abs(ratio - 1) <= LIKE_SHIPPED:
+        return ""
+    return (
+        "But trained on other seeds it uses other exits: the networks that were compared need on average "
+        f"{ratio:.3g} times the FLOPs of the one to ship."
+    )
 
 
 def cheaper_rival(found: Findings) -> str:
