@@ -3,7 +3,6 @@
 import itertools
 import math
 import re
-from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +28,7 @@ from sae.report.figures.theme import ON_PAGE, palette_css
 from sae.report.glossary import meaning_of
 from sae.report.page_charts import figure_data
 from sae.report.picker import render_picker
+from sae.report.vega import vega_script
 
 BEFORE_PAINT = """(() => {
   const root = document.documentElement;
@@ -63,7 +63,7 @@ def render_page(report: Report) -> str:
         contents=_render_contents(report),
         sections=_render_sections(report.sections),
         figures=figure_data(report.figures(), report.pickers()),
-        vega=_vega(),
+        vega=vega_script(),
         script="\n".join(_asset(name) for name in SCRIPTS),
     )
 
@@ -201,14 +201,6 @@ def _render_part(part: "Part") -> str:
 
 def _asset(name: str) -> str:
     return files("sae.report").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _vega() -> str:
-    """Return the script that draws charts in a browser, as `window.vegaEmbed`."""
-    import vl_convert
-
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
 FIRST_ROWS = 10

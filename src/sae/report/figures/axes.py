@@ -198,8 +198,17 @@ class Rows:
         return self._rows
 
 
+def chart_of(rows: Iterable[DrawnRow]) -> alt.Chart:
+    """Return a chart with rows of its own."""
+    return alt.Chart(alt.Data(values=Rows(rows)))
+
+
 def layered(
-    rows: Sequence[DrawnRow], layers: Sequence[alt.Chart], title: alt.TitleParams, height: float = HEIGHT
+    rows: Sequence[DrawnRow],
+    layers: Sequence[alt.Chart],
+    title: alt.TitleParams,
+    height: float = HEIGHT,
+    links: Sequence[str] = (),
 ) -> alt.LayerChart:
     """Stack layers to a panel without a frame.
 
@@ -208,6 +217,14 @@ def layered(
         layers: From back to front.
         title: Title of the panel.
         height: In pixels.
+        links: Names of values that the page sets.
     """
-    frame, data = alt.ViewBackground(stroke=None), alt.Data(values=Rows(rows))
-    return alt.LayerChart(data=data, layer=list(layers), width=WIDTH, height=height, title=title, view=frame)
+    return alt.LayerChart(
+        data=alt.Data(values=Rows(rows)),
+        layer=list(layers),
+        width=WIDTH,
+        height=height,
+        title=title,
+        view=alt.ViewBackground(stroke=None),
+        params=[alt.VariableParameter(name=name, value=None) for name in links] or alt.Undefined,
+    )

@@ -16,7 +16,9 @@ from sae.report.figures.axes import (
     EDGE,
     GREY,
     Axes,
+    DrawnRow,
     Look,
+    chart_of,
     domain_of,
     heading,
     is_known,
@@ -186,8 +188,8 @@ def _reliability_panel(item: Reliability, bins: Sequence[Mapping[str, float]], s
     across = alt.X("confidence:Q", title="confidence", scale=scale, axis=axis)
     up = alt.Y("accuracy:Q", title="accuracy", scale=scale, axis=axis)
     base = alt.Chart().encode(x=across, y=up)
-    ends = [{"confidence": start, "accuracy": start}, {"confidence": 1, "accuracy": 1}]
-    diagonal = alt.Chart(alt.Data(values=ends)).mark_line(color=GREY, strokeDash=[4, 4], strokeWidth=1.2)
+    ends: list[DrawnRow] = [{"confidence": start, "accuracy": start}, {"confidence": 1, "accuracy": 1}]
+    diagonal = chart_of(ends).mark_line(color=GREY, strokeDash=[4, 4], strokeWidth=1.2)
     tooltip = [
         alt.Tooltip("from:Q", title="confidence above", format=".3f"),
         alt.Tooltip("to:Q", title="up to", format=".3f"),
@@ -331,8 +333,8 @@ def end_labels(
     space = high - low
     places = spread_apart([row["y"] for row in ends], LABEL_GAP * space, low + 0.03 * space, high - 0.03 * space)
     rows = [{**row, "x": last, "place": place} for row, place in zip(ends, places, strict=True)]
-    base = alt.Chart(alt.Data(values=rows)).encode(x=axes["x"], y=same_axis(axes["y"], "place"))
-    dots = alt.Chart(alt.Data(values=list(ends))).mark_point(filled=True, size=26, opacity=1)
+    base = chart_of(rows).encode(x=axes["x"], y=same_axis(axes["y"], "place"))
+    dots = chart_of(ends).mark_point(filled=True, size=26, opacity=1)
     piece = base.encode(x2=alt.X2("x:Q")).mark_rule(xOffset=5, x2Offset=19, strokeWidth=2.5).encode(*looks)
     write = partial(base.encode(text=alt.Text("label:N")).mark_text, align="left", dx=23, fontSize=10.5)
     return [

@@ -18,6 +18,7 @@ from sae.report.figures.axes import (
     GREY,
     Axes,
     DrawnRow,
+    chart_of,
     domain_of,
     heading,
     is_known,
@@ -102,7 +103,7 @@ def _depth_panel(points: Sequence[DepthPoint], group: str, *, depth: int, top: f
         alt.Tooltip("std:N", title="± over runs"),
         alt.Tooltip("runs:Q"),
     ]
-    equal = alt.Chart(alt.Data(values=[{"x": first, "last": last, "y": 1 / depth}])).encode(**axes, x2=alt.X2("last:Q"))
+    equal = chart_of([{"x": first, "last": last, "y": 1 / depth}]).encode(**axes, x2=alt.X2("last:Q"))
     layers = [
         equal.mark_rule(color=GREY, strokeDash=[4, 4], strokeWidth=1.2),
         base.mark_area(opacity=0.16, line=False).encode(y=same_axis(axes["y"], "low"), y2=alt.Y2("high:Q")),
@@ -206,7 +207,7 @@ def _panel(
     (x, x_title), (y, y_title, y_format) = cost, metric
     values = [{"x": row[x], "y": row[y], "kind": row["kind"], "order": index} for index, row in enumerate(rows)]
     plain = next(value for value in values if value["kind"] == "plain")
-    base = alt.Chart(alt.Data(values=values)).encode(
+    base = chart_of(values).encode(
         x=alt.X(
             "x:Q",
             title=x_title if with_x else None,
@@ -228,10 +229,10 @@ def _panel(
         ),
     )
     adaptive = base.transform_filter("datum.kind == 'adaptive' || datum.kind == 'calibrated'")
-    rule = alt.Chart(alt.Data(values=[plain])).mark_rule(color=PLAIN_GREY, strokeDash=[3, 3], opacity=0.6)
+    rule = chart_of([plain]).mark_rule(color=PLAIN_GREY, strokeDash=[3, 3], opacity=0.6)
     layers = [
-        rule.encode(y="y:Q"),
-        adaptive.mark_line(color=ORANGE, strokeWidth=1.3, opacity=0.45).encode(order="order:Q"),
+        rule.encode(y=alt.Y("y:Q")),
+        adaptive.mark_line(color=ORANGE, strokeWidth=1.3, opacity=0.45).encode(order=alt.Order("order:Q")),
         adaptive.mark_point(filled=True, color=ORANGE, size=38, opacity=1),
         base.transform_filter("datum.kind == 'plain' || datum.kind == 'again'").mark_point(
             filled=True, color=PLAIN_GREY, size=55, opacity=0.9, shape="square"

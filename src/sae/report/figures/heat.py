@@ -26,8 +26,13 @@ ROW_HEIGHT = 17
 OTHER_FAMILY = "Others"
 FAMILY_ENDINGS = ("_noise", "_blur", "_transform", "_compression")
 """Endings that a name does not need below its family."""
-Ink = Mapping[str, object]
-"""A colour that depends on the cell behind it."""
+
+
+class Ink(TypedDict):
+    """A colour that depends on the cell behind it."""
+
+    condition: list[Mapping[str, object]]
+    value: str
 
 
 class ShiftCell(TypedDict):
@@ -135,7 +140,7 @@ def _shift_panel(
     cell_marks = base.mark_rect(stroke=GREY, strokeOpacity=0.3, strokeWidth=0.5)
     layers = [
         cell_marks.encode(heat_colour("value", scale, meaning), tooltip=tooltip),
-        base.mark_text(fontSize=10).encode(text=alt.Text("value:Q", format=shown), color=ink_on(scale, "value")),
+        base.mark_text(fontSize=10).encode(alt.Text("value:Q", format=shown), alt.ColorValue(**ink_on(scale, "value"))),
     ]
     mean = format(sum(values) / len(values), shown).replace("-", "−")
     subtitle = f"mean of {count(len(values), 'set')}: {mean}"
@@ -211,7 +216,7 @@ def ink_on(scale: alt.Scale, field: str) -> Ink:
         *([f"datum.{field} > {min(above) - reach}"] if above else []),
         *([f"datum.{field} < {max(below) + reach}"] if below else []),
     ]
-    return alt.when(" || ".join(tests)).then(alt.value(ON_DARK)).otherwise(alt.value(ON_PALE))
+    return {"condition": [{"test": " || ".join(tests), "value": ON_DARK}], "value": ON_PALE}
 
 
 def number_format(values: Sequence[float], digits: int = 3) -> str:

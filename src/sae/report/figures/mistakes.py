@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sae.analysis.mistakes import Regressed
 from sae.core.wording import percent
 from sae.report.content import Figure
-from sae.report.figures.axes import GREY, DrawnRow, domain_of, heading, layered, rounded
+from sae.report.figures.axes import GREY, DrawnRow, chart_of, domain_of, heading, layered, rounded
 from sae.report.figures.heat import ON_DARK, ON_PALE, PALE_TO_DARK
 
 MOST_CLASSES = 20
@@ -62,7 +62,9 @@ def confusion_figure(matrix: NDArray[np.int64], classes: Sequence[str], *, name:
     ink = alt.when(alt.datum.share > 0.3).then(alt.value(ON_DARK)).otherwise(alt.value(ON_PALE))
     layers = [
         base.mark_rect().encode(colour, tooltip=tooltip),
-        base.transform_filter(alt.datum.count > 0).mark_text(fontSize=10).encode(text=alt.Text("count:Q"), color=ink),
+        base.transform_filter(alt.datum.count > 0)
+        .mark_text(fontSize=10)
+        .encode(text=alt.Text("count:Q"), color=alt.ColorValue(**ink)),
     ]
     panel = layered(rows, layers, heading("True and predicted class", "counts"), height=max(120, CELL * len(classes)))
     caption = (
@@ -99,7 +101,7 @@ def residual_figure(found: Regressed, *, name: str, title: str, unit: str) -> Fi
     x = alt.X("spread:Q", title=f"predicted standard deviation{unit}", scale=alt.Scale(domain=[low, high], nice=False))
     points = alt.Chart().mark_point(filled=True, size=28, color=INK, opacity=0.45, clip=True)
     tooltip = [alt.Tooltip(f"{field}:Q", format=form) for field, form in TOOLTIP.items()]
-    wedge = alt.Chart(alt.Data(values=ends)).encode(x=alt.X("at:Q"))
+    wedge = chart_of(ends).encode(x=alt.X("at:Q"))
     layers = [
         *(wedge.mark_line(color=GREY, strokeDash=[5, 4]).encode(y=alt.Y(f"{side}:Q")) for side in ("up", "down")),
         points.encode(x, y=alt.Y("residual:Q", title=f"true − predicted{unit}"), tooltip=tooltip),

@@ -9,7 +9,16 @@ from sae.analysis.pareto import usual_worst
 from sae.config.methods import all_kinds
 from sae.core.objectives import Objective
 from sae.report.content import Figure
-from sae.report.figures.axes import FEWEST_WITH_OUTLIERS, DrawnRow, heading, layered, outline, rounded, value_text
+from sae.report.figures.axes import (
+    FEWEST_WITH_OUTLIERS,
+    DrawnRow,
+    chart_of,
+    heading,
+    layered,
+    outline,
+    rounded,
+    value_text,
+)
 from sae.report.figures.scatter import FAINT, HIDDEN, LEGEND_COLUMNS, LINKS, STRONG, Point
 from sae.report.labels import objective_title
 
@@ -90,33 +99,40 @@ def _panel(points: Sequence[Point], axes: Sequence[Objective]) -> alt.LayerChart
     colour = alt.Color("method:N", scale=scale, legend=legend)
     picked = "picked ? datum.id === picked : datum.pick"
     strong = "front ? front[datum.id] : datum.strong"
-    opacity = (
-        alt.when("shown && !shown[datum.id]")
+    opacity = alt.OpacityValue(
+        **alt.when("shown && !shown[datum.id]")
         .then(alt.value(HIDDEN))
         .when(strong)
         .then(alt.value(STRONG))
         .otherwise(alt.value(FAINT))
     )
-    width = alt.when(picked).then(alt.value(4)).when(strong).then(alt.value(1.8)).otherwise(alt.value(1))
+    wide = alt.when(picked).then(alt.value(4)).when(strong).then(alt.value(1.8)).otherwise(alt.value(1))
     tooltip = [alt.Tooltip("label:N", title="network"), alt.Tooltip("method:N", title="kind")]
     tooltip += [alt.Tooltip(f"v{index}:N", title=item.label) for index, item in enumerate(axes)]
     folded = alt.Chart().transform_fold([*fields], as_=["axis", "height"])
     lines = folded.mark_line().encode(
-        across, up, colour, detail=alt.Detail("id:N"), opacity=opacity, strokeWidth=width, tooltip=tooltip
+        across,
+        up,
+        colour,
+        detail=alt.Detail("id:N"),
+        opacity=opacity,
+        strokeWidth=alt.StrokeWidthValue(**wide),
+        tooltip=tooltip,
     )
     edges = [
         {"axis": field, "at": at, "text": item.show(value)}
         for field, item, (best, worst) in zip(fields, axes, ends, strict=True)
         for at, value in ((1.05, best), (-0.06, worst))
     ]
-    texts = alt.Chart(alt.Data(values=edges)).encode(
+    texts = chart_of(edges).encode(
         x=alt.X("axis:N", scale=alt.Scale(domain=fields, type="point", padding=0.25)),
         y=alt.Y("at:Q"),
         text=alt.Text("text:N"),
     )
     labels = [texts.mark_text(fontSize=10, stroke=outline(), strokeWidth=3), texts.mark_text(fontSize=10)]
-    panel = layered(rows, [lines, *labels], heading("All metrics and costs", "up is better on every axis"), height=280)
-    return panel.add_params(*(alt.param(name=name, value=None) for name in LINKS))
+    return layered(
+        rows, [lines, *labels], heading("All metrics and costs", "up is better on every axis"), height=280, links=LINKS
+    )
 
 
 def _ends(points: Sequence[Point], item: Objective) -> tuple[float, float]:

@@ -185,8 +185,7 @@ def scatter_panel(
         _point_layer(base, (colour, shape), _tooltips(rows, shown), panel=panel_key(x, y), legend=legend),
         *_pick_layers(ordered, base, across, up),
     ]
-    panel = layered(rows, layers, heading(_pair_name(x, y), subtitle))
-    return panel.add_params(*(alt.param(name=name, value=None) for name in LINKS))
+    return layered(rows, layers, heading(_pair_name(x, y), subtitle), links=LINKS)
 
 
 def kind_looks(points: Sequence[Point], *, legend: bool) -> tuple[alt.Color, alt.Shape]:
@@ -295,7 +294,13 @@ def _point_layer(
     size = alt.when(hovered).then(alt.value(HOVERED)).when(strong).then(alt.value(LARGE)).otherwise(alt.value(SMALL))
     edge = alt.when(strong).then(alt.value(0.6)).otherwise(alt.value(0))  # it would hide the shape of a small mark
     marks = base.mark_point(filled=True, stroke=EDGE)
-    drawn: alt.Chart = marks.encode(*looks, size=size, opacity=opacity, strokeWidth=edge, tooltip=list(tooltip))
+    drawn: alt.Chart = marks.encode(
+        *looks,
+        alt.SizeValue(**size),
+        alt.OpacityValue(**opacity),
+        alt.StrokeWidthValue(**edge),
+        tooltip=list(tooltip),
+    )
     return drawn.add_params(hovered, brush, *([chosen] if legend else []))
 
 

@@ -1,6 +1,6 @@
 """Figures of trials by their settings: heat maps over N and K, and correlations of members' errors over i, N and K."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import mean
@@ -13,7 +13,7 @@ from sae.config.methods import ORANGE
 from sae.core.objectives import Objective
 from sae.core.wording import count
 from sae.report.content import Figure
-from sae.report.figures.axes import GREY, Axes, domain_of, heading, is_known, layered, rounded, same_axis
+from sae.report.figures.axes import GREY, Axes, chart_of, domain_of, heading, is_known, layered, rounded, same_axis
 from sae.report.figures.heat import Ink, heat_colour, heat_scale, ink_on, mean_title, number_format
 from sae.report.labels import MARKERS
 
@@ -43,6 +43,13 @@ class GridCell(Square):
     trials: int
     value: float
     count: str
+
+
+class Sides(TypedDict):
+    """The other two sides of rectangles that start at the axes' fields."""
+
+    x2: alt.X2
+    y2: alt.Y2
 
 
 @dataclass(frozen=True)
@@ -97,13 +104,13 @@ def _grid_panel(means: Sequence[CellMean], item: Objective, *, depth: int, max_i
     best = min(coloured, key=lambda cell: item.loss(cell["value"]))
     tried = {(cell["inputs"], cell["exits"]) for cell in cells}
     empty = [_square(n, k) for n in range(1, max_inputs + 1) for k in range(1, depth + 1) if (n, k) not in tried]
-    sides = {"x2": "x2:Q", "y2": "y2:Q"}
+    sides: Sides = {"x2": alt.X2("x2:Q"), "y2": alt.Y2("y2:Q")}
     axes = _grid_axes(depth, max_inputs)
     values = [cell["value"] for cell in cells]
     scale = heat_scale([cell["value"] for cell in coloured], item)
     base = alt.Chart().encode(**axes)
     ink = ink_on(scale, "value")
-    texts = base.encode(x=same_axis(axes["x"], "exits"), y=same_axis(axes["y"], "inputs"), color=ink)
+    texts = base.encode(x=same_axis(axes["x"], "exits"), y=same_axis(axes["y"], "inputs"), color=alt.ColorValue(**ink))
     tooltip = [
         alt.Tooltip("inputs:Q", title="inputs N"),
         alt.Tooltip("exits:Q", title="exits K"),
@@ -169,8 +176,8 @@ def _grid_axes(depth: int, max_inputs: int) -> Axes:
     }
 
 
-def _empty_cells(squares: Sequence[Square], axes: Axes, sides: Mapping[str, str]) -> alt.Chart:
-    chart = alt.Chart(alt.Data(values=list(squares))).encode(**axes, **sides)
+def _empty_cells(squares: Sequence[Square], axes: Axes, sides: Sides) -> alt.Chart:
+    chart = chart_of(squares).encode(**axes, **sides)
     drawn: alt.Chart = chart.mark_rect(filled=False, stroke=GREY, strokeOpacity=0.35, strokeWidth=0.6)
     return drawn
 
@@ -187,10 +194,10 @@ def _by_evidence(cells: Sequence[GridCell]) -> tuple[Sequence[GridCell], Sequenc
 
 
 def _few_layers(
-    cells: Sequence[GridCell], axes: Axes, sides: Mapping[str, str], tooltip: Sequence[alt.Tooltip], numbers: str
+    cells: Sequence[GridCell], axes: Axes, sides: Sides, tooltip: Sequence[alt.Tooltip], numbers: str
 ) -> list[alt.Chart]:
     """Draw cells of too few trials: their numbers in grey on a dashed, uncoloured cell."""
-    base = alt.Chart(alt.Data(values=list(cells))).encode(**axes)
+    base = chart_of(cells).encode(**axes)
     texts = base.encode(x=same_axis(axes["x"], "exits"), y=same_axis(axes["y"], "inputs"))
     frame = base.mark_rect(fill=GREY, fillOpacity=0.1, stroke=GREY, strokeDash=[3, 3], strokeOpacity=0.6)
     return [
@@ -203,14 +210,14 @@ def _few_layers(
 def _star_layer(cell: GridCell, axes: Axes, colour: Ink) -> alt.Chart:
     """Draw a star in the upper right corner of a cell, hollow if the cell has few trials."""
     place = {**cell, "right": cell["x2"] - 0.14, "above": cell["y2"] - 0.2}
-    chart = alt.Chart(alt.Data(values=[place])).encode(x=same_axis(axes["x"], "right"), y=same_axis(axes["y"], "above"))
+    chart = chart_of([place]).encode(x=same_axis(axes["x"], "right"), y=same_axis(axes["y"], "above"))
     is_sure = cell["trials"] >= ENOUGH_TRIALS
     mark = chart.mark_point(shape=MARKERS["star"], filled=is_sure, size=45, opacity=1, strokeWidth=0 if is_sure else 1)
-    drawn: alt.Chart = mark.encode(fill=colour) if is_sure else mark.encode(stroke=colour)
+    drawn: alt.Chart = mark.encode(alt.FillValue(**colour) if is_sure else alt.StrokeValue(**colour))
     return drawn
 
 
-def _outlines(depth: int, max_inputs: int, axes: Axes, sides: Mapping[str, str]) -> list[alt.Chart]:
+def _outlines(depth: int, max_inputs: int, axes: Axes, sides: Sides) -> list[alt.Chart]:
     """Draw outlines around the special cases, with their names above or below."""
     rows = [
         {
@@ -224,7 +231,7 @@ def _outlines(depth: int, max_inputs: int, axes: Axes, sides: Mapping[str, str])
         }
         for case in special_cases(depth, max_inputs)
     ]
-    base = alt.Chart(alt.Data(values=rows))
+    base = chart_of(rows)
     around = base.mark_rect(filled=False, stroke=ORANGE, strokeWidth=2, cornerRadius=3).encode(**axes, **sides)
     names = base.mark_text(fontSize=11, fontWeight="bold", color=ORANGE)
     return [
