@@ -21,6 +21,8 @@ from sae.deploy.sources import as_samples
 from sae.records.run import RunRecord
 from sae.training.run import restore
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def copied(digits_model: Path, tmp_path: Path) -> Path:

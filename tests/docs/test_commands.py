@@ -90,6 +90,7 @@ def build(source: Path, out: Path) -> str:
     return unescape(re.sub(r"<[^>]*>", "", (out / f"{PAGE}.html").read_text(encoding="utf-8")))
 
 
+@pytest.mark.long
 def test_the_page_builds_without_a_warning_and_shows_what_the_help_says(tmp_path: Path) -> None:
     source, out = tmp_path / "source", tmp_path / "out"
     source.mkdir()

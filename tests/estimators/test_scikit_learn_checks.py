@@ -2,11 +2,14 @@
 
 from functools import partial
 
+import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sae.estimators import SAEClassifier, SAERegressor
 from sae.estimators.base import SaeEstimator
+
+pytestmark = pytest.mark.long
 
 EXPECTED_TO_FAIL: dict[str, str] = {}
 """By the name of a check, why an estimator fails it: none does."""

@@ -1,6 +1,5 @@
 """Surgery on networks: copies with replaced layers, and BatchNorm fused into the layers before it."""
 
-import copy
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TypeVar
@@ -8,6 +7,7 @@ from typing import TypeVar
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
+from sae.backbones.base import copy_of
 from sae.backbones.dry_run import dry_run
 from sae.core.task import Shape
 
@@ -45,7 +45,7 @@ def replaced(network: Network, replacements: Mapping[str, Callable[[nn.Module], 
           )
         )
     """
-    copied = copy.deepcopy(network)
+    copied = copy_of(network)
     chosen = {name: copied.get_submodule(name) for name in replacements}
     for name, module in chosen.items():
         copied.set_submodule(name, replacements[name](module))

@@ -1,13 +1,12 @@
 """Modules that cannot be cut between their exits: they run up to the last used exit in one piece."""
 
-import copy
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import torch
 from torch import Tensor, nn
 
-from sae.backbones.base import Backbone, StageInfo, State
+from sae.backbones.base import Backbone, StageInfo, State, copy_of
 from sae.backbones.recording import exit_features
 from sae.backbones.survey import SURVEYED, random_samples
 from sae.core.task import Shape
@@ -41,7 +40,7 @@ class UncutModule(nn.Module):
     def up_to(self, depth: int) -> "UncutModule":
         """Return a copy that stops at an earlier exit and holds only the submodules that run by then."""
         first_layer = self.first_layer.removeprefix("module.")
-        return UncutModule(copy.deepcopy(self.module), self.exits[:depth], first_layer, self.unused[:depth])
+        return UncutModule(copy_of(self.module), self.exits[:depth], first_layer, self.unused[:depth])
 
 
 class Skipped(nn.Module):
@@ -71,7 +70,7 @@ class UncutBackbone(Backbone):
     def up_to(self, depth: int) -> tuple[nn.Module, list[nn.Module]]:
         """Return a copy of the module that stops at an exit, and the first stages."""
         assert isinstance(self.stem, UncutModule)
-        return self.stem.up_to(depth), [copy.deepcopy(stage) for stage in self.stages[:depth]]
+        return self.stem.up_to(depth), [copy_of(stage) for stage in self.stages[:depth]]
 
 
 def unused_modules(module: nn.Module, shape: Shape, exits: Sequence[str]) -> tuple[frozenset[str], ...]:
@@ -93,7 +92,7 @@ def unused_modules(module: nn.Module, shape: Shape, exits: Sequence[str]) -> tup
             hooks.enter_context(item.register_forward_hook(note(name)))
         exit_features(module.eval(), x, exits)
     for depth, names in enumerate(found, start=1):
-        smaller = copy.deepcopy(module)
+        smaller = copy_of(module)
         for name in names:
             smaller.set_submodule(name, Skipped())
         try:

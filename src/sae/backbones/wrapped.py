@@ -1,6 +1,5 @@
 """Any module as a backbone: its submodules become exits, and its first layer is widened for several inputs."""
 
-import copy
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from sae.backbones.base import Backbone, StageInfo
+from sae.backbones.base import Backbone, StageInfo, copy_of
 from sae.backbones.cutting import Plan, assemble, plan_cuts
 from sae.backbones.recording import CannotCutError, exit_features
 from sae.backbones.surgery import WeightLayer
@@ -100,7 +99,7 @@ class Blueprint:
         wide, wide_shape = narrow, shape
         if num_inputs > 1:
             _check_first(calls, first, self.exits[0])
-            wide, wide_shape = copy.deepcopy(narrow), (num_inputs * shape[0], *shape[1:])
+            wide, wide_shape = copy_of(narrow), (num_inputs * shape[0], *shape[1:])
             wide.set_submodule(first, widened(wide.get_submodule(first), num_inputs, first))
             _check_widened(wide, narrow, shape, num_inputs, self.exits, first)
         fixed, single = _fixed_layers(narrow, calls), narrow if num_inputs > 1 else None
@@ -288,7 +287,7 @@ def widened(layer: nn.Module, num_inputs: int, name: str, spread: float = 0.0) -
             f"the layer that takes several inputs must be a Linear or an ungrouped convolution, got {name}, {layer}: "
             "name another with widen, or use one input"
         )
-    wide, weight = copy.deepcopy(layer), layer.weight.detach()
+    wide, weight = copy_of(layer), layer.weight.detach()
     signs = torch.randint(0, 2, (num_inputs, len(weight)), device="cpu").to(weight) * 2 - 1
     factors = 1 + spread * (signs - signs.mean(dim=0))  # (input, out), with mean 1 over inputs
     parts = [weight / num_inputs * factor.view(-1, *[1] * (weight.dim() - 1)) for factor in factors]
@@ -306,7 +305,7 @@ def _prepared_copy(module: nn.Module) -> nn.Module:
     No layer overwrites its input, which may be the features of an exit. torch's encoder layers call
     their layers one by one in evaluation, too, because methods put other layers in their place.
     """
-    copied = copy.deepcopy(module)
+    copied = copy_of(module)
     for item in copied.modules():
         if getattr(item, "inplace", False) is True:
             item.inplace = False  # type: ignore[assignment]

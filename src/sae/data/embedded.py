@@ -1,6 +1,7 @@
 """Data sets that come with scikit-learn and need no download."""
 
 import gzip
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,10 +36,11 @@ def read_digits(config: DataConfig, _seed: int) -> Dataset:
     return split_up("digits", images, labels, Classification(10), DIGITS_NORMALISATION, parts, tuple("0123456789"))
 
 
+@cache
 def _digits() -> NDArray[np.float64]:
     """Return the digits of scikit-learn, (sample, pixel and label), from its file if that is in its usual place.
 
-    Importing scikit-learn for them would take as long as importing torch.
+    Importing scikit-learn for them would take as long as importing torch. A process reads them once.
     """
     package = find_spec("sklearn")
     file = Path(package.origin).parent / DIGITS_FILE if package and package.origin else None

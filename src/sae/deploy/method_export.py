@@ -1,6 +1,5 @@
 """Export of a trained method without a run: from a custom training loop, or from an estimator."""
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.torch import save
 
+from sae.backbones.base import copy_of
 from sae.config.methods import MethodSettings
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec
@@ -88,7 +88,7 @@ def export_method(
         eval_exits: K′ to ship; by default the trained K.
         force: Replace another model in the folder.
     """
-    method, form = copy.deepcopy(trained.method).cpu().eval(), trained.form or PreparedSamples(trained.spec)
+    method, form = copy_of(trained.method).cpu().eval(), trained.form or PreparedSamples(trained.spec)
     eval_exits, class_names, compared = method.resolve_exits(eval_exits), _class_names(trained), _checked(samples, form)
     identity = _identity(trained, method)
     found = find_model(out, identity, eval_exits, force=force)

@@ -1,6 +1,5 @@
 """Pruned and folded networks, which hold only the parts that are used at prediction."""
 
-import copy
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
@@ -9,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, named_parts
-from sae.backbones.base import features_of
+from sae.backbones.base import copy_of, features_of
 from sae.backbones.streams import fuse_blocks
 from sae.backbones.surgery import WeightLayer, replaced, weight_layers
 from sae.backbones.uncut import UncutModule
@@ -95,7 +94,7 @@ class PrunedNetwork(MemberNetwork):
         slots_of = {j: [slot for slot, exit_index in self.members if exit_index == j] for j in used_exits}
         heads = used_heads(network.heads, slots_of, kept)
         for j in used_exits:
-            connector = copy.deepcopy(network.connectors[j])
+            connector = copy_of(network.connectors[j])
             self.exits[str(j)] = Exit(connector, heads[j], network.heads.num_outputs)
         self.train(network.training)
 
@@ -120,7 +119,7 @@ class PrunedNetwork(MemberNetwork):
 
     def folded(self, shape: Shape) -> Self:
         """Return a copy whose stem takes the sample once instead of N times, with a head of its own at each exit."""
-        network = copy.deepcopy(self)
+        network = copy_of(self)
         network.stem, network.num_inputs = folded_stem(self.stem, self.num_inputs), 1
         for exit_ in network.exits.values():
             if isinstance(exit_.head, HeadRows):
@@ -178,7 +177,7 @@ def merged_stem(stem: nn.Module, num_inputs: int, kept: Sequence[int]) -> nn.Mod
         kept: The inputs that are kept, at least one.
     """
     if len(kept) == num_inputs:
-        return copy.deepcopy(stem)
+        return copy_of(stem)
     names = [stem.first_layer] if isinstance(stem, UncutModule) else weight_layers(stem)
     if not names:
         raise _cannot_fold("it has no such layer")
@@ -208,7 +207,7 @@ def _with_merged_weight(layer: Layer, weight: Tensor, num_inputs: int, kept: Seq
     merged = [kept[0], *(i for i in range(num_inputs) if i not in kept)]
     slices = [by_input[:, merged].sum(dim=1), *(by_input[:, i] for i in kept[1:])]
     summed = torch.cat(slices, dim=1).to(layer.weight.dtype)
-    narrow = copy.deepcopy(layer)
+    narrow = copy_of(layer)
     narrow.weight = nn.Parameter(summed.detach())
     if isinstance(narrow, nn.Linear):
         narrow.in_features = summed.shape[1]

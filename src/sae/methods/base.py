@@ -1,6 +1,5 @@
 """The interface of methods, and the base of methods without early exits."""
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sae.backbones import MemberNetwork, PlainNetwork
+from sae.backbones.base import copy_of
 from sae.core.errors import ConfigError
 from sae.core.predictive import Guidance
 from sae.core.task import Task
@@ -228,7 +228,7 @@ class SingleExitMethod(Method, Generic[Network]):
     def pruned(self, eval_exits: int | None = None) -> Network:
         """Return a copy of the network; there is nothing to prune."""
         self.resolve_exits(eval_exits)
-        return copy.deepcopy(self.network)
+        return copy_of(self.network)
 
 
 class RepeatedNetwork(MemberNetwork):

@@ -1,12 +1,12 @@
 """BatchEnsemble: members that share all weights except rank-1 factors in every layer."""
 
-import copy
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from sae.backbones import PlainNetwork, build_backbone
+from sae.backbones.base import copy_of
 from sae.backbones.surgery import WeightLayer, replaced, weight_layers
 from sae.config.backbones import BackboneSource
 from sae.config.methods import BatchEnsembleConfig
@@ -63,7 +63,7 @@ class MemberwiseRankOneLayer(nn.Module):
 
     def __init__(self, source: RankOneLayer) -> None:
         super().__init__()
-        copied = copy.deepcopy(source)
+        copied = copy_of(source)
         self.layer, self.features_last = copied.layer, copied.features_last
         self.r, self.s, self.bias = copied.r, copied.s, copied.bias
 

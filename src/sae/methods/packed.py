@@ -3,13 +3,13 @@
 Laurent et al., Packed-Ensembles for Efficient Uncertainty Estimation (ICLR 2023).
 """
 
-import copy
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from sae.backbones import Backbone, MemberNetwork, build_backbone, named_parts
+from sae.backbones.base import copy_of
 from sae.backbones.streams import BlockLinear, fuse_blocks, in_streams
 from sae.config.backbones import BackboneSource
 from sae.config.methods import PackedConfig
@@ -41,7 +41,7 @@ class PackedNetwork(MemberNetwork):
 
     def folded(self, shape: Shape) -> Self:
         """Return a copy with BatchNorm fused into block-diagonal layers."""
-        network = copy.deepcopy(self)
+        network = copy_of(self)
         fuse_blocks(network, shape)
         return network
 
