@@ -8,6 +8,7 @@ limits the time of an example and of drawing its data, which depends on the mach
 functions behind them once, not for every call, and what imports have made is never searched for garbage.
 """
 
+import atexit
 import functools
 import gc
 import os
@@ -31,3 +32,4 @@ def pytest_collection_finish() -> None:
     typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
     gc.collect()
     gc.freeze()
+    atexit.register(gc.freeze)  # a process that ends need not search what is left for garbage

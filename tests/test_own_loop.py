@@ -210,6 +210,7 @@ def assert_same_predictions(model: SingleArchitectureEnsemble, path: Path) -> No
     assert predicted.names == [predicted.class_names[label] for label in expected.mean.argmax(dim=1)]
 
 
+@pytest.mark.long
 def test_onnxruntime_predicts_what_the_network_predicts(shipped: tuple[SingleArchitectureEnsemble, Path]) -> None:
     assert_same_predictions(*shipped)
     manifest = load(shipped[1]).manifest
@@ -226,6 +227,7 @@ def test_every_kind_of_backbone_can_be_exported(backbone: str, tmp_path: Path) -
     assert_same_predictions(model, tmp_path / "model.onnx")
 
 
+@pytest.mark.long
 def test_values_are_exported_in_the_units_of_the_data(tmp_path: Path) -> None:
     model = SingleArchitectureEnsemble({"name": "fc", "depth": 2}, Regression(1e6, 3.0), 2, 1, shape=(5,))
     x, _ = samples(model, 12)
@@ -441,6 +443,7 @@ class TwoBlocks(nn.Module):
         return logits
 
 
+@pytest.mark.long
 def test_a_wrapped_module_is_trained_pruned_and_exported(tmp_path: Path) -> None:
     x, y = digits()
     backbone = wrap(TwoBlocks(), x[0], exits=["first", "second"])

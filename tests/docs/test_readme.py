@@ -79,8 +79,11 @@ def is_run(block: Block) -> bool:
     return block.language in ("bash", "python") and block.reason is None
 
 
-LONG_PAGES = ("estimators.md", "networks.md", "own_loop.md", "uncertainty.md")
-"""Pages that train and export several networks."""
+LONG_PAGES = (
+    *("estimators.md", "networks.md", "own_loop.md", "report.md", "searching.md", "shipping.md", "tracking.md"),
+    "uncertainty.md",
+)
+"""Pages that train, search, export or write a page for seconds."""
 
 
 @pytest.mark.parametrize(

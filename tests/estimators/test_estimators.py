@@ -144,6 +144,7 @@ def test_a_pickle_does_not_grow_with_the_rows() -> None:
     assert abs(sizes[1] - sizes[0]) < 500  # the order statistics of intervals stay 200
 
 
+@pytest.mark.long
 def test_an_exported_model_predicts_what_the_estimator_predicts(
     fitted: SAERegressor, frame: pd.DataFrame, tmp_path: Path
 ) -> None:
@@ -165,6 +166,7 @@ def test_an_exported_model_predicts_what_the_estimator_predicts(
         regressor(random_state=1).fit(x, frame["price"]).export(tmp_path / "model.onnx")
 
 
+@pytest.mark.long
 def test_an_exported_classifier_names_its_classes(tmp_path: Path) -> None:
     x, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -184,6 +186,7 @@ def test_every_method_is_fitted(method: str) -> None:
     np.testing.assert_array_equal(model.predict_proba(x), pickle.loads(pickle.dumps(model)).predict_proba(x))
 
 
+@pytest.mark.long
 def test_a_search_chooses_the_settings(frame: pd.DataFrame) -> None:
     x, y = frame.drop(columns="price"), frame["price"]
     model = regressor(search="2 trials", exits=1, depth=None, settings={"backbone.width": 2}).fit(x, y)
@@ -195,6 +198,7 @@ def test_a_search_chooses_the_settings(frame: pd.DataFrame) -> None:
     assert np.isfinite(model.predict(x)).all()
 
 
+@pytest.mark.long
 def test_a_search_may_be_given_seconds() -> None:
     x, y = load_iris(return_X_y=True)
     assert classifier(search=1.0, epochs=2).fit(x, y).trials_

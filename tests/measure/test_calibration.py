@@ -134,7 +134,7 @@ def test_held_out_temperatures_are_those_fitted_on_the_other_folds(distortion: f
 
 
 def test_held_out_temperatures_at_the_bound_are_found_without_newton() -> None:
-    predictive = random_categorical(4, num_samples=20_000)
+    predictive = random_categorical(4, num_samples=2_000)
     labels = predictive.log_probs.argmax(dim=1)
     found = held_out_temperatures(predictive, labels, fit_temperature(predictive, labels))
     assert found.eq(0.05).all()

@@ -60,6 +60,7 @@ def test_a_damaged_file_is_told(run: RunRecord) -> None:
     assert any("network.json is damaged" in note for note in notes(report_of([], [run])))
 
 
+@pytest.mark.long
 def test_the_pick_of_a_study_is_drawn_with_a_table_of_its_parts(tmp_path: Path) -> None:
     study = StudyRecord.open(Path(shutil.copytree(GOLDEN / "study", tmp_path / "study")))
     picked = next(one for one in report_of([study]).sections if one.name == "network")
