@@ -14,7 +14,7 @@ demo: $(READY)  ## search, confirm, pick and ship on embedded data
 # done first takes over from the other.
 WORKERS := -n 2 --dist worksteal
 
-test: $(READY)  ## nine tests in ten, in five minutes: doctests, the blocks of README and docs, the examples
+test: $(READY)  ## nine tests in ten, in three minutes: doctests, the blocks of README and docs, the examples
 	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not long"
 
 test-long: $(READY)  ## the rest that every change must pass: pages in a browser, whole searches, exports
