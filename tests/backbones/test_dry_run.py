@@ -118,6 +118,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("work", ["counting", "training"])
 def test_neither_counting_nor_training_imports_a_compiler_or_algebra(imported: dict[str, list[str]], work: str) -> None:
     """Their import takes longer than many a short run."""

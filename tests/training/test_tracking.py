@@ -14,6 +14,8 @@ from sae.training.run import train
 from sae.training.tracking import RunCallback, TensorBoard, follow, tag_of
 from tests.builders import run_config
 
+pytestmark = pytest.mark.long
+
 CONFIG = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, train={"epochs": 4})
 
 
