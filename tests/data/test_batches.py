@@ -59,7 +59,9 @@ def epoch(task: Task, targets: np.ndarray, seed: int = 0) -> tuple[torch.Tensor,
             np.random.default_rng(seed),
         )
     )
-    return torch.cat([x for x, _ in batches]).flatten(), torch.cat([y for _, y in batches])
+    inputs_of_all, targets_of_all, places = (torch.cat(each) for each in zip(*batches, strict=True))
+    assert places.tolist() == inputs_of_all.flatten().tolist()  # every sample is its own place
+    return inputs_of_all.flatten(), targets_of_all
 
 
 def test_an_epoch_shows_every_sample_once_with_its_own_target() -> None:
@@ -101,7 +103,7 @@ def test_samples_that_are_mapped_from_disk_are_trained_and_evaluated_on(tmp_path
     config = data_config("x", crop=2, flip=True)
     bounds = batch_bounds(len(dataset.train), 4)
     batches = training_batches(dataset.train, config, Classification(2), bounds, prepare, np.random.default_rng(0))
-    assert sum(len(inputs) for inputs, _ in batches) == len(dataset.train)
+    assert sum(len(inputs) for inputs, _, _ in batches) == len(dataset.train)
 
 
 image_batches = arrays.arrays(np.uint8, st.tuples(st.integers(1, 6), st.integers(1, 3), st.just(5), st.just(7)))
@@ -181,7 +183,7 @@ def test_an_epoch_of_signals_depends_on_its_generator_alone() -> None:
         generator = np.random.default_rng(seed)
         split = Split(inputs, np.arange(23))
         batches = training_batches(split, config, Classification(23), batch_bounds(23, 4), prepare, generator)
-        return torch.cat([x for x, _ in batches])
+        return torch.cat([x for x, _, _ in batches])
 
     assert torch.equal(signals(0), signals(0))
     assert not torch.equal(signals(0), signals(1))

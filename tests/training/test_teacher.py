@@ -114,6 +114,39 @@ def test_a_member_with_a_teacher_of_its_own_gets_that_one(ensemble: Path) -> Non
         torch.testing.assert_close(guidance.of_all(stream).outputs, expected.detach(), rtol=1e-4, atol=1e-5)
 
 
+def batches_and_calls(config: RunConfig) -> tuple[list[Batch], list[int], Teacher]:
+    """Return the guided batches of two epochs, and how many samples the teacher was asked about each time."""
+    dataset = load(config.data, config.seed)
+    teacher = load_teacher(config, dataset)
+    calls: list[int] = []
+    teacher.network.register_forward_pre_hook(lambda _, given: calls.append(len(given[0])))
+    method = build_method(config.method, config.backbone, dataset.spec, config.seed)
+    trainer = Trainer(method, dataset, config, guide=teacher.guide)
+    return [batch for epoch in (0, 1) for batch in trainer.batches(epoch, 0)], calls, teacher
+
+
+@pytest.mark.parametrize("match", ["mean", "members"])
+def test_samples_that_stay_the_same_are_predicted_once(ensemble: Path, match: str) -> None:
+    batches, calls, teacher = batches_and_calls(student(ensemble, match=match, perturb=0.0))
+    assert 2 * sum(calls) == sum(len(batch.targets) for batch in batches)
+    for batch in batches:
+        assert batch.guidance is not None
+        torch.testing.assert_close(batch.guidance.outputs, teacher.predict(batch.inputs).outputs)
+
+
+@pytest.mark.parametrize("change", ["flip", "perturb", "memory"])
+def test_samples_that_change_or_are_too_many_are_predicted_in_every_epoch(
+    ensemble: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = student(ensemble, perturb=1.0 if change == "perturb" else 0.0)
+    if change == "flip":
+        config = config.model_copy(update={"data": config.data.model_copy(update={"flip": True})})
+    if change == "memory":
+        monkeypatch.setattr("sae.training.teacher.MOST_REMEMBERED", 100)
+    batches, calls, _ = batches_and_calls(config)
+    assert calls == [len(batch.targets) for batch in batches]
+
+
 def test_samples_move_by_the_asked_size_times_the_confidence() -> None:
     teacher, x = linear_teacher(perturb=1.5), torch.randn(7, 6)
     moved = teacher.perturbed(x, draws())

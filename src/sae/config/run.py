@@ -92,6 +92,11 @@ class DataConfig(Settings):
         0.0, ge=0, allow_inf_nan=False, description="spread of the random factor of each channel of a signal; 0 is off"
     )
 
+    @property
+    def varies(self) -> bool:
+        """Whether training samples differ from epoch to epoch."""
+        return bool(self.crop or self.flip or self.jitter or self.scale)
+
 
 class TrainConfig(Settings):
     """Settings of training; the defaults are the paper's."""

@@ -188,6 +188,10 @@ class Guidance:
         """The number of teachers to learn from; 1 if it is their mean."""
         return self.outputs.shape[1]
 
+    def at(self, places: Tensor) -> Self:
+        """Return the guidance for some of the samples."""
+        return replace(self, outputs=self.outputs[places])
+
     def of(self, sample: Tensor, teacher: Tensor | int) -> Self:
         """Return the guidance for some samples by some teachers, as indices that broadcast to the student's outputs.
 

@@ -68,13 +68,15 @@ def training_batches(
     bounds: list[int],
     prepare: Preparation,
     generator: np.random.Generator,
-) -> Iterator[tuple[Tensor, Tensor]]:
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield the batches of one epoch: every sample once, in random order, with new augmentation.
 
     Yields:
-        Inputs (batch, *sample) and targets (batch,); real-valued targets are standardised.
+        Inputs (batch, *sample), targets (batch,) and the places of the samples in the split (batch,); real-valued
+        targets are standardised.
     """
     order = generator.permutation(len(split))
+    places = torch.from_numpy(order).to(prepare.device)
     targets = torch.from_numpy(standardised(split.targets, task)[order]).to(prepare.device)
     for first in range(0, len(bounds) - 1, BATCHES_AT_ONCE):
         edges = bounds[first : first + BATCHES_AT_ONCE + 1]
@@ -84,9 +86,9 @@ def training_batches(
         if config.flip:
             samples = random_flip(samples, generator)
         sizes = [stop - start for start, stop in pairwise(edges)]
-        chosen = targets[edges[0] : edges[-1]]
         inputs = disturbed(prepare(samples), config, generator)
-        yield from zip(torch.split(inputs, sizes), torch.split(chosen, sizes), strict=True)
+        chosen = (inputs, targets[edges[0] : edges[-1]], places[edges[0] : edges[-1]])
+        yield from zip(*(torch.split(each, sizes) for each in chosen), strict=True)
 
 
 def evaluation_batches(inputs: Samples, prepare: Preparation) -> Iterator[Tensor]:

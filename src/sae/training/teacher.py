@@ -1,12 +1,14 @@
 """Teachers: trained runs whose predictions a network learns from, beside the targets (distillation).
 
-A teacher sees the same augmented samples as its student, slightly perturbed so that its members disagree. On the
-training samples themselves they agree, and there would be little to learn from them. The perturbation is that of Nam
-et al., Diversity Matters When Learning From Ensembles (NeurIPS 2021).
+A teacher sees the same augmented samples as its student. They can be slightly perturbed so that its members disagree,
+who agree on the training samples themselves; the perturbation is that of Nam et al., Diversity Matters When Learning
+From Ensembles (NeurIPS 2021). Samples that are neither augmented nor perturbed are predicted only once.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -20,7 +22,7 @@ from sae.config.run import RunConfig, TeacherConfig
 from sae.core.errors import ConfigError, DataError, RecordError
 from sae.core.predictive import Guidance, make_guidance
 from sae.core.task import Regression, Task
-from sae.data.batches import Preparation
+from sae.data.batches import Preparation, evaluation_batches
 from sae.data.binding import Binding
 from sae.data.dataset import Dataset
 from sae.methods import Batch, build_method
@@ -32,6 +34,8 @@ from sae.training.trainer import pick_device
 UNIT = 4 / 255
 """The unit of a perturbation in standard deviations, for samples that are not pixels: the standard deviation of pixels
 is often a quarter of their range."""
+MOST_REMEMBERED = 2**28
+"""Bytes of predictions that a teacher keeps; if those for all training samples are larger, each step asks again."""
 
 
 class TeacherIdentity(Part):
@@ -65,16 +69,38 @@ class Teacher:
         task: The task, which defines what the outputs mean.
         config: How the student learns from it.
         unit: One unit of a perturbation, in normalised inputs; a number, or shaped like one sample.
+        samples: All training samples in order, in batches, if a student sees the same in every epoch; then each is
+            predicted once.
     """
 
-    def __init__(self, network: MemberNetwork, task: Task, config: TeacherConfig, unit: Tensor | float) -> None:
+    def __init__(
+        self,
+        network: MemberNetwork,
+        task: Task,
+        config: TeacherConfig,
+        unit: Tensor | float,
+        samples: Iterable[Tensor] | None = None,
+    ) -> None:
         self.network, self.task, self.config, self.unit = network.eval().requires_grad_(False), task, config, unit
         self.num_members = len(network.weights)
+        self.samples = samples
 
     def guide(self, batch: Batch, generator: torch.Generator) -> Batch:
-        """Return a batch with perturbed inputs, and the teacher's predictions for them."""
+        """Return a batch with the teacher's predictions, and with perturbed inputs if the settings say so."""
+        if self.samples is not None and batch.places is not None:
+            return replace(batch, guidance=self.remembered.at(batch.places))
         inputs = self.perturbed(batch.inputs, generator) if self.config.perturb else batch.inputs
         return replace(batch, inputs=inputs, guidance=self.predict(inputs))
+
+    @cached_property
+    def remembered(self) -> Guidance:
+        """The guidance for all training samples.
+
+        It is made in the order of the split, so that a resumed run has the same to the last bit.
+        """
+        assert self.samples is not None, "only samples that stay the same are remembered"
+        parts = [self.predict(inputs) for inputs in self.samples]
+        return replace(parts[0], outputs=torch.cat([part.outputs for part in parts]))
 
     def predict(self, inputs: Tensor) -> Guidance:
         """Return the guidance for samples (batch, *sample)."""
@@ -140,8 +166,12 @@ def load_teacher(config: RunConfig, dataset: Dataset) -> Teacher:
     network = method.to(device).eval().pruned().folded(dataset.spec.shape).eval()
     fuse_batch_norms(network, dataset.spec.shape)
     is_pixels = dataset.train.inputs.dtype == np.uint8
-    pixel = Preparation(dataset.normalisation, len(dataset.spec.shape), device).scale  # 1 of 255
-    return Teacher(network, task, config.teacher, pixel if is_pixels else UNIT)
+    prepare = Preparation(dataset.normalisation, len(dataset.spec.shape), device)
+    teachers = 1 if config.teacher.match == "mean" else len(network.weights)
+    size = len(dataset.train) * teachers * task.num_outputs * torch.float32.itemsize
+    stays = not config.teacher.perturb and not config.data.varies and size <= MOST_REMEMBERED
+    samples = evaluation_batches(dataset.train.inputs, prepare) if stays else None
+    return Teacher(network, task, config.teacher, prepare.scale if is_pixels else UNIT, samples)  # 1 of 255
 
 
 def check_same_data(record: RunRecord, binding: Binding) -> None:

@@ -211,7 +211,7 @@ class Trainer:
     def batches(self, epoch: int, stream: int) -> Iterator[Batch]:
         """Yield the training data of one epoch in the order and with the augmentation of one stream."""
         purpose = ("batches", epoch) if stream == 0 else ("batches", epoch, "stream", stream)
-        pairs = training_batches(
+        drawn = training_batches(
             self.dataset.train,
             self.config.data,
             self.dataset.spec.task,
@@ -219,7 +219,8 @@ class Trainer:
             self.prepare,
             np.random.default_rng(derive_seed(self.config.seed, *purpose)),
         )
-        batches = (Batch(inputs, targets, stream, len(self.dataset.train)) for inputs, targets in pairs)
+        size = len(self.dataset.train)
+        batches = (Batch(inputs, targets, stream, size, places=places) for inputs, targets, places in drawn)
         if self.guide is None:
             return batches
         generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "teacher", epoch, "stream", stream))
