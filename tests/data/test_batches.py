@@ -121,15 +121,16 @@ def test_cropping_is_the_naive_loop_over_images(images: np.ndarray, padding: int
 
 @given(image_batches, st.integers(0, 99))
 def test_flipping_is_the_naive_loop_over_images(images: np.ndarray, seed: int) -> None:
-    flipped = random_flip(images, np.random.default_rng(seed))
+    flipped, mirrored = random_flip(images, np.random.default_rng(seed))
     coins = np.random.default_rng(seed).random(len(images)) < 0.5
     for index, image in enumerate(images):
         assert (flipped[index] == (image[:, :, ::-1] if coins[index] else image)).all()
+    assert (mirrored == coins).all()
 
 
 def test_about_half_of_the_images_are_flipped() -> None:
     images = np.tile(np.array([0, 1], np.uint8), (2000, 1, 1, 1))
-    flipped = random_flip(images, np.random.default_rng(0))
+    flipped, _ = random_flip(images, np.random.default_rng(0))
     assert abs((flipped[:, 0, 0, 0] == 1).mean() - 0.5) < 0.05
 
 

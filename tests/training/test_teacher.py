@@ -125,22 +125,28 @@ def batches_and_calls(config: RunConfig) -> tuple[list[Batch], list[int], Teache
     return [batch for epoch in (0, 1) for batch in trainer.batches(epoch, 0)], calls, teacher
 
 
+def augmented(config: RunConfig, **changes: object) -> RunConfig:
+    return config.model_copy(update={"data": config.data.model_copy(update=changes)})
+
+
+@pytest.mark.parametrize("flip", [False, True])
 @pytest.mark.parametrize("match", ["mean", "members"])
-def test_samples_that_stay_the_same_are_predicted_once(ensemble: Path, match: str) -> None:
-    batches, calls, teacher = batches_and_calls(student(ensemble, match=match, perturb=0.0))
-    assert 2 * sum(calls) == sum(len(batch.targets) for batch in batches)
+def test_samples_and_their_mirror_images_are_predicted_once(ensemble: Path, match: str, flip: bool) -> None:
+    config = augmented(student(ensemble, match=match, perturb=0.0), flip=flip)
+    batches, calls, teacher = batches_and_calls(config)
+    assert 2 * sum(calls) == sum(len(batch.targets) for batch in batches) * (1 + flip)
     for batch in batches:
         assert batch.guidance is not None
         torch.testing.assert_close(batch.guidance.outputs, teacher.predict(batch.inputs).outputs)
 
 
-@pytest.mark.parametrize("change", ["flip", "perturb", "memory"])
+@pytest.mark.parametrize("change", ["crop", "perturb", "memory"])
 def test_samples_that_change_or_are_too_many_are_predicted_in_every_epoch(
     ensemble: Path, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = student(ensemble, perturb=1.0 if change == "perturb" else 0.0)
-    if change == "flip":
-        config = config.model_copy(update={"data": config.data.model_copy(update={"flip": True})})
+    if change == "crop":
+        config = augmented(config, crop=1)
     if change == "memory":
         monkeypatch.setattr("sae.training.teacher.MOST_REMEMBERED", 100)
     batches, calls, _ = batches_and_calls(config)

@@ -93,9 +93,9 @@ class DataConfig(Settings):
     )
 
     @property
-    def varies(self) -> bool:
-        """Whether training samples differ from epoch to epoch."""
-        return bool(self.crop or self.flip or self.jitter or self.scale)
+    def versions(self) -> int | None:
+        """The number of versions of a sample that training shows: itself and its mirror image; None if any number."""
+        return None if self.crop or self.jitter or self.scale else 1 + self.flip
 
 
 class TrainConfig(Settings):

@@ -72,22 +72,23 @@ def training_batches(
     """Yield the batches of one epoch: every sample once, in random order, with new augmentation.
 
     Yields:
-        Inputs (batch, *sample), targets (batch,) and the places of the samples in the split (batch,); real-valued
-        targets are standardised.
+        Inputs (batch, *sample), targets (batch,) and the places of the samples (batch,), where mirrored ones come
+        after all others, as in `all_versions`; real-valued targets are standardised.
     """
     order = generator.permutation(len(split))
-    places = torch.from_numpy(order).to(prepare.device)
     targets = torch.from_numpy(standardised(split.targets, task)[order]).to(prepare.device)
     for first in range(0, len(bounds) - 1, BATCHES_AT_ONCE):
         edges = bounds[first : first + BATCHES_AT_ONCE + 1]
-        samples = split.inputs[order[edges[0] : edges[-1]]]
+        places = order[edges[0] : edges[-1]]
+        samples = split.inputs[places]
         if config.crop:
             samples = (random_crop if samples.ndim == 4 else random_shift)(samples, config.crop, generator)
         if config.flip:
-            samples = random_flip(samples, generator)
+            samples, mirrored = random_flip(samples, generator)
+            places = places + len(split) * mirrored
         sizes = [stop - start for start, stop in pairwise(edges)]
         inputs = disturbed(prepare(samples), config, generator)
-        chosen = (inputs, targets[edges[0] : edges[-1]], places[edges[0] : edges[-1]])
+        chosen = (inputs, targets[edges[0] : edges[-1]], torch.from_numpy(places).to(prepare.device))
         yield from zip(*(torch.split(each, sizes) for each in chosen), strict=True)
 
 
@@ -95,6 +96,13 @@ def evaluation_batches(inputs: Samples, prepare: Preparation) -> Iterator[Tensor
     """Yield all samples in order, without augmentation, in batches (batch, *sample)."""
     for start in range(0, len(inputs), EVALUATION_BATCH):
         yield prepare(inputs[start : start + EVALUATION_BATCH])
+
+
+def all_versions(inputs: Samples, config: DataConfig, prepare: Preparation) -> Iterator[Tensor]:
+    """Yield all samples in order, then all mirrored ones if training mirrors some, in batches (batch, *sample)."""
+    yield from evaluation_batches(inputs, prepare)
+    for start in range(0, len(inputs) if config.flip else 0, EVALUATION_BATCH):
+        yield prepare(inputs[start : start + EVALUATION_BATCH][..., ::-1].copy())
 
 
 def batch_bounds(num_samples: int, batch_size: int, smallest: int = 1) -> list[int]:
@@ -173,14 +181,17 @@ def disturbed(signals: Tensor, config: DataConfig, generator: np.random.Generato
     return signals
 
 
-def random_flip(images: Array, generator: np.random.Generator) -> Array:
+def random_flip(images: Array, generator: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
     """Mirror each image from left to right with probability one half.
 
     Args:
         images: (batch, channel, height, width).
         generator: Source of the random choices.
+
+    Returns:
+        The images, and whether each is mirrored, (batch,).
     """
     chosen = generator.random(len(images)) < 0.5
     flipped = images.copy()
     flipped[chosen] = images[chosen][..., ::-1]
-    return flipped
+    return flipped, chosen

@@ -28,7 +28,8 @@ class Batch:
         stream: The number of the method's stream that they come from; 0 if it has only one.
         population: |D|, the size of the training split; None if the batch is the whole split.
         guidance: Predictions of a teacher for them; None without a teacher.
-        places: (batch,), their places in the training split, where a teacher may look them up; None if unknown.
+        places: (batch,), their places among all versions of the training samples, where a teacher may look them up;
+            None if unknown.
     """
 
     inputs: Tensor

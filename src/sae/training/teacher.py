@@ -2,7 +2,8 @@
 
 A teacher sees the same augmented samples as its student. They can be slightly perturbed so that its members disagree,
 who agree on the training samples themselves; the perturbation is that of Nam et al., Diversity Matters When Learning
-From Ensembles (NeurIPS 2021). Samples that are neither augmented nor perturbed are predicted only once.
+From Ensembles (NeurIPS 2021). Samples that are neither perturbed nor augmented, except by mirroring, are predicted only
+once.
 """
 
 import math
@@ -22,7 +23,7 @@ from sae.config.run import RunConfig, TeacherConfig
 from sae.core.errors import ConfigError, DataError, RecordError
 from sae.core.predictive import Guidance, make_guidance
 from sae.core.task import Regression, Task
-from sae.data.batches import Preparation, evaluation_batches
+from sae.data.batches import Preparation, all_versions
 from sae.data.binding import Binding
 from sae.data.dataset import Dataset
 from sae.methods import Batch, build_method
@@ -69,8 +70,8 @@ class Teacher:
         task: The task, which defines what the outputs mean.
         config: How the student learns from it.
         unit: One unit of a perturbation, in normalised inputs; a number, or shaped like one sample.
-        samples: All training samples in order, in batches, if a student sees the same in every epoch; then each is
-            predicted once.
+        samples: All versions of the training samples in the order of their places, in batches, if there are so few
+            that each is predicted once.
     """
 
     def __init__(
@@ -94,11 +95,11 @@ class Teacher:
 
     @cached_property
     def remembered(self) -> Guidance:
-        """The guidance for all training samples.
+        """The guidance for all versions of the training samples.
 
         It is made in the order of the split, so that a resumed run has the same to the last bit.
         """
-        assert self.samples is not None, "only samples that stay the same are remembered"
+        assert self.samples is not None, "only samples of few versions are remembered"
         parts = [self.predict(inputs) for inputs in self.samples]
         return replace(parts[0], outputs=torch.cat([part.outputs for part in parts]))
 
@@ -168,9 +169,10 @@ def load_teacher(config: RunConfig, dataset: Dataset) -> Teacher:
     is_pixels = dataset.train.inputs.dtype == np.uint8
     prepare = Preparation(dataset.normalisation, len(dataset.spec.shape), device)
     teachers = 1 if config.teacher.match == "mean" else len(network.weights)
-    size = len(dataset.train) * teachers * task.num_outputs * torch.float32.itemsize
-    stays = not config.teacher.perturb and not config.data.varies and size <= MOST_REMEMBERED
-    samples = evaluation_batches(dataset.train.inputs, prepare) if stays else None
+    versions = None if config.teacher.perturb else config.data.versions
+    size = len(dataset.train) * (versions or 0) * teachers * task.num_outputs * torch.float32.itemsize
+    are_few = versions is not None and size <= MOST_REMEMBERED
+    samples = all_versions(dataset.train.inputs, config.data, prepare) if are_few else None
     return Teacher(network, task, config.teacher, prepare.scale if is_pixels else UNIT, samples)  # 1 of 255
 
 
