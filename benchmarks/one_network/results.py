@@ -25,6 +25,9 @@ MARGIN = 0.01
 LARGEST_SHARE = 1 / 3
 """Largest share of the ensemble's FLOPs that a single network may take to be our best."""
 
+CONTROLS = {"taught-standard", "long-standard", "well-taught-standard", "patient-standard"}
+"""Standard networks that an ensemble taught; the best of them on validation data is the control of a taught SAE."""
+
 Difference = tuple[float, float, float]
 """A difference and the ends of its 95 % interval."""
 
@@ -133,7 +136,12 @@ def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: boo
 
 def is_same_training(one: Found, other: Found) -> bool:
     """Return whether two results are of the same networks; on another processor a training gives others."""
-    return all(math.isclose(*pair, rel_tol=1e-6) for pair in zip(one.test["nll"], other.test["nll"], strict=True))
+    return _are_close(one.test["nll"], other.test["nll"])
+
+
+def _are_close(one: list[float], other: list[float]) -> bool:
+    """Return whether numbers by seed are of the same networks, up to rounding."""
+    return len(one) == len(other) and all(math.isclose(*pair, rel_tol=1e-6) for pair in zip(one, other, strict=True))
 
 
 def contestant(queue: Queue, row: str) -> Contestant:
@@ -187,7 +195,7 @@ def _measure(queue: Queue, found: dict[str, Found], rival: str) -> None:
 def answer(results: Results) -> str:
     """Return the first table: for each set, does the best single network match the best ensemble?"""
     columns = ["data", "ensemble", "best network on validation data", "FLOPs", "ms, 1 and 64 at once"]
-    columns += ["NLL, scaled", "matches", "NLL", "CC-ECE", "NLL, scaled, under shift"]
+    columns += ["NLL, scaled", "matches", "CC-ECE, scaled", "NLL", "CC-ECE", "NLL, scaled, under shift"]
     columns += ["the distilled standard network"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for name in MATCHES:
@@ -195,13 +203,7 @@ def answer(results: Results) -> str:
             continue
         found = results[name]
         row, rival = best_single(found), best_ensemble(found)
-        own, control = (
-            found[row],
-            min(
-                (key for key in ("taught-standard", "long-standard", "well-taught-standard") if key in found),
-                key=lambda key: found[key].choice,
-            ),
-        )
+        own, control = found[row], min(CONTROLS & found.keys(), key=lambda key: found[key].choice)
         cells = [
             SETS[name].title,
             f"{ROWS[rival].title}: {mean(found[rival].test['nll_scaled']):.4f}",
@@ -210,6 +212,7 @@ def answer(results: Results) -> str:
             " and ".join(f"{ratio:.2f} ×" for ratio in own.ms.values()) or "not measured",
             difference(own.differences["nll_scaled"]),
             matches(own),
+            difference(own.differences["cc_ece_scaled"]),
             difference(own.differences["nll"]),
             difference(own.differences["cc_ece"]),
             difference(own.shift_differences["nll_scaled"]) + _shift_rival(found)
@@ -232,7 +235,8 @@ def claims(results: Results) -> str:
             own, before = found[row], first.get(name, {}).get(row)
             other = f" ({_mark(own, found)}, below)" if _mark(own, found) else ""
             parts = [f"{_verdict(own)}{other}, {plain(own.differences['nll_scaled'])} in NLL after temperature scaling"]
-            parts.append(f"{plain(own.differences['cc_ece'])} in CC-ECE as trained")
+            calibration = [plain(own.differences[key]) for key in ("cc_ece_scaled", "cc_ece")]
+            parts.append(f"{calibration[0]} in CC-ECE after scaling, {calibration[1]} as trained")
             if own.shift_differences:
                 shifted_by = plain(own.shift_differences["nll_scaled"])
                 parts.append(f"{shifted_by} in scaled NLL under shift{_shift_rival(found)}")
@@ -250,9 +254,9 @@ def _verdict(found: Found) -> str:
 
 def _mark(item: Found, found: dict[str, Found]) -> str:
     """Return the mark of a row that was compared with another ensemble than the best: the plain or an earlier one."""
-    if item.rival_nll_scaled == found[best_ensemble(found)].test["nll_scaled"]:
+    if _are_close(item.rival_nll_scaled, found[best_ensemble(found)].test["nll_scaled"]):
         return ""
-    return "‡" if item.rival_nll_scaled == found[ENSEMBLE].test["nll_scaled"] else "†"
+    return "‡" if _are_close(item.rival_nll_scaled, found[ENSEMBLE].test["nll_scaled"]) else "†"
 
 
 def _shift_rival(found: dict[str, Found]) -> str:
@@ -330,6 +334,12 @@ def plain(found: Difference) -> str:
     """Return a difference with its interval."""
     value, low, high = found
     return f"{value:+.4f} ({low:+.4f} to {high:+.4f})"
+
+
+def behind(found: Difference) -> str:
+    """Return a difference with its interval in words, as README quotes it."""
+    value, low, high = (f"{number:.4f}".replace("-", "−") for number in found)
+    return f"{value} nats behind ({low} to {high})"
 
 
 def difference(found: Difference) -> str:

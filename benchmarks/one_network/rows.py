@@ -32,7 +32,7 @@ class Row:
 
 
 ENSEMBLE = "ensemble"
-RIVALS = (ENSEMBLE, "ema-ensemble", "long-ensemble")
+RIVALS = (ENSEMBLE, "ema-ensemble", "long-ensemble", "patient-ensemble")
 """Deep ensembles of four networks of the set's width; the best of them on validation data is the one to match."""
 FOUR: Layer = {"method": {"name": "ensemble", "members": 4}}
 ONE_BY_FIVE: Layer = {"method": {"name": "sae", "inputs": 1, "exits": 5}}
@@ -86,16 +86,16 @@ ROWS: dict[str, Row] = {
     "all-standard": taught("standard network, distilled, EMA", STANDARD, TAUGHT, AVERAGED, like="taught-standard"),
     "all-sae-1x5": taught("SAE, N=1 K=5, distilled, EMA", ONE_BY_FIVE, TAUGHT, AVERAGED, like="taught-sae-1x5"),
     "long-standard": taught(
-        "standard network, distilled, 4 × the epochs", STANDARD, TAUGHT, like="taught-standard", epochs=4
+        "standard network, distilled for 4 × the epochs", STANDARD, TAUGHT, like="taught-standard", epochs=4
     ),
     "long-sae-1x5": taught(
-        "SAE, N=1 K=5, distilled, 4 × the epochs", ONE_BY_FIVE, TAUGHT, like="taught-sae-1x5", epochs=4
+        "SAE, N=1 K=5, distilled for 4 × the epochs", ONE_BY_FIVE, TAUGHT, like="taught-sae-1x5", epochs=4
     ),
     "long-sae-3x3": taught(
-        "SAE, N=3 K=3, i=0, distilled, 4 × the epochs", THREE_BY_THREE, TAUGHT, like="taught-sae-3x3", epochs=4
+        "SAE, N=3 K=3, i=0, distilled for 4 × the epochs", THREE_BY_THREE, TAUGHT, like="taught-sae-3x3", epochs=4
     ),
     "well-taught-standard": taught(
-        "standard network, distilled from 4 × the epochs, 4 × the epochs",
+        "standard network, distilled for 4 × the epochs from the ensemble of as many",
         STANDARD,
         TAUGHT,
         like="taught-standard",
@@ -103,7 +103,7 @@ ROWS: dict[str, Row] = {
         teacher="long-ensemble",
     ),
     "well-taught-sae-1x5": taught(
-        "SAE, N=1 K=5, distilled from 4 × the epochs, 4 × the epochs",
+        "SAE, N=1 K=5, distilled for 4 × the epochs from the ensemble of as many",
         ONE_BY_FIVE,
         TAUGHT,
         like="taught-sae-1x5",
@@ -111,7 +111,7 @@ ROWS: dict[str, Row] = {
         teacher="long-ensemble",
     ),
     "well-taught-wide": taught(
-        "standard network of 1.125 × the width, distilled from 4 × the epochs, 4 × the epochs",
+        "standard network of 1.125 × the width, distilled for 4 × the epochs from the ensemble of as many",
         STANDARD,
         TAUGHT,
         like="taught-standard",
@@ -119,8 +119,27 @@ ROWS: dict[str, Row] = {
         width=1.125,
         teacher="long-ensemble",
     ),
+    "patient-standard": taught(
+        "standard network, distilled for 8 × the epochs from the ensemble of 4 ×",
+        STANDARD,
+        TAUGHT,
+        like="taught-standard",
+        epochs=8,
+        teacher="long-ensemble",
+    ),
+    "patient-sae-1x5": taught(
+        "SAE, N=1 K=5, distilled for 8 × the epochs from the ensemble of 4 ×",
+        ONE_BY_FIVE,
+        TAUGHT,
+        like="taught-sae-1x5",
+        epochs=8,
+        teacher="long-ensemble",
+    ),
     "long-ensemble": Row(
         "deep ensemble of 4, 4 × the epochs, best epoch kept", merge(FOUR, BEST_EPOCH), rate_of=ENSEMBLE, epochs=4
+    ),
+    "patient-ensemble": Row(
+        "deep ensemble of 4, 8 × the epochs, best epoch kept", merge(FOUR, BEST_EPOCH), rate_of=ENSEMBLE, epochs=8
     ),
     "long-alone": Row(
         "standard network, 4 × the epochs, best epoch kept",
@@ -143,10 +162,14 @@ ADDITIONS: dict[str, dict[str, str]] = {
     "distilled on perturbed inputs": {"standard": "perturbed-standard", "sae-1x5": "perturbed-sae-1x5"},
     "distilled, EMA": {"standard": "all-standard", "sae-1x5": "all-sae-1x5"},
     "4 × the epochs, best epoch kept": {"standard": "long-alone"},
-    "distilled, 4 × the epochs": {"standard": "long-standard", "sae-1x5": "long-sae-1x5"},
-    "distilled from the ensemble of 4 × the epochs, 4 × the epochs": {
+    "distilled for 4 × the epochs": {"standard": "long-standard", "sae-1x5": "long-sae-1x5"},
+    "distilled for 4 × the epochs from the ensemble of as many": {
         "standard": "well-taught-standard",
         "sae-1x5": "well-taught-sae-1x5",
+    },
+    "distilled for 8 × the epochs from the ensemble of 4 ×": {
+        "standard": "patient-standard",
+        "sae-1x5": "patient-sae-1x5",
     },
 }
 """Rows of the ablation: the addition, and the row that tries it on each kind of network."""
@@ -159,6 +182,7 @@ TWINS = {
     "all-sae-1x5": "all-standard",
     "long-sae-1x5": "long-standard",
     "well-taught-sae-1x5": "well-taught-standard",
+    "patient-sae-1x5": "patient-standard",
     "sae-3x5": "standard",
     "sae-3x3": "standard",
     "taught-sae-3x3": "taught-standard",
@@ -171,6 +195,10 @@ TWINS = {
 def plain_of(row: str) -> str | None:
     """Return the row without the addition that this one tries, if it is one of the ablation."""
     return next((kind for rows in ADDITIONS.values() for kind, name in rows.items() if name == row), None)
+
+
+PATIENT_ROWS = ("patient-ensemble", "patient-standard", "patient-sae-1x5")
+COMMON_ROWS = tuple(row for row in ROWS if "3x3" not in row and row not in PATIENT_ROWS)
 
 
 @dataclass(frozen=True)
@@ -191,7 +219,7 @@ class Setting:
     settings: Layer
     most_rates: int = 4
     other: str | None = None
-    rows: tuple[str, ...] = tuple(row for row in ROWS if "3x3" not in row)
+    rows: tuple[str, ...] = COMMON_ROWS
 
 
 def fashion(width: float, epochs: int) -> Setting:
@@ -235,7 +263,11 @@ FEW_ROWS = (
 )
 CONVOLUTIONAL = "fashion-vgg"
 """Fashion-MNIST on the VGG backbone, with fewer rows."""
-CONVOLUTIONAL_ROWS = (ENSEMBLE, "standard", "sae-1x5", "taught-standard", "taught-sae-1x5")
+CONVOLUTIONAL_ROWS = (
+    *(ENSEMBLE, "standard", "sae-1x5", "taught-standard", "taught-sae-1x5"),
+    *("long-ensemble", "long-alone", "well-taught-standard", "well-taught-sae-1x5"),
+    *("mc-dropout", "batch-ensemble", "packed", "narrow-ensemble"),
+)
 MATCHES = (*LARGE, CONVOLUTIONAL, *FEW)
 """The sets of the first table."""
 
@@ -257,6 +289,7 @@ SETS: dict[str, Setting] = {
             "backbone": {"name": "vgg", "width": 2},
             "train": {"epochs": 10, "batch_size": 128},
         },
+        rows=(*COMMON_ROWS, *PATIENT_ROWS),
     ),
     CONVOLUTIONAL: replace(
         fashion(1, 6),

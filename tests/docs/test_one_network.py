@@ -1,8 +1,12 @@
 """The tables of docs/reproduction.md on one network and an ensemble are those of the stored results."""
 
+from statistics import mean
+
 import pytest
-from benchmarks.one_network import page, results
+from benchmarks.one_network import page, regimes, results
 from benchmarks.one_network.rows import ROWS, SETS
+
+from tests.docs.pages import ROOT
 
 RESULTS = results.read_results()
 TABLES = page.tables()
@@ -30,3 +34,34 @@ def test_the_network_of_the_first_table_keeps_to_a_third_of_the_flops(name: str)
     assert single.choice == min(
         each.choice for each in found.values() if 3 * each.shipped_flops <= found["ensemble"].shipped_flops
     )
+
+
+def test_readme_claims_the_matches_of_the_first_table_and_no_more() -> None:
+    found = {name: rows[results.best_single(rows)] for name, rows in RESULTS.items()}
+    assert {name for name, item in found.items() if results.matches(item) == "yes"} == {"fashion-fc", "fashion-2000"}
+    for name in ("fashion-fc", "fashion-2000"):
+        low, high = found[name].differences["cc_ece_scaled"][1:]
+        assert low < 0 < high
+        assert found[name].shipped_flops < 0.255 * RESULTS[name]["ensemble"].shipped_flops
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        RESULTS["fashion-fc"][results.best_sae(RESULTS["fashion-fc"])],
+        *(RESULTS[name][results.best_single(RESULTS[name])] for name in ("blood-vgg", "fashion-vgg")),
+    ],
+    ids=("fashion-fc", "blood-vgg", "fashion-vgg"),
+)
+def test_readme_quotes_stored_differences(item: results.Found) -> None:
+    assert results.behind(item.differences["nll_scaled"]) in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_differences_of_the_map_are_those_of_its_means() -> None:
+    cells = regimes.read_map()
+    for (size, width, _), cell in cells.items():
+        for other, differences in (("standard", cell.from_standard), ("ensemble", cell.from_ensemble)):
+            for metric, (value, low, high) in differences.items():
+                rival = cells[size, width, other]
+                assert value == pytest.approx(mean(cell.test[metric]) - mean(rival.test[metric]), abs=1e-5)
+                assert low <= value <= high
