@@ -129,18 +129,21 @@ def regime_table() -> str:
     columns += [f"{ROWS[row].title}: scaled (as trained)" for row in REGIME_ROWS]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for cells in _places():
-        own = cells[STANDARD]
+        own, texts = cells[STANDARD], []
         best = {key: min(mean(cells[row].test[key]) for row in cells if row != ENSEMBLE) for key in KINDS}
-
-        def number(cell: Cell, key: str, best: Mapping[str, float] = best) -> str:
-            has_spread = key == "nll_scaled" and len(cell.seeds) > 1
-            text = spread(cell.test[key], 3) if has_spread else f"{mean(cell.test[key]):.3f}"
-            return f"**{text}**" if mean(cell.test[key]) == best[key] else text
-
-        texts = [f"{number(cell, 'nll_scaled')} ({number(cell, 'nll')})" for cell in cells.values()]
+        for cell in cells.values():
+            shown = {key: _number(cell, key) for key in KINDS}
+            bold = {key: f"**{text}**" if mean(cell.test[key]) == best[key] else text for key, text in shown.items()}
+            texts.append(f"{bold['nll_scaled']} ({bold['nll']})")
         about = [f"{own.size:,}", f"{own.width}", f"{own.size / own.params:.2g}", f"{len(own.seeds)}"]
         lines.append(f"| {' | '.join([*about, *texts])} |")
     return "\n".join(lines)
+
+
+def _number(cell: Cell, key: str) -> str:
+    """Return the mean of a metric over seeds; of the scaled NLL also the spread, if there are several."""
+    has_spread = key == "nll_scaled" and len(cell.seeds) > 1
+    return spread(cell.test[key], 3) if has_spread else f"{mean(cell.test[key]):.3f}"
 
 
 def regime_differences() -> str:
