@@ -24,9 +24,9 @@ def main() -> None:
     )
     parser.add_argument("--measure", action="store_true", help="then measure under shift and on another set")
     parser.add_argument("--time", action="store_true", help="then measure times")
-    parser.add_argument("--regimes", action="store_true", help="train the map over sizes and widths, and draw it")
+    parser.add_argument("--regimes", action="store_true", help="train the map over sizes and widths")
     parser.add_argument("--table", action="store_true", help="only print the tables of what is stored")
-    parser.add_argument("--write", action="store_true", help="put the tables and the picture into the docs")
+    parser.add_argument("--write", action="store_true", help="put the tables and the pictures into the docs")
     parser.add_argument("--out", type=Path, default=Path("runs/one_network"))
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -39,12 +39,12 @@ def main() -> None:
         store({**read_results(), given.name: found})  # another process may have stored another set meanwhile
     if given.regimes and not given.table:
         work_on_map(given.out)
-        draw_map()
     for text in tables().values():
         print(text, end="\n\n")
     if given.write:
         write_tables()
         draw_front()
+        draw_map()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ NAMED = {
     "taught-standard": "standard, taught",
     "taught-sae-1x5": "SAE, taught by the ensemble",
     "well-taught-standard": "standard,\ntaught for longer",
-    "well-taught-sae-1x5": "SAE, taught for longer by the longer ensemble",
+    "well-taught-sae-1x5": "SAE, taught for longer",
 }
 """Names of the rows in the picture, for readers who do not know the paper."""
 LABELS = {"standard": (-8, -6), "SAE": (8, 0), "ensemble": (-8, -8)}

@@ -124,7 +124,7 @@ def _places() -> list[dict[str, Cell]]:
 
 
 def regime_table() -> str:
-    """Return the map as a table: NLL after temperature scaling and as trained, the best single network in bold."""
+    """Return the map as a table: NLL after temperature scaling and as trained, the best single network is marked."""
     columns = ["training images", "W", "images per parameter", "seeds"]
     columns += [f"{ROWS[row].title}: scaled (as trained)" for row in REGIME_ROWS]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
@@ -133,8 +133,10 @@ def regime_table() -> str:
         best = {key: min(mean(cells[row].test[key]) for row in cells if row != ENSEMBLE) for key in KINDS}
         for cell in cells.values():
             shown = {key: _number(cell, key) for key in KINDS}
-            bold = {key: f"**{text}**" if mean(cell.test[key]) == best[key] else text for key, text in shown.items()}
-            texts.append(f"{bold['nll_scaled']} ({bold['nll']})")
+            for key in KINDS:
+                if mean(cell.test[key]) == best[key]:
+                    shown[key] += " ◂"
+            texts.append(f"{shown['nll_scaled']} ({shown['nll']})")
         about = [f"{own.size:,}", f"{own.width}", f"{own.size / own.params:.2g}", f"{len(own.seeds)}"]
         lines.append(f"| {' | '.join([*about, *texts])} |")
     return "\n".join(lines)

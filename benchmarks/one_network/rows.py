@@ -226,7 +226,7 @@ def fashion(width: float, epochs: int) -> Setting:
     """Return Fashion-MNIST on the FC backbone, with all training images."""
     return Setting(
         "Fashion-MNIST",
-        f"Fashion-MNIST, FC W={width:g}, {epochs} epochs",
+        f"Fashion-MNIST, FC W={width:g}, {epochs} epochs unless stated",
         {
             "data": {"name": "fashionmnist", "crop": 0, "flip": False},
             "backbone": {"name": "fc", "width": width},
@@ -283,7 +283,7 @@ SETS: dict[str, Setting] = {
     "fashion-fc": fashion(1, 12),
     "blood-vgg": Setting(
         "blood cells",
-        "blood cells (rebuilt, own split), VGG W=2, 10 epochs",
+        "blood cells (rebuilt, own split), VGG W=2, 10 epochs unless stated",
         {
             "data": {"name": "bloodmnist-rebuilt.npz", "task": "classification", "crop": 0, "flip": True},
             "backbone": {"name": "vgg", "width": 2},
