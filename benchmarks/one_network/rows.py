@@ -120,19 +120,21 @@ ROWS: dict[str, Row] = {
         teacher="long-ensemble",
     ),
     "patient-standard": taught(
-        "standard network, distilled for 8 × the epochs from the ensemble of 4 ×",
+        "standard network of 1.125 × the width, distilled for 8 × the epochs from the ensemble of 4 ×",
         STANDARD,
         TAUGHT,
         like="taught-standard",
         epochs=8,
+        width=1.125,
         teacher="long-ensemble",
     ),
     "patient-sae-1x5": taught(
-        "SAE, N=1 K=5, distilled for 8 × the epochs from the ensemble of 4 ×",
+        "SAE, N=1 K=5, of 1.125 × the width, distilled for 8 × the epochs from the ensemble of 4 ×",
         ONE_BY_FIVE,
         TAUGHT,
         like="taught-sae-1x5",
         epochs=8,
+        width=1.125,
         teacher="long-ensemble",
     ),
     "long-ensemble": Row(
@@ -167,7 +169,7 @@ ADDITIONS: dict[str, dict[str, str]] = {
         "standard": "well-taught-standard",
         "sae-1x5": "well-taught-sae-1x5",
     },
-    "distilled for 8 × the epochs from the ensemble of 4 ×": {
+    "1.125 × the width, distilled for 8 × the epochs from the ensemble of 4 ×": {
         "standard": "patient-standard",
         "sae-1x5": "patient-sae-1x5",
     },
