@@ -193,41 +193,36 @@ def _measure(queue: Queue, found: dict[str, Found], rival: str) -> None:
 
 
 def answer(results: Results) -> str:
-    """Return the first table: for each set, does the best single network match the best ensemble?"""
-    columns = ["data", "ensemble: NLL, scaled", "best network on validation data", "FLOPs", "ms, 1 and 64 at once"]
-    columns += [
-        "difference in NLL, scaled",
-        "matches",
-        "in CC-ECE, scaled",
-        "in NLL as trained",
-        "in CC-ECE as trained",
-    ]
-    columns += ["in NLL, scaled, under shift", "of the best distilled standard network in NLL, scaled"]
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    for name in MATCHES:
-        if name not in results:
-            continue
-        found = results[name]
-        row, rival = best_single(found), best_ensemble(found)
-        own, control = found[row], min(CONTROLS & found.keys(), key=lambda key: found[key].choice)
-        cells = [
-            SETS[name].title,
-            f"{ROWS[rival].title}: {mean(found[rival].test['nll_scaled']):.4f}",
-            ROWS[row].title,
-            f"{own.shipped_flops / found[ENSEMBLE].shipped_flops:.2f} ×",
-            " and ".join(f"{ratio:.2f} ×" for ratio in own.ms.values()) or "not measured",
-            difference(own.differences["nll_scaled"]),
-            matches(own),
-            difference(own.differences["cc_ece_scaled"]),
-            difference(own.differences["nll"]),
-            difference(own.differences["cc_ece"]),
-            difference(own.shift_differences["nll_scaled"]) + _shift_rival(found)
-            if own.shift_differences
-            else "not measured",
-            "the same" if control == row else difference(found[control].differences["nll_scaled"]),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """Return the first table, a column for each set: does the best single network match the best ensemble?"""
+    columns = {SETS[name].title: _answer(results[name]) for name in MATCHES if name in results}
+    head = [f"| | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+    names = next(iter(columns.values()))
+    return "\n".join(
+        [*head, *(f"| {line} | {' | '.join(cells[line] for cells in columns.values())} |" for line in names)]
+    )
+
+
+def _answer(found: dict[str, Found]) -> dict[str, str]:
+    """Return the first table's cells of one set by the name of their line."""
+    row, rival = best_single(found), best_ensemble(found)
+    own, control = found[row], min(CONTROLS & found.keys(), key=lambda key: found[key].choice)
+    return {
+        "the ensemble: NLL, scaled": f"{ROWS[rival].title}: {mean(found[rival].test['nll_scaled']):.4f}",
+        "the network, best on validation data": ROWS[row].title,
+        "does it match?": matches(own),
+        "difference in NLL, scaled": difference(own.differences["nll_scaled"]),
+        "in CC-ECE, scaled": difference(own.differences["cc_ece_scaled"]),
+        "in NLL as trained": difference(own.differences["nll"]),
+        "in CC-ECE as trained": difference(own.differences["cc_ece"]),
+        "in NLL, scaled, under shift": difference(own.shift_differences["nll_scaled"]) + _shift_rival(found)
+        if own.shift_differences
+        else "not measured",
+        "FLOPs": f"{own.shipped_flops / found[ENSEMBLE].shipped_flops:.2f} ×",
+        "ms: one sample, 64 at once": ", ".join(f"{ratio:.2f} ×" for ratio in own.ms.values()) or "not measured",
+        "the best distilled standard network: difference in NLL, scaled": "the same network"
+        if control == row
+        else difference(found[control].differences["nll_scaled"]),
+    }
 
 
 def claims(results: Results) -> str:
