@@ -14,8 +14,9 @@ from scipy.sparse import csr_array
 
 from benchmarks.one_network.queue import SEEDS, Queue
 from benchmarks.one_network.rows import ENSEMBLE
-from sae.analysis.bootstrap import RESAMPLES, chosen_seeds, interval, resampled_means
+from sae.analysis.bootstrap import RESAMPLES, resampled_means
 from sae.analysis.contestants import scaled
+from sae.analysis.intervals import Side, combine
 from sae.analysis.sample_metrics import sample_metric
 from sae.analysis.temperature import losses
 from sae.core.predictive import Categorical
@@ -122,15 +123,13 @@ class OnSets:
 
 
 def shifted_difference(one: Sequence[Shifted], other: Sequence[Shifted], name: str) -> tuple[float, float, float]:
-    """Return the difference of a metric under shift, and its interval by a paired bootstrap over images and seeds."""
+    """Return the difference of a metric under shift, and its interval over images and seeds."""
     runs = [csr_array(item.samples[name][:, None]) for item in (*one, *other)]
-    drawn = [means[:, 0] for means in resampled_means(runs, RESAMPLES, seed=0)]
-    sides = []
-    for place, side in enumerate((drawn[: len(one)], drawn[len(one) :])):
-        chosen = chosen_seeds(len(side), RESAMPLES, seed=1 + place)
-        sides.append(np.take_along_axis(np.stack(side, axis=1), chosen, axis=1).mean(axis=1))
-    value = np.mean([item.mean(name) for item in one]) - np.mean([item.mean(name) for item in other])
-    return (float(value), *interval(sides[0] - sides[1]))
+    drawn = np.stack([means[:, 0] for means in resampled_means(runs, RESAMPLES, seed=0)], axis=1)
+    points = np.array([item.mean(name) for item in (*one, *other)])
+    sides = [Side(points[part], drawn[:, part]) for part in (slice(len(one)), slice(len(one), None))]
+    estimate = combine(sides, [1, -1])
+    return (estimate.value, *estimate.interval)
 
 
 def detected(queue: Queue, row: str, seed: int, other: str) -> float:

@@ -281,7 +281,7 @@ def test_confirmed_networks_are_compared_with_the_intervals_of_a_paired_bootstra
     assert numbers == pytest.approx([expected.value, expected.low, expected.high], abs=5e-4)
     verdict = {"better": "first better", "worse": "second better"}.get(expected.verdict, expected.verdict)
     assert verdict in text
-    assert "paired bootstrap over test samples and new seeds, 1,000 resamples" in caption
+    assert "over test samples (paired bootstrap, 1,000 resamples) and new seeds" in caption
     assert compared(*reversed(keys))[0] == [-numbers[0], -numbers[2], -numbers[1]]
     last = network_key(results[-1].label, results[-1].config, results[-1].eval_exits)
     assert "No paired comparison" in compared(keys[0], last)[2]

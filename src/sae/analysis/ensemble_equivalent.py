@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sae.analysis.bootstrap import RESAMPLES, Values, chosen_seeds, interval, resampled_means
+from sae.analysis.bootstrap import RESAMPLES, resampled_means
 from sae.analysis.contestants import Contestant, check_same_samples, scaled
+from sae.analysis.intervals import Side, Values, combine
 from sae.analysis.sample_metrics import sample_metric
 from sae.analysis.temperature import losses as losses_of
 from sae.core.errors import ConfigError
@@ -102,16 +103,20 @@ def ensemble_equivalent(
     curves = member_losses(ensemble) if losses is None else losses
     features = [*own, *(_as_features(curve) for curve in curves)]
     drawn = list(resampled_means(features, resamples, seed))
-    levels = np.stack([nll.finish(means) for means in drawn[: len(own)]], axis=1)  # (resample, run)
+    level = Side(
+        np.array([nll.finish(np.asarray(run.mean(axis=0)).ravel()) for run in own]),
+        np.stack([nll.finish(means) for means in drawn[: len(own)]], axis=1),
+    )
+    points = np.array([curve.mean(axis=1) for curve in curves])  # (run, size)
     bent = np.stack(drawn[len(own) :], axis=1)  # (resample, run, size)
-    seeds = [chosen_seeds(len(item.runs), resamples, seed + 1 + place) for place, item in enumerate((one, ensemble))]
-    level = np.take_along_axis(levels, seeds[0], axis=1).mean(axis=1)
-    curve = np.take_along_axis(bent, seeds[1][..., None], axis=1).mean(axis=1)
-    low, high = interval(interpolate_members(level, curve))
-    mean_curve = np.mean([item.mean(axis=1) for item in curves], axis=0)
-    mean_level = float(np.mean([item.mean() for item in own]))
-    members = interpolate_members(np.array([mean_level]), mean_curve[None])
-    return EnsembleEquivalent(float(members[0]), low, high, tuple(mean_curve.tolist()))
+    sizes = [Side(points[:, size], bent[..., size]) for size in range(points.shape[1])]
+    # A number of members is in the interval if the difference from an ensemble of so many may be 0.
+    ends = np.array([combine([level, size], [1, -1]).interval for size in sizes])  # (size, end), rising
+    zero = np.zeros(1)
+    low, high = (float(interpolate_members(zero, -ends[None, :, end])[0]) for end in (1, 0))
+    mean_curve = points.mean(axis=0)
+    members = float(interpolate_members(np.array([level.mean]), mean_curve[None])[0])
+    return EnsembleEquivalent(members, low, high, tuple(mean_curve.tolist()))
 
 
 def member_losses(ensemble: Contestant) -> list[NDArray[np.float64]]:

@@ -1,8 +1,8 @@
 """Evidence that one network is better than another: differences on the test split, with intervals and verdicts.
 
-Runs that kept their predictions are compared sample by sample, by a paired bootstrap over the test samples and the
-seeds. Other runs, and results on corrupted images, are compared by their means over seeds alone (Welch's interval),
-which ignores the choice of the test samples.
+Runs that kept their predictions are compared sample by sample, with intervals over the test samples and the seeds.
+Other runs, and results on corrupted images, are compared by their means over seeds alone (Welch's interval), which
+ignores the choice of the test samples.
 
 A difference is called better or worse if it is significant after Holm's correction for all comparisons made together.
 Otherwise `sae.analysis.statistics` decides whether its interval is narrow enough to say that there is none.

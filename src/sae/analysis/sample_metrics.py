@@ -37,11 +37,6 @@ class SampleMetric:
     features: Callable[[Numbers, Labels], csr_array]
     finish: Callable[[Means], Means] = _only
 
-    @property
-    def is_mean(self) -> bool:
-        """Whether it is itself a mean over samples, so that its mean over resamples is unbiased."""
-        return self.finish is _only
-
     def value(self, numbers: Numbers, targets: Labels) -> float:
         """Return the metric on all samples."""
         return float(self.finish(np.asarray(self.features(numbers, targets).mean(axis=0)).ravel()))

@@ -21,7 +21,11 @@ COMPARED_METRICS = {
     "regression": ("nll", "nll_scaled", "rmse", "mae"),
 }
 """What is compared by default, for each task."""
-FEW_SEEDS = 3
+FEW_SEEDS = {
+    1: "with a single seed the intervals cover the choice of the test samples only: train more seeds",
+    2: "with two seeds the intervals are wide: a third makes them much narrower",
+}
+"""What is said of a side with so many seeds."""
 
 
 def compare(
@@ -71,11 +75,9 @@ def compare(
     print_table(differences_table(one, other, found, margin))
     if worth is not None and rival is not None:
         print_text(described(one.name, worth))
-    if min(len(one.runs), len(other.runs)) < FEW_SEEDS:
-        print_message(
-            f"few seeds ({len(one.runs)} and {len(other.runs)}): the intervals cover the choice of test samples, "
-            f"but hardly that of the seed"
-        )
+    fewest = min(len(one.runs), len(other.runs))
+    if fewest in FEW_SEEDS:
+        print_message(FEW_SEEDS[fewest])
 
 
 def differences_table(

@@ -415,7 +415,7 @@ const explore = ({ pickers, views, openFolds }) => {
         return [...line, difference(one, other, number, paired) + shown];
       });
       const told = intervals.size
-        ? `Intervals: paired bootstrap over test samples and new seeds, ${picker.resamples.toLocaleString("en")} resamples; not corrected for how many networks you compare. The command below compares the runs of the search, of one seed.`
+        ? `Intervals: over test samples (paired bootstrap, ${picker.resamples.toLocaleString("en")} resamples) and new seeds; not corrected for how many networks you compare. The command below compares the runs of the search, of one seed.`
         : "No paired comparison of these two is on this page, so a difference may be luck; the command below makes one, if both have kept their predictions.";
       result.append(
         tableOf("Two networks side by side", ["Measure", named(one), named(other), "first − second"], full, `The first is better where its difference points to its side of the arrow. ${told}`),

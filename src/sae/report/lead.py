@@ -201,8 +201,8 @@ def _how_compared(found: Findings) -> list[str]:
     by_samples = [item for item in evidence if item.samples is not None]
     if by_samples:
         told.append(
-            "Clean results are compared sample by sample: 95 % intervals by a paired bootstrap over test samples and "
-            "seeds. Few seeds make them too narrow."
+            "Clean results are compared sample by sample: 95 % intervals over test samples (by a paired bootstrap) and "
+            "seeds (by t quantiles). With two seeds they are wide; with one they leave out the choice of the seed."
         )
     if any(item.samples is None and item.where == "test" for item in evidence):
         told.append(

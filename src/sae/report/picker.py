@@ -172,7 +172,7 @@ def _intervals(found: Findings, names: Sequence[str]) -> tuple[list[dict[str, Va
             "verdict": item.verdict,
         }
         for one, other in combinations(drawn, 2)
-        for item in differences_of(drawn[one], drawn[other])
+        for item in differences_of(found.task, drawn[one], drawn[other])
         if math.isfinite(item.low) and math.isfinite(item.high)
     ], resamples
 
