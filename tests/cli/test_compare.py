@@ -142,3 +142,18 @@ def test_runs_without_predictions_say_how_to_add_them(folder: Path, tmp_path: Pa
 def test_a_contestant_is_read_at_the_trained_exits(folder: Path) -> None:
     found = read_contestant([folder / "ensemble"])
     assert (found.eval_exits, found.has_members) == ((1,), True)
+
+
+def test_the_share_of_the_gap_that_a_network_closes_is_said(folder: Path) -> None:
+    given = (folder / "sae", "--with", folder / "ensemble", "--single", folder / "sae")
+    found = json.loads(compare(*given, "--json").stdout)["gap_shares"]
+    assert set(found) == {"nll", "nll_scaled"}
+    result = compare(*given)
+    assert result.exit_code == 0, result.output
+    assert "gap between the single network and the ensemble" in " ".join(result.stdout.split())
+
+
+def test_a_gap_needs_an_ensemble(folder: Path) -> None:
+    result = compare(folder / "sae", "--with", folder / "sae", "--single", folder / "sae")
+    assert result.exit_code == 2
+    assert "--single needs a deep ensemble" in result.stderr

@@ -39,12 +39,14 @@ class Contestant:
         runs: The kept predictions of each run.
         eval_exits: K′ of each run.
         seeds: Seed of each run, if they are known.
+        config: How the first was trained, if that is known.
     """
 
     name: str
     runs: tuple[Predictions, ...]
     eval_exits: tuple[int, ...]
     seeds: tuple[int, ...] = ()
+    config: RunConfig | None = None
 
     @property
     def task(self) -> TaskName:
@@ -87,7 +89,7 @@ def read_contestant(paths: Sequence[Path], eval_exits: int | None = None) -> Con
         raise ConfigError(f"the runs of one side must have different seeds, got {', '.join(map(str, seeds))}")
     runs = tuple(Predictions.read(record) for record in records)
     exits = [record.read_evaluation().exits if eval_exits is None else eval_exits for record in records]
-    return Contestant(str(paths[0]), runs, tuple(exits), tuple(seeds))
+    return Contestant(str(paths[0]), runs, tuple(exits), tuple(seeds), configs[0])
 
 
 def _with_seed_of(config: RunConfig, other: RunConfig) -> RunConfig:

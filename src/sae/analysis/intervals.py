@@ -111,7 +111,7 @@ def combine(sides: Sequence[Side], weights: Sequence[float]) -> Estimate:
         -0.2
     """
     weighted = list(zip(sides, weights, strict=True))
-    several = [(side, weight**2) for side, weight in weighted if len(side.points) > 1]
+    several = [(side, weight**2) for side, weight in weighted if weight and len(side.points) > 1]
     with np.errstate(invalid="ignore"):  # of infinite losses, whose interval is infinite, too
         drawn = np.sum([weight * side.resampled.mean(axis=1) for side, weight in weighted], axis=0)
         alone = sum(square * _own_variance(side) for side, square in several)

@@ -1,5 +1,6 @@
 """`sae compare`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from sae.analysis.bootstrap import Difference
     from sae.analysis.contestants import Contestant
     from sae.analysis.ensemble_equivalent import EnsembleEquivalent
+    from sae.analysis.gap import GapShare
     from sae.core.table import Table
 
 COMPARED_METRICS = {
@@ -50,6 +52,13 @@ def compare(
             help="runs of a deep ensemble: how many of its members are worth as much? By default those of --with"
         ),
     ] = None,
+    single: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="runs of one network like the members of the ensemble: which share of the gap between it and the "
+            "ensemble does the first close?"
+        ),
+    ] = None,
     resamples: Annotated[int, typer.Option(min=100, help="resamples of the bootstrap")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="seed of the resamples")] = 0,
     json: options.Json = False,
@@ -62,19 +71,28 @@ def compare(
     from sae.analysis.bootstrap import compare_samples
     from sae.analysis.contestants import read_contestant
     from sae.analysis.ensemble_equivalent import ensemble_equivalent
+    from sae.analysis.gap import gap_shares
     from sae.cli.output import print_json, print_message, print_table, print_text
+    from sae.core.errors import ConfigError
 
     one, other = read_contestant(runs, eval_exits), read_contestant(others, with_exits)
     names = options.names("--metrics", metrics) or list(COMPARED_METRICS[one.task])
     found = compare_samples(one, other, names, resamples, seed)
     rival = read_contestant(ensemble) if ensemble else other if other.has_members else None
     worth = ensemble_equivalent(one, rival, resamples, seed) if rival else None
+    alone = read_contestant(single) if single else None
+    if alone is not None and rival is None:
+        raise ConfigError("--single needs a deep ensemble: name its runs with --with or --ensemble")
+    shares = gap_shares(alone, one, rival, resamples=resamples, seed=seed) if alone and rival else {}
     if json:
-        print_json(as_json(one, other, found, margin, worth))
+        gaps = {name: share and asdict(share) for name, share in shares.items()}
+        print_json({**as_json(one, other, found, margin, worth), **({"gap_shares": gaps} if shares else {})})
         return
     print_table(differences_table(one, other, found, margin))
     if worth is not None and rival is not None:
         print_text(described(one.name, worth))
+    for name, share in shares.items():
+        print_text(gap_sentence(one.name, name, share))
     fewest = min(len(one.runs), len(other.runs))
     if fewest in FEW_SEEDS:
         print_message(FEW_SEEDS[fewest])
@@ -113,6 +131,15 @@ def described(name: str, worth: "EnsembleEquivalent") -> str:
     return (
         f"{name} has the scaled NLL of {worth.in_words} of the deep ensemble (95 % interval: {low} to {high}; {basis})."
     )
+
+
+def gap_sentence(name: str, metric: str, share: "GapShare | None") -> str:
+    """Say which share of the gap in a metric a network closes."""
+    from sae.cli.output import metric_name
+
+    if share is None:
+        return f"{metric_name(metric)}: no significant gap between the single network and the ensemble."
+    return f"{metric_name(metric)}: {name} closes {share} of the gap between the single network and the ensemble."
 
 
 def as_json(
