@@ -1,4 +1,4 @@
-"""The command: train."""
+"""The command: train, reduce to JSON, print the tables."""
 
 import argparse
 import time
@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 import benchmarks.claims
+from benchmarks.claims.results import reduce, tables
 from benchmarks.claims.rows import SETS
 from sae.config.run import RunConfig
 from sae.data.catalogue import resolve
@@ -50,8 +51,17 @@ def main() -> None:
     training.add_argument("--seeds", type=int, nargs="+", help="by default all seeds of the set")
     training.add_argument("--rows", nargs="+", help="by default all rows of the set")
     training.add_argument("--out", type=Path, default=Path("runs/claims"))
+    reducing = commands.add_parser("reduce", help="store the results of all seeds that every row has finished")
+    reducing.add_argument("name", choices=SETS)
+    reducing.add_argument("--out", type=Path, default=Path("runs/claims"))
+    commands.add_parser("table", help="print the tables")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.command == "reduce":
+        reduce(given.out, given.name)
+    if given.command != "train":
+        print("\n\n".join(tables().values()))
+        return
     setting = SETS[given.name]
     for seed in given.seeds or range(setting.seeds):
         for row in given.rows or setting.rows:
