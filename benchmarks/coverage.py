@@ -1,7 +1,7 @@
 """How often 95 % intervals over seeds and samples hold the truth, by simulation.
 
-    python -m benchmarks.coverage            # the whole grid: half an hour of one core; prints and stores
-    python -m benchmarks.coverage --table    # the stored grid as a table
+    python -m benchmarks.coverage            # the whole grid: half an hour of one core; stored
+    python -m benchmarks.coverage --write    # the stored grid into docs/benchmarks.md
 
 Two networks differ by nothing on average. Their difference in a measured loss has a variance of 1, of which a share
 comes from the seeds of both sides. The rest comes from the samples: half from differences that all runs of a network
@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.docs_tables import write_tables
 from sae.analysis.bootstrap import RESAMPLES, resample_counts
 from sae.analysis.intervals import Side, combine
 
@@ -81,8 +82,8 @@ def table() -> str:
 def main() -> None:
     """Simulate the grid, or print what is stored."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", action="store_true", help="only print the stored grid")
-    if not parser.parse_args().table:
+    parser.add_argument("--write", action="store_true", help="only put the stored grid into the docs")
+    if not parser.parse_args().write:
         cells = []
         for samples in SAMPLES:
             for seeds in SEEDS:
@@ -91,7 +92,7 @@ def main() -> None:
                     cells.append({"seeds": seeds, "samples": samples, "share": share, "coverage": found})
                     print(f"{seeds} seeds, {samples:,} samples, {share:.0%} from seeds: {found:.4f}", flush=True)
         STORED.write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
-    print(table())
+    write_tables("benchmarks.md", {"coverage": table()})
 
 
 if __name__ == "__main__":

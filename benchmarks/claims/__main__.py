@@ -9,6 +9,7 @@ import torch
 import benchmarks.claims
 from benchmarks.claims.results import reduce, tables
 from benchmarks.claims.rows import SETS
+from benchmarks.docs_tables import write_tables
 from sae.config.run import RunConfig
 from sae.data.catalogue import resolve
 from sae.records.run import RunRecord
@@ -54,13 +55,13 @@ def main() -> None:
     reducing = commands.add_parser("reduce", help="store the results of all seeds that every row has finished")
     reducing.add_argument("name", choices=SETS)
     reducing.add_argument("--out", type=Path, default=Path("runs/claims"))
-    commands.add_parser("table", help="print the tables")
+    commands.add_parser("write", help="put the tables into docs/reproduction.md")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.command == "reduce":
         reduce(given.out, given.name)
     if given.command != "train":
-        print("\n\n".join(tables().values()))
+        write_tables("reproduction.md", tables())
         return
     setting = SETS[given.name]
     for seed in given.seeds or range(setting.seeds):
