@@ -18,8 +18,6 @@ STORED = Path(__file__).parents[2] / "docs" / "reproduction" / "one-network.json
 KEPT = ("nll", "nll_scaled", "accuracy", "f1", "ece", "ece_scaled", "cc_ece", "cc_ece_scaled", "brier")
 COMPARED = ("nll_scaled", "nll", "cc_ece", "cc_ece_scaled", "accuracy")
 UNDER_SHIFT = ("nll_scaled", "nll", "accuracy", "cc_ece", "cc_ece_scaled")
-FIRST = STORED.with_name("one-network-first.json")
-"""A first training of most rows, on another processor: the same settings and seeds, other roundings."""
 MARGIN = 0.01
 """A network matches if its scaled NLL is worse by at most this much, in nats; fixed before any test data were read."""
 LARGEST_SHARE = 1 / 3
@@ -46,7 +44,7 @@ class Found(BaseModel):
         rival_nll_scaled: Scaled NLL of that ensemble on test data, by seed; it identifies the compared training.
         from_plain: Difference in scaled NLL from the same network without the addition that the row tries.
         from_twin: Difference in scaled NLL of an SAE from the standard network that was trained in the same way.
-        equivalent: The number of the ensemble's members with the same scaled NLL, and the ends of its interval.
+        equivalent: The number of the ensemble's members with the same scaled NLL.
         seconds: Wall time of training on a busy machine, mean over seeds; 0 if it was derived.
         shift: Mean over the 95 corrupted sets, by metric and seed.
         shift_differences: Differences from the best ensemble under shift, for metrics that are means over samples.
@@ -64,7 +62,7 @@ class Found(BaseModel):
     rival_nll_scaled: list[float] = []
     from_plain: Difference | None = None
     from_twin: Difference | None = None
-    equivalent: tuple[float | str, float | str, float | str]
+    equivalent: float | str
     seconds: float = 0.0
     shift: dict[str, list[float]] = {}
     shift_differences: dict[str, Difference] = {}
@@ -172,7 +170,7 @@ def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
         from_plain=distance(plain_of(row)),
         from_twin=distance(TWINS.get(row)),
         seconds=mean(queue.seconds(row, rate, seed) for seed in SEEDS),
-        equivalent=(worth.exact(worth.members), worth.exact(worth.low), worth.exact(worth.high)),
+        equivalent=worth.exact(worth.members),
     )
 
 
@@ -226,27 +224,28 @@ def _answer(found: dict[str, Found]) -> dict[str, str]:
 
 
 def claims(results: Results) -> str:
-    """Return the conclusions from the tables, a point for each set; every number comes from a stored result."""
-    first, lines = read_results(FIRST), []
+    """Return what the first table leaves out, a point for each set: the best SAE and the standard network."""
+    lines = []
     for name in (name for name in MATCHES if name in results):
-        found, rival = results[name], best_ensemble(results[name])
-        whole = found[ENSEMBLE].shipped_flops
-        lines.append(f"- **{SETS[name].title}**, against the {ROWS[rival].title}:")
-        for row in dict.fromkeys([best_single(found), best_sae(found), "standard"]):
-            own, before = found[row], first.get(name, {}).get(row)
-            other = f" ({_mark(own, found)}, below)" if _mark(own, found) else ""
-            parts = [f"{_verdict(own)}{other}, {plain(own.differences['nll_scaled'])} in NLL after temperature scaling"]
-            calibration = [plain(own.differences[key]) for key in ("cc_ece_scaled", "cc_ece")]
-            parts.append(f"{calibration[0]} in CC-ECE after scaling, {calibration[1]} as trained")
-            if own.shift_differences:
-                shifted_by = plain(own.shift_differences["nll_scaled"])
-                parts.append(f"{shifted_by} in scaled NLL under shift{_shift_rival(found)}")
-            same_rival = before is not None and best_ensemble(first[name]) == rival
-            if before and same_rival and before.test != own.test:
-                parts.append(f"a first training had given {plain(before.differences['nll_scaled'])}")
-            share = own.shipped_flops / whole
-            lines.append(f"  - {ROWS[row].title}, at {share:.2f} of its FLOPs: {'; '.join(parts)}.")
+        found = results[name]
+        rows = {best_sae(found), "standard"} - {best_single(found)}
+        lines.append(f"- **{SETS[name].title}**, against the {ROWS[best_ensemble(found)].title}:")
+        lines += [_claim(row, found) for row in found if row in rows]
     return "\n".join(lines)
+
+
+def _claim(row: str, found: dict[str, Found]) -> str:
+    """Return the results of one row in a sentence; every number is a stored one."""
+    own = found[row]
+    mark = f" ({_mark(own, found)}, below)" if _mark(own, found) else ""
+    parts = [f"{_verdict(own)}{mark}, {plain(own.differences['nll_scaled'])} in NLL after temperature scaling"]
+    calibration = [plain(own.differences[key]) for key in ("cc_ece_scaled", "cc_ece")]
+    parts.append(f"{calibration[0]} in CC-ECE after scaling, {calibration[1]} as trained")
+    if own.shift_differences:
+        shifted_by = plain(own.shift_differences["nll_scaled"])
+        parts.append(f"{shifted_by} in scaled NLL under shift{_shift_rival(found)}")
+    share = own.shipped_flops / found[ENSEMBLE].shipped_flops
+    return f"  - {ROWS[row].title}, at {share:.2f} of its FLOPs: {'; '.join(parts)}."
 
 
 def _verdict(found: Found) -> str:
@@ -288,7 +287,7 @@ def table(name: str, results: Results) -> str:
             spread(item.test["nll_scaled"], 4),
             "" if row == rival else f"{difference(item.differences['nll_scaled'])} {mark}".strip(),
             "" if row == rival else matches(item),
-            "{} ({} to {})".format(*(shown(each) for each in item.equivalent)),
+            shown(item.equivalent),
             spread(item.test["nll"], 4),
             spread(item.test["cc_ece"], 4),
             spread(item.test["accuracy"], 4),

@@ -37,7 +37,7 @@ def test_the_network_of_the_first_table_keeps_to_a_third_of_the_flops(name: str)
 
 
 def test_readme_claims_the_matches_of_the_first_table_and_no_more() -> None:
-    claimed = {"fashion-fc": 0.25, "fashion-2000": 0.25, "blood-vgg": 0.31}  # shares of the ensemble's FLOPs
+    claimed = {"fashion-fc": 0.25, "fashion-2000": 0.25}  # shares of the ensemble's FLOPs
     found = {name: rows[results.best_single(rows)] for name, rows in RESULTS.items()}
     assert {name for name, item in found.items() if results.matches(item) == "yes"} == set(claimed)
     for name, share in claimed.items():
@@ -50,7 +50,7 @@ def test_readme_claims_the_matches_of_the_first_table_and_no_more() -> None:
     "item",
     [
         RESULTS["fashion-fc"][results.best_sae(RESULTS["fashion-fc"])],
-        RESULTS["blood-vgg"]["patient-standard"],
+        RESULTS["blood-vgg"][results.best_single(RESULTS["blood-vgg"])],
         RESULTS["fashion-vgg"][results.best_single(RESULTS["fashion-vgg"])],
     ],
     ids=("fashion-fc", "blood-vgg", "fashion-vgg"),
