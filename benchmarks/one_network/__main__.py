@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 
 import benchmarks.one_network
-from benchmarks.one_network.page import draw_front, tables, write_tables
+from benchmarks.docs_tables import write_tables
+from benchmarks.one_network.page import draw_front, tables
 from benchmarks.one_network.queue import Queue
 from benchmarks.one_network.regimes import draw_map, work_on_map
 from benchmarks.one_network.results import collect, read_results, store
@@ -42,7 +43,7 @@ def main() -> None:
     for text in tables().values():
         print(text, end="\n\n")
     if given.write:
-        write_tables()
+        write_tables("reproduction.md", tables())
         draw_front()
         draw_map()
 

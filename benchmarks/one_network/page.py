@@ -1,6 +1,5 @@
 """The tables in docs/reproduction.md, each between two comments, and README's picture, from stored results."""
 
-from pathlib import Path
 from statistics import mean
 
 import altair as alt
@@ -32,7 +31,6 @@ NAMED = {
 """Names of the rows in the picture, for readers who do not know the paper."""
 LABELS = {"standard": (-8, -6), "SAE": (8, 0), "ensemble": (-8, -8)}
 """How far the names are from their points: nothing else is left of standard networks and right of SAEs."""
-PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 
 
 def tables() -> dict[str, str]:
@@ -47,24 +45,6 @@ def tables() -> dict[str, str]:
         "twins": against_standard(results),
         **({"regimes": regime_table(), "regime-differences": regime_differences()} if read_map() else {}),
     }
-
-
-def marked(name: str, text: str) -> str:
-    """Return a table between its comments, as on the page."""
-    return f"<!-- table: {name} -->\n\n{text}\n\n<!-- end of {name} -->"
-
-
-def write_tables() -> None:
-    """Put every table into its place on the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    for name, text in tables().items():
-        start, end = f"<!-- table: {name} -->", f"<!-- end of {name} -->"
-        before, found, rest = page.partition(start)
-        _, closed, after = rest.partition(end)
-        if not (found and closed):
-            raise SystemExit(f"{PAGE.name} must have a place for the table {name}")
-        page = before + marked(name, text) + after
-    PAGE.write_text(page, encoding="utf-8")
 
 
 def draw_front(name: str = "fashion-fc") -> None:
