@@ -101,7 +101,7 @@ def test_the_loss_and_the_price_of_exits_are_those_of_float32_also_under_mixed_p
         drawn = learnt.sample(2, 0.5, torch.Generator().manual_seed(0))
         elbo = negative_elbo(exit_loss(task, outputs, targets), drawn, learnt, 0.5, 0.1)
         total = elbo.loss + expected_cost(learnt.probs(0.5), costs)
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
         assert learnt.logits.grad is not None
         return total.detach(), learnt.logits.grad
 
