@@ -11,7 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-METRICS = ("f1", "nll", "ece", "cc_ece")
+METRICS = ("f1", "nll", "ece", "cc_ece_uniform", "cc_ece")
 
 
 def row_of(name: str, evaluations: list[dict[str, Any]], seconds: list[float]) -> list[str]:

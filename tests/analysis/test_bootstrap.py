@@ -73,6 +73,14 @@ def test_f1_leaves_out_a_class_that_is_neither_true_nor_predicted() -> None:
     assert f1.value(wider, labels) == pytest.approx(f1.value(numbers, labels))
 
 
+def test_a_class_that_is_never_predicted_counts_zero_in_the_uniform_calibration_error_of_classes() -> None:
+    part = split(50, 0, 2.0)
+    wider = np.concatenate([part.readings[1], np.full((50, 1), -50.0)], axis=1)
+    uniform = sample_metric("cc_ece_uniform", "classification")
+    expected = uniform.value(part.readings[1], part.targets) * CLASSES / (CLASSES + 1)
+    assert uniform.value(wider, part.targets) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("name", SAMPLE_METRICS["classification"])
 def test_resampled_metrics_are_those_of_a_naive_loop(name: str) -> None:
     found, metric, resamples = split(60, 0, 1.0), sample_metric(name, "classification"), 5
@@ -130,7 +138,7 @@ def test_the_p_value_is_small_where_the_interval_holds_no_zero_and_only_there() 
     assert compare_samples(good, like_good, ["nll"])[0].p > 0.05
 
 
-@pytest.mark.parametrize("name", ["ece_scaled", "cc_ece_scaled", "cc_ece", "f1"])
+@pytest.mark.parametrize("name", ["ece_scaled", "cc_ece_scaled", "cc_ece", "cc_ece_uniform", "f1"])
 def test_the_interval_of_a_metric_that_is_no_mean_holds_the_difference(name: str) -> None:
     (found,) = compare_samples(contestant("a", 1.0), contestant("b", 3.0), [name])
     assert found.low < found.value < found.high

@@ -3,13 +3,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from sae.analysis.candidates import candidates, damages, fold_ties, front, fronts_by_kind
 from sae.analysis.selection import Selection, select
 from sae.core.objectives import limits, objectives
 from sae.records.run import Run, RunRecord
-from tests.builders import run_config
-from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
+from sae.training.evaluator import measure_costs
+from tests.builders import SPEC, run_config, small_sae
+from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study, write_metrics
 
 TASK = "classification"
 THREE = objectives(OBJECTIVES, TASK)
@@ -36,6 +38,22 @@ def test_numbers_of_exits_that_use_the_same_exits_are_one_network(tmp_path: Path
     found = candidates(study.runs())
     assert [(item.eval_exits, item.exits) for item in found] == [(1, 3), (2, 3)]  # the smallest of equals
     assert len(front(found, objectives(OBJECTIVES, "classification"))) == 2
+
+
+def test_equal_counts_of_users_are_two_networks_where_other_inputs_use_the_exits(tmp_path: Path) -> None:
+    method = small_sae("fc", num_inputs=2, exits=3)
+    shares = torch.tensor([[0.3, 0.1, 0.6], [0.0009, 0.0009995, 0.9981005]])  # 0.0009995 is 0.0010004 without the first
+    with torch.no_grad():
+        method.exit_distribution.logits.copy_(method.temperature * shares.log())
+    costs = measure_costs(method, SPEC)
+    assert [item.active for item in costs] == [(0, 0, 2), (1, 1, 2), (1, 1, 2)]
+    assert [item.members for item in costs] == [(2, 5), (0, 2, 4, 5), (0, 1, 2, 5)]
+
+    study = StudyBuilder(tmp_path / "s")
+    trial = study.finish(sae(2, 3), [point(0.5, 0.1, 1000)] * 3)
+    readings = [item.model_copy(update={"metrics": {"nll": 1 / item.eval_exits}}) for item in costs]
+    write_metrics(trial, readings, readings)
+    assert [item.eval_exits for item in candidates(study.runs())] == [1, 2, 3]
 
 
 def test_a_candidate_is_described_by_validation_and_its_exits(runs: list[Run]) -> None:

@@ -244,7 +244,7 @@ def test_evaluate_has_the_shape_of_the_specification(run: Path) -> None:
     assert list(report) == ["run", "split", "exits", "metrics", "by_exits", "shift"]
     assert (report["run"], report["split"], report["exits"]) == (str(run), "val", 1)
     assert set(report["by_exits"][0]) == {
-        *("exits", "active", "params", "flops", "shipped_params", "shipped_flops", "metrics")
+        *("exits", "active", "params", "flops", "shipped_params", "shipped_flops", "metrics", "members")
     }
 
 

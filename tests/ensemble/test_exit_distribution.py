@@ -1,4 +1,5 @@
 import math
+from typing import Literal
 
 import hypothesis.extra.numpy as arrays
 import numpy as np
@@ -69,6 +70,34 @@ def test_a_cold_sample_is_the_top_k_of_perturbed_logits(k: int, seed: int) -> No
         return
     hard = top_k_mask(perturbed, k).float()
     torch.testing.assert_close(relaxed_top_k(perturbed, k, 1e-3), hard, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("noise_on", ["logits", "tempered"])
+def test_the_noise_is_added_where_the_setting_says(noise_on: Literal["logits", "tempered"]) -> None:
+    learnt = ExitDistribution(2, 3, noise_on=noise_on)
+    with torch.no_grad():
+        learnt.logits.copy_(torch.tensor([[0.0, 0.5, 1.0], [0.3, 0.0, -0.3]]))
+    found = learnt.sample(2, 0.5, torch.Generator().manual_seed(3))
+    uniform = torch.rand(2, 3, generator=torch.Generator().manual_seed(3)).tolist()
+    for i in range(2):
+        scale = 0.5 if noise_on == "tempered" else 1.0
+        a = [learnt.logits[i, j].item() / scale - math.log(-math.log(uniform[i][j])) for j in range(3)]
+        p, w = [0.0] * 3, [0.0] * 3
+        for _ in range(2):
+            a = [a[j] + math.log(max(1 - p[j], 1e-8)) for j in range(3)]
+            exps = [math.exp(a[j] / 0.5) for j in range(3)]
+            p = [one / sum(exps) for one in exps]
+            w = [w[j] + p[j] for j in range(3)]
+        assert found[i].tolist() == pytest.approx(w, rel=1e-4)
+
+
+def test_samples_with_the_noise_on_tempered_logits_follow_theta_at_the_temperature() -> None:
+    learnt = ExitDistribution(1, 3, noise_on="tempered")
+    with torch.no_grad():
+        learnt.logits.copy_(torch.tensor([[0.0, 0.05, 0.1]]))
+        generator = torch.Generator().manual_seed(0)
+        counts = torch.stack([learnt.sample(1, 0.05, generator).argmax() for _ in range(4000)]).bincount()
+    torch.testing.assert_close(counts[None] / 4000, learnt.probs(0.05).detach(), atol=0.03, rtol=0)
 
 
 def test_samples_choose_an_exit_as_often_as_theta_says() -> None:

@@ -7,7 +7,14 @@ from torch import Tensor
 
 from sae.core.task import Classification, Regression
 from sae.ensemble.exit_distribution import ExitDistribution
-from sae.ensemble.training import exit_loss, mix_indices, negative_elbo, num_repeated, teacher_of
+from sae.ensemble.training import (
+    exit_loss,
+    expected_cost,
+    mix_indices,
+    negative_elbo,
+    num_repeated,
+    teacher_of,
+)
 
 
 def mix(batch: int, num_inputs: int, repetition: int, fraction: float, seed: int = 0) -> Tensor:
@@ -77,6 +84,32 @@ def test_the_loss_is_the_sum_of_its_named_terms() -> None:
     assert elbo.data_fit.item() == pytest.approx(naive)
     assert elbo.loss.item() == pytest.approx(naive + 0.3 * elbo.kl.item())
     assert elbo.kl.item() == pytest.approx(learnt.kl_from_uniform(0.5).item())
+
+
+@pytest.mark.parametrize("task", [Classification(4), Regression()], ids=["classes", "values"])
+def test_the_loss_and_the_price_of_exits_are_those_of_float32_also_under_mixed_precision(
+    task: Classification | Regression,
+) -> None:
+    learnt = ExitDistribution(2, 3)
+    with torch.no_grad():
+        learnt.logits.copy_(torch.tensor([[0.1, 1.0, 2.0], [1.0, 0.0, 0.3]]))
+    outputs, costs = torch.randn(6, 2, 3, task.num_outputs).bfloat16(), torch.tensor([0.1234567, 0.7654321, 1.0])
+    targets = torch.randint(0, 4, (6, 2)) if isinstance(task, Classification) else torch.randn(6, 2)
+
+    def loss() -> tuple[Tensor, Tensor]:
+        learnt.zero_grad()
+        drawn = learnt.sample(2, 0.5, torch.Generator().manual_seed(0))
+        elbo = negative_elbo(exit_loss(task, outputs, targets), drawn, learnt, 0.5, 0.1)
+        total = elbo.loss + expected_cost(learnt.probs(0.5), costs)
+        total.backward()
+        assert learnt.logits.grad is not None
+        return total.detach(), learnt.logits.grad
+
+    plain = loss()
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = loss()
+    for found, expected in zip(mixed, plain, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
 
 
 def test_exits_that_fit_better_gain_probability() -> None:

@@ -50,6 +50,7 @@ ADDED = {"data.json", "network.json"}
 ADDED_STATUS = {"config_sha256", "weights_sha256"}
 """Keys of `status.json` that are written since."""
 ADDED_KEYS = {
+    "members",
     "error_correlation",
     "called",
     "inputs_at_exit",
@@ -58,7 +59,7 @@ ADDED_KEYS = {
     "ece_scaled",
     "cc_ece_scaled",
 }
-"""Keys of metrics, and of a receipt's rows, that are written since."""
+"""Keys of metrics, of readings, and of a receipt's rows, that are written since."""
 ADDED_TABLES = {"front-shifted", "class-fronts-shifted"}
 ADDED_COLUMNS = {"best": {"Pareto-optimal"}, "best-shifted": {"Pareto-optimal", "± over sets"}}
 ADDED_EVERYWHERE = {"Exits used"}

@@ -27,7 +27,8 @@ def config_of(name: str) -> RunConfig:
 
 
 def test_the_papers_ablations_are_shipped() -> None:
-    assert ablations() == ["class_token", "constant_schedules", "fixed_exits", "scaled_data_fit", "shared_head"]
+    names = ["class_token", "constant_schedules", "fixed_exits", "scaled_data_fit", "shared_head", "tempered_noise"]
+    assert ablations() == names
 
 
 @pytest.mark.slow
@@ -56,7 +57,7 @@ def test_the_command_line_takes_an_ablation_by_its_name(tmp_path: Path, monkeypa
 
 def test_a_wrong_name_is_answered_with_the_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names = "class_token, constant_schedules, fixed_exits, scaled_data_fit, shared_head"
+    names = "class_token, constant_schedules, fixed_exits, scaled_data_fit, shared_head, tempered_noise"
     message = f"--config must be a file or one of {names}, got shared_heads, did you mean shared_head?"
     with pytest.raises(ConfigError, match=re.escape(message)):
         resolve_run(Path("shared_heads"), {}, [])
@@ -104,7 +105,7 @@ def test_constant_schedules_stay_where_the_default_ones_end() -> None:
 
 
 def test_settings_of_ablations_are_not_written_at_their_defaults() -> None:
-    new = {"shared_head", "learn_exits", "scale_data_fit", "cost_weight", "pooling"}
+    new = {"shared_head", "learn_exits", "noise_on", "scale_data_fit", "cost_weight", "pooling"}
     for layer in ({}, {"backbone": {"name": "vit"}}):
         written = parse_run(BASE.model_dump(mode="json"), layer).model_dump(mode="json")
         assert not new & {*written["method"], *written["backbone"]}

@@ -33,6 +33,8 @@ def test_commands_that_do_not_draw_need_no_altair(module: str) -> None:
 
 def test_the_headline_follows_the_data() -> None:
     assert headline("classification", "tinyimagenet") == ("accuracy", "ece", "nll")
+    assert headline("classification", "pneumoniamnist") == ("f1", "cc_ece_uniform", "nll", "cc_ece")
+    assert headline("classification", "pathmnist") == ("f1", "cc_ece", "nll")
     assert headline("classification", "mine.csv") == ("f1", "cc_ece", "nll")
     assert headline("regression", "tinyimagenet") == ("nll", "mse")
 

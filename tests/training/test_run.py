@@ -50,7 +50,7 @@ def test_metrics_cover_every_number_of_exits(finished: RunRecord) -> None:
         assert [item["exits"] for item in evaluation["by_exits"]] == [1, 2]
         assert evaluation["metrics"] == evaluation["by_exits"][1]["metrics"]
         assert set(evaluation["by_exits"][0]) == {
-            *("exits", "active", "params", "flops", "shipped_params", "shipped_flops", "metrics")
+            *("exits", "active", "params", "flops", "shipped_params", "shipped_flops", "metrics", "members")
         }
 
 

@@ -112,15 +112,16 @@ def candidates(runs: Iterable[Run]) -> list[Candidate]:
 def candidates_of(run: Run) -> list[Candidate]:
     """Return one run at every K′ that is another network; an empty list if it has no result.
 
-    Exits of hardly any weight are dropped, so that several K′ may use the same exits. Of these the smallest stands
-    for all. An input always uses its most probable exits, so equal counts of users mean the same exits.
+    Exits of hardly any weight are dropped, so that several K′ may use the same members, with the same weights. Of
+    these the smallest stands for all. Older runs recorded how many inputs use each exit, but not which: there, equal
+    counts are taken for equal members, which is rarely wrong.
     """
     if run.config is None or run.evaluation is None:
         return []
     evaluation = run.evaluation
     readings: dict[tuple[int, ...], Reading] = {}
     for reading in sorted(evaluation.val.readings, key=lambda reading: reading.eval_exits):
-        readings.setdefault(reading.active, reading)
+        readings.setdefault(reading.members or reading.active, reading)
     return [
         Candidate(
             run,

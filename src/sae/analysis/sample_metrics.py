@@ -103,6 +103,20 @@ def _cc_ece_features(numbers: Numbers, labels: Labels) -> csr_array:
     return _in_groups(gaps, numbers.argmax(axis=1) * NUM_BINS + bins, NUM_BINS * numbers.shape[1])
 
 
+def _cc_ece_uniform_features(numbers: Numbers, labels: Labels) -> csr_array:
+    """Return the features of CC-ECE, and for each class whether it is a sample's predicted class."""
+    predicted = _in_groups(np.ones(len(labels)), numbers.argmax(axis=1), numbers.shape[1])
+    return joined([_cc_ece_features(numbers, labels), predicted])
+
+
+def _finish_cc_ece_uniform(means: Means) -> Means:
+    num_classes = means.shape[-1] // (NUM_BINS + 1)
+    gaps, share = np.split(means, [-num_classes], axis=-1)
+    sizes = np.abs(gaps).reshape(*share.shape, NUM_BINS).sum(axis=-1)  # (…, class): the share of a class times its ECE
+    found: Means = np.divide(sizes, share, out=np.zeros_like(sizes), where=share > 0).mean(axis=-1)
+    return found
+
+
 def _f1_features(numbers: Numbers, labels: Labels) -> csr_array:
     """Return for each class whether it is a sample's true class, its predicted class, and both."""
     ones, count = np.ones(len(labels)), numbers.shape[1]
@@ -141,6 +155,7 @@ SAMPLE_METRICS: dict[TaskName, dict[str, SampleMetric]] = {
         "brier": SampleMetric(lambda numbers, labels: _column(_squared_distances(numbers, labels))),
         "ece": SampleMetric(_ece_features, _sum_of_sizes),
         "cc_ece": SampleMetric(_cc_ece_features, _sum_of_sizes),
+        "cc_ece_uniform": SampleMetric(_cc_ece_uniform_features, _finish_cc_ece_uniform),
     },
     "regression": {
         "nll": SampleMetric(lambda numbers, targets: _column(losses("regression", numbers, targets))),

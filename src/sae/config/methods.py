@@ -130,6 +130,9 @@ class SaeConfig(MethodSettings):
     learn_exits: bool = later(
         True, description="learn which exits to use; false: all count the same, and each input keeps the K deepest"
     )
+    noise_on: Literal["logits", "tempered"] = later(
+        "logits", description="what the noise of a drawn exit is added to: the logits, or the logits over T"
+    )
     scale_data_fit: bool = later(
         False, description="the data term is that of the whole training split, |D|/B times the sum over a batch"
     )
@@ -198,6 +201,7 @@ class SaeConfig(MethodSettings):
             f"exit gradient={self.exit_gradient:.2g}": self.exit_gradient < 1,
             "shared head": self.shared_head,
             "fixed exits": not self.learn_exits,
+            "noise on l/T": self.noise_on == "tempered",
             "scaled data fit": self.scale_data_fit,
             " ".join(["trim", *(f"{name}≤{bound:g}" for name, bound in (self.trim or {}).items())]): self.trim
             is not None,

@@ -164,6 +164,7 @@ def _medmnist(name: str, facts: MedMnistSet) -> Entry:
         task=facts.task,
         takes=frozenset({"size", "val_fraction"}),
         files={size: (file,) for size, file in facts.files(name).items()},
+        headline=facts.headline,
     )
 
 

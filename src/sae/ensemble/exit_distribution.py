@@ -1,6 +1,7 @@
 """The learnt distribution over exits: for each input a categorical distribution over depths."""
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +23,17 @@ class ExitDistribution(nn.Module):
         num_inputs: N.
         depth: D.
         is_learnt: Whether the logits are trained; otherwise all exits keep the same weight.
+        noise_on: Where samples add the noise: to l, as the authors' code does, or to l/T, so that they follow θ.
 
     Attributes:
         logits: (input, exit).
     """
 
-    def __init__(self, num_inputs: int, depth: int, *, is_learnt: bool = True) -> None:
+    def __init__(
+        self, num_inputs: int, depth: int, *, is_learnt: bool = True, noise_on: Literal["logits", "tempered"] = "logits"
+    ) -> None:
         super().__init__()
+        self.noise_on = noise_on
         self.logits = nn.Parameter(torch.zeros(num_inputs, depth), requires_grad=is_learnt)
 
     def probs(self, temperature: float) -> Tensor:
@@ -51,7 +56,8 @@ class ExitDistribution(nn.Module):
         if not self.logits.requires_grad:
             return torch.full_like(self.logits, exits / self.logits.shape[1], dtype=torch.float32)
         uniform = torch.rand(self.logits.shape, generator=generator).to(self.logits.device)
-        return relaxed_top_k(self.logits.float() + gumbel(uniform), exits, temperature)
+        logits = self.logits.float() / (temperature if self.noise_on == "tempered" else 1.0)
+        return relaxed_top_k(logits + gumbel(uniform), exits, temperature)
 
     def weights(self, eval_exits: int, temperature: float) -> Tensor:
         """Return the evaluation weights θ*, (input, exit): softmax over the K′ largest logits, 0 elsewhere."""

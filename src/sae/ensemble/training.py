@@ -70,7 +70,7 @@ def expected_cost(theta: Tensor, exit_costs: Tensor) -> Tensor:
         theta: θ, (input, exit).
         exit_costs: The cost of each exit, (exit,).
     """
-    return (theta @ exit_costs).mean()
+    return (theta * exit_costs).sum(dim=-1).mean()  # a matrix product would run in bfloat16 under autocast
 
 
 def exit_loss(task: Task, outputs: Tensor, targets: Tensor, guidance: Guidance | None = None) -> Tensor:

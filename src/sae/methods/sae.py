@@ -49,7 +49,9 @@ class Sae(Method):
             num_streams=settings.streams,
         )
         self.num_slots = settings.num_slots
-        self.exit_distribution = ExitDistribution(self.num_slots, backbone.depth, is_learnt=settings.learn_exits)
+        self.exit_distribution = ExitDistribution(
+            self.num_slots, backbone.depth, is_learnt=settings.learn_exits, noise_on=settings.noise_on
+        )
         is_trimmed = settings.trim is not None
         self.register_buffer("chosen", torch.zeros(self.num_slots, backbone.depth) if is_trimmed else None)
         self.register_state_dict_post_hook(_to_stored_name)  # type: ignore[no-untyped-call]

@@ -81,6 +81,7 @@ class Reading(AtExits):
         temperature: Fitted on validation data, if temperature scaling was asked for.
         temperature_remark: A remark if the temperature stayed 1 or stopped at a bound.
         calibrated: The metrics after temperature scaling.
+        members: Numbers of the members in use, counted from 0, ordered by input, then exit; None in older runs.
     """
 
     active: tuple[int, ...]
@@ -93,6 +94,7 @@ class Reading(AtExits):
     temperature: float | None = None
     temperature_remark: str | None = None
     calibrated: Metrics | None = None
+    members: tuple[int, ...] | None = None
 
     @property
     def costs(self) -> dict[str, float]:

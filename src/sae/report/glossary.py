@@ -162,7 +162,8 @@ ENTRIES = (
     ),
     Entry(
         "CC-ECE",
-        "Class-conditional ECE: the mean over the predicted classes, so that errors of two classes cannot cancel out.",
+        "Class-conditional ECE: the mean over the predicted classes, so that errors of two classes cannot cancel out. "
+        "Classes weigh by their share; in the uniform one all weigh the same, as in the paper.",
         "CC-ECE|cc_ece",
     ),
     Entry(

@@ -221,7 +221,7 @@ def drawn_curves(predictive: Predictive, targets: Tensor, eval_exits: int) -> Cu
 
 
 def measure_costs(method: Method, spec: DataSpec, known: Iterable[Reading] = ()) -> list[Reading]:
-    """Return the exits in use and the costs at every K′, without metrics.
+    """Return the exits and members in use and the costs at every K′, without metrics.
 
     Args:
         method: The method.
@@ -229,10 +229,12 @@ def measure_costs(method: Method, spec: DataSpec, known: Iterable[Reading] = ())
         known: Costs of this method that were counted before, perhaps when it used other exits.
     """
     counted = {(reading.eval_exits, reading.active): reading for reading in known}
-    return [
-        counted.get((eval_exits, method.active_counts(eval_exits))) or describe_exits(method, eval_exits, spec)
-        for eval_exits in method.exit_choices
-    ]
+    readings = []
+    for eval_exits in method.exit_choices:
+        same = counted.get((eval_exits, method.active_counts(eval_exits)))
+        members = tuple(method.member_weights(eval_exits).nonzero().flatten().tolist())
+        readings.append((same or describe_exits(method, eval_exits, spec)).model_copy(update={"members": members}))
+    return readings
 
 
 def describe_exits(method: Method, eval_exits: int, spec: DataSpec) -> Reading:
