@@ -123,4 +123,29 @@ SETS = {
             ),
         },
     ),
+    "noise": Setting(
+        "PneumoniaMNIST, FC W=1, where the Gumbel noise is added",
+        {
+            "data": {"name": "pneumoniamnist", "size": 28, "crop": 4, "flip": True},
+            "backbone": {"name": "fc", "width": 1},
+            "train": {"epochs": 50, "batch_size": 64, "lr": 3e-4, "weight_decay": 1e-5},
+        },
+        5,
+        {
+            f"{noise}-{end:g}": Row(
+                f"SAE N=2 K=2, T from 1 to {end:g}, noise on {where}",
+                {
+                    "method": {
+                        "name": "sae",
+                        "inputs": 2,
+                        "exits": 2,
+                        "temperature": {"start": 1.0, "end": end},
+                        "noise_on": noise,
+                    }
+                },
+            )
+            for end in (0.01, 0.1, 1.0)
+            for noise, where in (("logits", "l"), ("tempered", "l/T"))
+        },
+    ),
 }
