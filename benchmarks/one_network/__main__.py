@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument(
         "--rows", nargs="*", choices=ROWS, help="what to train, by default all rows of the set; nothing: collect"
     )
+    parser.add_argument("--seeds", nargs="+", type=int, help="only train these; several processes share the work")
     parser.add_argument("--measure", action="store_true", help="then measure under shift and on another set")
     parser.add_argument("--time", action="store_true", help="then measure times")
     parser.add_argument("--regimes", action="store_true", help="train the map over sizes and widths")
@@ -35,7 +36,9 @@ def main() -> None:
     if given.name and not given.table:
         earlier = results.get(given.name, {})
         queue = Queue(given.name, given.out, {row: item.rates for row, item in earlier.items()})
-        queue.work(SETS[given.name].rows if given.rows is None else given.rows)
+        queue.work(SETS[given.name].rows if given.rows is None else given.rows, given.seeds)
+        if given.seeds:
+            return
         found = collect(queue, earlier, measure=given.measure, time=given.time)
         store({**read_results(), given.name: found})  # another process may have stored another set meanwhile
     if given.regimes and not given.table:

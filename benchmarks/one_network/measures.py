@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from benchmarks.one_network.queue import SEEDS, Queue
-from benchmarks.one_network.rows import ENSEMBLE
+from benchmarks.one_network.queue import Queue
+from benchmarks.one_network.rows import ENSEMBLE, SEEDS
 from sae.analysis.bootstrap import RESAMPLES, resampled_means
 from sae.analysis.contestants import scaled
 from sae.analysis.intervals import Side, combine
@@ -66,7 +66,7 @@ def shifted(queue: Queue, row: str, seed: int) -> Shifted:
 
 def measure_shift(queue: Queue, rows: Sequence[str]) -> None:
     """Measure under shift all trainings of some rows that were not measured before, and store the results."""
-    wanted = [(row, seed) for row in rows for seed in SEEDS if not shift_file(queue, row, seed).exists()]
+    wanted = [(row, seed) for row in rows for seed in queue.seeds(row) if not shift_file(queue, row, seed).exists()]
     runs = [queue.folder(row, queue.best_rate(row), seed) for row, seed in wanted]
     for (row, seed), found in zip(wanted, under_shift(runs) if runs else [], strict=True):
         path = shift_file(queue, row, seed)

@@ -20,7 +20,6 @@ RATES = (3e-4, 1e-3)
 LADDER = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 """Learning rates; `RATES` are tried first, then the next ones as long as the best so far has only one neighbour."""
 TUNING_SEED = 100
-SEEDS = (0, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Queue:
         """Return whether all seeds of a row are trained."""
         if not self.is_tuned(row):
             return False
-        folders = [self.folder(row, self.best_rate(row), seed) for seed in SEEDS]
+        folders = [self.folder(row, self.best_rate(row), seed) for seed in self.seeds(row)]
         return all(RunRecord(folder).has(RunRecord.PREDICTIONS) for folder in folders)
 
     def val_nll(self, row: str, rate: float) -> float:
@@ -131,9 +130,13 @@ class Queue:
                 if f"{rate:g}" not in self.tuned.get(row, {}):
                     self.run(row, rate, TUNING_SEED)
 
-    def work(self, rows: Sequence[str]) -> None:
-        """Tune every row, then train its seeds."""
+    def seeds(self, row: str) -> tuple[int, ...]:
+        """Return the seeds of a row."""
+        return SETS[self.name].seeds(row)
+
+    def work(self, rows: Sequence[str], only: Sequence[int] | None = None) -> None:
+        """Tune every row, then train its seeds, or only some of them."""
         for row in rows:
             self.tune([row])
-            for seed in SEEDS:
+            for seed in self.seeds(row) if only is None else only:
                 self.run(row, self.best_rate(row), seed)

@@ -11,9 +11,9 @@ from statistics import mean
 import altair as alt
 from pydantic import BaseModel, TypeAdapter
 
-from benchmarks.one_network.queue import SEEDS, Queue
+from benchmarks.one_network.queue import Queue
 from benchmarks.one_network.results import Difference, difference, spread
-from benchmarks.one_network.rows import CELLS, ENSEMBLE, REGIME_ROWS, ROWS, SIZES, WIDTHS, regime
+from benchmarks.one_network.rows import CELLS, ENSEMBLE, REGIME_ROWS, ROWS, SEEDS, SIZES, WIDTHS, regime
 from sae.analysis.bootstrap import compare_samples
 from sae.analysis.contestants import Contestant, read_contestant
 

@@ -8,8 +8,8 @@ from statistics import mean, stdev
 from pydantic import BaseModel
 
 from benchmarks.one_network.measures import detected, measure_shift, milliseconds, shifted, shifted_difference
-from benchmarks.one_network.queue import SEEDS, Queue
-from benchmarks.one_network.rows import ADDITIONS, ENSEMBLE, LARGE, MATCHES, RIVALS, ROWS, SETS, TWINS, plain_of
+from benchmarks.one_network.queue import Queue
+from benchmarks.one_network.rows import ADDITIONS, ENSEMBLE, LARGE, MATCHES, RIVALS, ROWS, SEEDS, SETS, TWINS, plain_of
 from sae.analysis.bootstrap import compare_samples
 from sae.analysis.contestants import Contestant, read_contestant
 from sae.analysis.ensemble_equivalent import ensemble_equivalent
@@ -71,8 +71,8 @@ class Found(BaseModel):
 
     @property
     def choice(self) -> float:
-        """The criterion for choosing among rows: the mean of the scaled NLL on validation data."""
-        return mean(self.val_nll_scaled)
+        """The criterion for choosing among rows: the mean of the scaled NLL on validation data, of seeds all have."""
+        return mean(self.val_nll_scaled[: len(SEEDS)])
 
 
 Results = dict[str, dict[str, Found]]
@@ -144,12 +144,12 @@ def _are_close(one: list[float], other: list[float]) -> bool:
 
 def contestant(queue: Queue, row: str) -> Contestant:
     """Return the runs of a row, to compare them sample by sample."""
-    return read_contestant([queue.folder(row, queue.best_rate(row), seed) for seed in SEEDS])
+    return read_contestant([queue.folder(row, queue.best_rate(row), seed) for seed in queue.seeds(row)])
 
 
 def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
     rate = queue.best_rate(row)
-    splits = [queue.read(row, rate, seed) for seed in SEEDS]
+    splits = [queue.read(row, rate, seed) for seed in queue.seeds(row)]
     worth = ensemble_equivalent(sides[row], sides[ENSEMBLE])
 
     def distance(other: str | None) -> Difference | None:
@@ -169,7 +169,7 @@ def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
         differences={},
         from_plain=distance(plain_of(row)),
         from_twin=distance(TWINS.get(row)),
-        seconds=mean(queue.seconds(row, rate, seed) for seed in SEEDS),
+        seconds=mean(queue.seconds(row, rate, seed) for seed in queue.seeds(row)),
         equivalent=worth.exact(worth.members),
     )
 
@@ -177,12 +177,12 @@ def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:
 def _measure(queue: Queue, found: dict[str, Found], rival: str) -> None:
     """Measure some rows under shift, and on another set if there is one; compare them with the best ensemble."""
     measure_shift(queue, list({rival: None, **found}))
-    under = {row: [shifted(queue, row, seed) for seed in SEEDS] for row in {rival: None, **found}}
+    under = {row: [shifted(queue, row, seed) for seed in queue.seeds(row)] for row in {rival: None, **found}}
     other = SETS[queue.name].other
     for row, item in found.items():
         item.shift = {key: [each.mean(key) for each in under[row]] for key in UNDER_SHIFT}
         if other:
-            item.auroc = [detected(queue, row, seed, other) for seed in SEEDS]
+            item.auroc = [detected(queue, row, seed, other) for seed in queue.seeds(row)]
         print(f"{row}: scaled NLL under shift {mean(item.shift['nll_scaled']):.4f}", flush=True)
     for row, item in found.items():
         item.shift_differences = {

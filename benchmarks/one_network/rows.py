@@ -199,6 +199,8 @@ def plain_of(row: str) -> str | None:
     return next((kind for rows in ADDITIONS.values() for kind, name in rows.items() if name == row), None)
 
 
+SEEDS = (0, 1, 2)
+MORE_SEEDS = tuple(range(10))
 PATIENT_ROWS = ("patient-ensemble", "patient-standard", "patient-sae-1x5")
 COMMON_ROWS = tuple(row for row in ROWS if "3x3" not in row and row not in PATIENT_ROWS)
 
@@ -214,6 +216,7 @@ class Setting:
         most_rates: How many learning rates a row is tuned over at most.
         other: Another data set, whose images should be detected as out of distribution.
         rows: Rows to train.
+        decisive: Rows with the seeds of `MORE_SEEDS`, because three could not tell whether they match.
     """
 
     data: str
@@ -222,6 +225,11 @@ class Setting:
     most_rates: int = 4
     other: str | None = None
     rows: tuple[str, ...] = COMMON_ROWS
+    decisive: tuple[str, ...] = ()
+
+    def seeds(self, row: str) -> tuple[int, ...]:
+        """Return the seeds of a row."""
+        return MORE_SEEDS if row in self.decisive else SEEDS
 
 
 def fashion(width: float, epochs: int) -> Setting:
@@ -292,6 +300,7 @@ SETS: dict[str, Setting] = {
             "train": {"epochs": 10, "batch_size": 128},
         },
         rows=(*COMMON_ROWS, *PATIENT_ROWS),
+        decisive=(ENSEMBLE, "long-ensemble", "standard", "long-alone", "patient-standard", "patient-sae-1x5"),
     ),
     CONVOLUTIONAL: replace(
         fashion(1, 6),
