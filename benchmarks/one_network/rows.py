@@ -300,7 +300,7 @@ SETS: dict[str, Setting] = {
             "train": {"epochs": 10, "batch_size": 128},
         },
         rows=(*COMMON_ROWS, *PATIENT_ROWS),
-        decisive=(ENSEMBLE, "long-ensemble", "standard", "long-alone", "patient-standard", "patient-sae-1x5"),
+        decisive=("long-ensemble", "long-alone", "patient-standard", "patient-sae-1x5"),
     ),
     CONVOLUTIONAL: replace(
         fashion(1, 6),
