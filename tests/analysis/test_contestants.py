@@ -3,6 +3,7 @@ import pytest
 
 from sae.analysis.contestants import Contestant, scale
 from sae.analysis.curves import ReliabilityBin
+from sae.analysis.ensemble_equivalent import member_losses
 from sae.analysis.sample_metrics import sample_metric
 from sae.analysis.temperature import fit_temperature, tempered
 from sae.records.predictions import Predictions, SplitPredictions
@@ -33,7 +34,7 @@ def test_scaled_metrics_are_those_of_predictions_at_the_fitted_temperature() -> 
     assert found.metrics["nll"].mean == pytest.approx(np.mean(expected))
     assert found.applied.mean > 1.5  # they were over-confident
     assert found.num_samples == 600
-    assert (found.num_bounded, found.num_kept) == (0, 0)
+    assert found.num_bounded == 0
 
 
 def test_the_bins_of_reliability_sum_to_the_calibration_error() -> None:
@@ -53,8 +54,8 @@ def test_the_bins_of_reliability_sum_to_the_calibration_error() -> None:
 
 def test_a_temperature_that_ran_to_its_bound_is_not_applied() -> None:
     targets = np.arange(600) % CLASSES
-    doubtful = np.full((600, CLASSES), np.log(0.33))
-    doubtful[np.arange(600), targets] = np.log(0.34)  # always right, and hardly sure
+    doubtful = np.full((600, CLASSES), np.log(0.3333))
+    doubtful[np.arange(600), targets] = np.log(0.3334)  # always right, and hardly sure
     split = SplitPredictions("s", targets, {1: doubtful})
     run = Predictions("classification", split, split)
     found = scale(Contestant("x", (run,), (1,)))
@@ -62,3 +63,8 @@ def test_a_temperature_that_ran_to_its_bound_is_not_applied() -> None:
     assert found.applied.mean == 1.0
     raw = sample_metric("nll", "classification").value(doubtful, targets)
     assert found.metrics["nll"].mean == pytest.approx(raw)
+    (compared,) = Contestant("x", (run,), (1,)).test_numbers("nll_scaled")
+    np.testing.assert_allclose(compared, doubtful)
+    members = SplitPredictions("s", targets, {1: doubtful}, np.stack([doubtful, doubtful]))
+    (curve,) = member_losses(Contestant("x", (Predictions("classification", members, members),), (1,)))
+    np.testing.assert_allclose(curve.mean(axis=1), [raw, raw])

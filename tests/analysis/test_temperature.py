@@ -29,23 +29,26 @@ def in_torch(task: TaskName, numbers: Numbers) -> Predictive:
 
 
 def naive_fit(task: TaskName, numbers: Numbers, targets: np.ndarray) -> float:
-    """The temperature of the highest posterior among many, or of variances the mean squared standardised error."""
+    """The best of many temperatures for samples, and for pseudo-samples with ten errors from the predictions."""
     if task == "regression":
-        return float(
-            np.mean([(y - mean) ** 2 / variance for (mean, variance), y in zip(numbers, targets, strict=True)])
-        )
+        squared = [(y - mean) ** 2 / variance for (mean, variance), y in zip(numbers, targets, strict=True)]
+        return float(np.mean([*squared, *[1.0] * 10]))
     log_probs, labels = torch.from_numpy(numbers), torch.from_numpy(targets)
 
     def loss(log_temperature: float) -> float:
         nll = torch.nn.functional.cross_entropy(log_probs / math.exp(log_temperature), labels, reduction="sum")
-        return nll.item() + math.log(1 + (log_temperature / 0.5) ** 2)
+        expected = -(log_probs.exp() * (log_probs / math.exp(log_temperature)).log_softmax(dim=1)).sum(dim=1).mean()
+        return nll.item() + pseudo_samples * expected.item()
+
+    errors = int((log_probs.argmax(dim=1) != labels).sum())
+    pseudo_samples = 10 * (len(labels) + 1) / (errors + 1)
 
     near = min(np.linspace(math.log(0.05), math.log(20), 400), key=loss)
     return math.exp(min(near + np.linspace(-0.02, 0.02, 401), key=loss))
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("count", [500, 2000])
+@pytest.mark.parametrize("count", [3, 40, 500, 2000])
 def test_a_temperature_is_the_best_of_many(task: TaskName, count: int) -> None:
     for seed in range(3):
         numbers, targets = predictions(task, count, seed)
@@ -53,27 +56,13 @@ def test_a_temperature_is_the_best_of_many(task: TaskName, count: int) -> None:
         assert found == pytest.approx(naive_fit(task, numbers, targets), rel=2e-4)
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("count", [3, 40, 120])
-def test_on_few_samples_it_is_used_if_it_helps_held_out_ones(task: TaskName, count: int) -> None:
-    for seed in range(3):
-        numbers, targets = predictions(task, count, seed, sharpness=1.0 + seed)
-        folds, gain = temperature.shuffled(count) % 5, 0.0
-        for fold in set(folds.tolist()):
-            held = folds == fold
-            value = naive_fit(task, numbers[~held], targets[~held])
-            scaled = temperature.tempered(task, numbers[held], value)
-            gain += (temperature.losses(task, numbers, targets)[held]).sum()
-            gain -= temperature.losses(task, scaled, targets[held]).sum()
-        assert temperature.fit_temperature(task, numbers, targets).is_kept_at_one == (gain <= 0)
-
-
 @pytest.mark.parametrize("sharpness", [0.001, 1000.0])
 def test_a_temperature_stays_in_its_bounds(sharpness: float) -> None:
     numbers, labels = predictions("classification", 600, 0, sharpness)
     found = temperature.fit_temperature("classification", numbers, labels)
     assert found.is_bounded
-    assert found.value in (temperature.COLDEST, temperature.HOTTEST)
+    assert found.fitted in (temperature.COLDEST, temperature.HOTTEST)
+    assert found.value == 1.0
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
@@ -85,6 +74,28 @@ def test_tempered_predictions_are_those_of_torch(task: TaskName) -> None:
     )
     np.testing.assert_allclose(temperature.tempered(task, numbers, 1.7), expected.numpy(), rtol=1e-12)
     del targets
+
+
+@pytest.mark.parametrize("count", [60, 120])
+def test_a_handful_of_errors_does_not_make_it_worse(count: int) -> None:
+    """Two errors in a hundred samples say little, but with a weak prior they raised the NLL by up to 0.039."""
+    harms = []
+    for seed in range(40):
+        numbers, labels = hardly_wrong(seed, count)
+        unseen, targets = hardly_wrong(1000 + seed, 4000)
+        value = temperature.fit_temperature("classification", numbers, labels).value
+        scaled = temperature.tempered("classification", unseen, value)
+        pair = [temperature.losses("classification", each, targets).mean() for each in (scaled, unseen)]
+        harms.append(pair[0] - pair[1])
+    assert np.mean(harms) < 0.001
+    assert max(harms) < 0.01
+
+
+def hardly_wrong(seed: int, count: int) -> tuple[Numbers, np.ndarray]:
+    """Two classes at 0.94 to 1, of which two in a hundred are wrong, whatever the probability says."""
+    rng = np.random.default_rng(seed)
+    sure = rng.uniform(0.94, 1, count)
+    return np.log(np.stack([sure, 1 - sure], axis=1)), (rng.random(count) < 0.02).astype(np.int64)
 
 
 @settings(max_examples=30)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from sae.cli import app
 from sae.cli.output import print_evaluation
 from sae.cli.receipt import print_receipt
-from sae.records.evaluation import Evaluation, Reading, SplitEvaluation
+from sae.records.evaluation import Evaluation, Reading, ShiftEvaluation, ShiftReading, SplitEvaluation
 from tests.fuzz.running import run_command
 from tests.studies import StudyBuilder
 from tests.study_stages import measured, ship
@@ -106,6 +106,20 @@ def test_a_temperature_that_is_special_is_explained(num_exits: int, capsys: pyte
     print_evaluation(found)
     assert capsys.readouterr().out.endswith(f"{remark}\n" if num_exits == 1 else f"1 and 3 exits: {remark}\n")
     assert found.to_json()["temperature_remark"] == remark
+
+
+def test_calibrated_numbers_say_what_scaling_does_under_shift(capsys: pytest.CaptureFixture[str]) -> None:
+    cost = {"active": (1,), "params": 1, "flops": 1, "shipped_params": 1, "shipped_flops": 1}
+    scaled = {"temperature": 0.5, "calibrated": {"nll": 0.9}}
+    reading = Reading.model_validate({"eval_exits": 1, "metrics": {"nll": 1.0}, **cost, **scaled})
+    evaluation = Evaluation.model_validate({"exits": 1, "readings": [reading]})
+    found = SplitEvaluation(run="x", split="test", evaluation=evaluation)
+    print_evaluation(found)
+    assert "What scaling does under shift was not measured." in capsys.readouterr().out
+    metrics = {"nll": 0.213, "nll_scaled": 0.527}
+    shifted = ShiftReading(eval_exits=1, metrics=metrics, std_over_sets={}, sets=())
+    print_evaluation(found, ShiftEvaluation(exits=1, num_sets=95, readings=(shifted,)))
+    assert "On corrupted images scaling changes the NLL from 0.2130 to 0.5270." in capsys.readouterr().out
 
 
 def test_errors_of_a_regression_name_the_target_as_their_unit(tmp_path: Path) -> None:

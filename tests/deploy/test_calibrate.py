@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,14 @@ from typer.testing import CliRunner
 import sae
 from sae.analysis.temperature import Temperature, fit_temperature, tempered
 from sae.cli import app
+from sae.cli.shipping import calibration_rows
 from sae.core.errors import ConfigError, OtherModelError
 from sae.deploy import export as export_module
 from sae.deploy.export import export
 from sae.deploy.manifest import DEFAULT_TARGET, Manifest, read_manifest
 from sae.deploy.runtime import ClassPrediction, ValuePrediction
+from sae.records.evaluation import ShiftEvaluation, ShiftReading
+from sae.records.run import RunRecord
 from tests.deploy.models import digits
 
 pytestmark = pytest.mark.long
@@ -64,6 +68,23 @@ def test_the_manifest_has_the_numbers_before_and_after(calibrated: tuple[Path, M
     assert "calibration" not in {*json.loads(raw.to_json())}
     card = (calibrated[0].parent / "README.md").read_text(encoding="utf-8")
     assert f"T = {manifest.calibration.temperature:.3g}, fitted on {manifest.calibration.samples} validation" in card
+    assert "What scaling does under shift was not measured." in card
+
+
+def test_a_calibrated_model_says_what_scaling_does_under_shift(
+    calibrated: tuple[Path, Manifest], digits_run: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(digits_run, tmp_path / "run")
+    metrics = {"nll": 0.2, "nll_scaled": 0.5}
+    readings = tuple(ShiftReading(eval_exits=k, metrics=metrics, std_over_sets={}, sets=()) for k in range(1, 6))
+    measured = ShiftEvaluation(exits=2, num_sets=95, readings=readings)
+    RunRecord(run).write_json(RunRecord.SHIFT["test"], measured.to_json())
+    found = export(run, tmp_path / "model.onnx", calibrate=True)
+    assert found.calibration is not None
+    assert found.calibration.under_shift == {"nll": 0.2, "nll_scaled": 0.5}
+    sentence = "On corrupted images scaling changes the NLL from 0.2000 to 0.5000."
+    assert sentence in (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert calibration_rows(found.calibration, ["nll"])[-1] == ["under shift", sentence]
 
 
 def test_a_calibrated_model_is_another_model(calibrated: tuple[Path, Manifest], digits_run: Path) -> None:
@@ -75,7 +96,7 @@ def test_a_calibrated_model_is_another_model(calibrated: tuple[Path, Manifest], 
 def test_a_temperature_at_its_bound_is_not_in_the_graph(
     digits_run: Path, digits_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bounded = Temperature(0.05, is_bounded=True, is_kept_at_one=False, num_samples=359)
+    bounded = Temperature(0.05, is_bounded=True, num_samples=359)
     monkeypatch.setattr(export_module, "fit_temperature", lambda *_: bounded)
     result = CliRunner().invoke(app, ["export", str(digits_run), "--out", str(tmp_path / "m.onnx"), "--calibrate"])
     assert result.exit_code == 0, result.output

@@ -5,14 +5,19 @@ from pathlib import Path
 import pytest
 import torch
 
+from sae.analysis import temperature
+from sae.analysis.bootstrap import compare_samples
+from sae.analysis.contestants import read_contestant
 from sae.core.objectives import objective
 from sae.core.predictive import Categorical
 from sae.data.batches import evaluation_batches
 from sae.data.corruptions import CorruptedImages
+from sae.deploy.export import export
 from sae.measure.calibration import calibrated, fit_temperature
 from sae.measure.metrics import cc_ece, ece, nll
 from sae.records.run import RunRecord
 from sae.training.evaluator import member_outputs, predictive_at
+from sae.training.predictions import keep_predictions
 from sae.training.run import evaluate, measure_shift, preparation, restore, train
 from tests.builders import run_config
 
@@ -60,7 +65,6 @@ def test_on_validation_data_each_sample_is_scaled_by_a_temperature_fitted_withou
     for reading in run.read_evaluation().val.readings:
         predictive = predictive_at(method, outputs, reading.eval_exits)
         assert isinstance(predictive, Categorical)
-        assert not fit_temperature(predictive, labels).is_kept_at_one
         log_probs = torch.empty_like(predictive.log_probs, dtype=torch.float64)
         for fold in range(5):
             kept = fold_of != fold
@@ -99,3 +103,27 @@ def test_they_are_objectives_with_the_bounds_of_the_plain_metric(key: str) -> No
         plain.quantity.upper,
     )
     assert "scaled" in scaled.label
+
+
+def test_a_temperature_at_its_bound_is_used_nowhere(
+    run: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one run 1.312 was reported and 1.382 shipped, because only the export left such a temperature out."""
+    monkeypatch.setattr(temperature, "COLDEST", 0.9999)
+    monkeypatch.setattr(temperature, "HOTTEST", 1.0001)
+    evaluation = evaluate(run.path, "test", calibrate=True).evaluation
+    again = evaluation.at(evaluation.exits)
+    assert again.calibrated is not None
+    assert str(again.temperature_remark).startswith("T stopped at the bound")
+    keep_predictions(run.path)
+    rival = read_contestant([run.path])
+    (compared,) = compare_samples(rival, rival, ["nll_scaled"], resamples=100)
+    shifted = measure_shift(run.path, "test", [("fog", 3)]).at(1).metrics
+    held_out = evaluate(run.path, "val").evaluation.at(1).metrics
+    shipped = export(run.path, tmp_path / "model.onnx", calibrate=True)
+    assert shipped.calibration is not None
+    assert (again.temperature, shipped.calibration.temperature) == (1.0, 1.0)
+    for scaled in (again.metrics["nll_scaled"], again.calibrated["nll"], compared.one, shipped.metrics["test"]["nll"]):
+        assert scaled == pytest.approx(again.metrics["nll"], rel=1e-5)
+    assert shifted["nll_scaled"] == pytest.approx(shifted["nll"], rel=1e-6)
+    assert held_out["nll_scaled"] == pytest.approx(held_out["nll"], rel=1e-6)

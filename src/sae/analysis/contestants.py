@@ -153,7 +153,7 @@ class Scaling:
     @property
     def applied(self) -> Spread:
         """The temperatures that were applied, over seeds."""
-        found = spread_of(item.applied for item in self.temperatures)
+        found = spread_of(item.value for item in self.temperatures)
         assert found is not None, "a temperature is finite"
         return found
 
@@ -167,11 +167,6 @@ class Scaling:
         """Runs whose temperature reached its bound, and was not applied."""
         return sum(item.is_bounded for item in self.temperatures)
 
-    @property
-    def num_kept(self) -> int:
-        """Runs whose temperature stayed 1, because cross-validation found no gain."""
-        return sum(item.is_kept_at_one for item in self.temperatures)
-
 
 def scale(kept: Contestant) -> Scaling:
     """Scale the test predictions of every run by a temperature fitted on its validation predictions."""
@@ -180,7 +175,7 @@ def scale(kept: Contestant) -> Scaling:
     for run, exits in zip(kept.runs, kept.eval_exits, strict=True):
         temperature = fit_temperature(task, run.val.readings[exits], run.val.targets)
         fitted.append(temperature)
-        scaled.append((tempered(task, run.test.readings[exits], temperature.applied), run.test.targets))
+        scaled.append((tempered(task, run.test.readings[exits], temperature.value), run.test.targets))
     metrics = {
         name: spread
         for name in CHANGED[task]

@@ -39,7 +39,10 @@ def compare(
     ],
     metrics: Annotated[
         str | None,
-        typer.Option(help="metrics to compare, e.g. nll,nll_scaled: after temperature scaling on validation"),
+        typer.Option(
+            help="metrics to compare, e.g. nll,nll_scaled: after temperature scaling on validation, which may "
+            "harm under shift (see sae evaluate RUN --shift)"
+        ),
     ] = None,
     margin: Annotated[
         float | None, typer.Option(min=0, help="say whether the first is worse by less than this, in each metric")

@@ -18,7 +18,7 @@ from sae.core.objectives import ERROR_CORRELATION
 from sae.core.table import MISSING, Table, four_digits, show, text_table
 
 if TYPE_CHECKING:
-    from sae.records.evaluation import SplitEvaluation
+    from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
 
 METRIC_ROWS = (
     *("temperature", "accuracy", "f1", "nll", "nll_scaled", "ece", "cc_ece", "brier"),
@@ -166,8 +166,15 @@ def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def print_evaluation(found: "SplitEvaluation") -> None:
-    """Print one column for each number of exits, the chosen one marked, then shift and other sets if evaluated."""
+def print_evaluation(found: "SplitEvaluation", shift: "ShiftEvaluation | None" = None) -> None:
+    """Print one column for each number of exits, the chosen one marked, then shift and other sets if evaluated.
+
+    Args:
+        found: The evaluation.
+        shift: What was measured under shift, now or before; it tells what temperature scaling does there.
+    """
+    from sae.analysis.temperature import effect_under_shift
+
     evaluation = found.evaluation
     metrics = {reading.eval_exits: reading.metrics for reading in evaluation.readings}
     active = {"inputs at exit": [" ".join(map(str, reading.active)) for reading in evaluation.readings]}
@@ -187,6 +194,7 @@ def print_evaluation(found: "SplitEvaluation") -> None:
     }
     if scaled:
         print_table(by_exits_table("after temperature scaling fitted on val", scaled, found.exits, found.target))
+        print_line(effect_under_shift(shift.at(found.exits).metrics if shift else {}))
         for remark, exits in _temperature_remarks(found).items():
             noun = "exit" if list(exits) == [1] else "exits"
             print_line(f"{' and '.join(map(str, exits))} {noun}: {remark}" if len(scaled) > 1 else remark)

@@ -166,11 +166,16 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
 
 
 def calibration_rows(part: "CalibrationPart", keys: Sequence[str]) -> list[list[str]]:
-    """Return the rows of a table about temperature scaling: T, and the metrics without it."""
-    raw = part.raw["test"] if part.remark is None else {}
+    """Return the rows of a table about temperature scaling: T, the metrics without it, its effect under shift."""
+    from sae.analysis.temperature import effect_under_shift
+
+    if part.remark is not None:
+        return [["temperature scaling", part.text]]
+    raw = part.raw["test"]
     return [
         ["temperature scaling", part.text],
         *([f"{key} on test without it", f"{raw[key]:.4f}"] for key in keys if key in raw),
+        ["under shift", effect_under_shift(part.under_shift)],
     ]
 
 

@@ -163,6 +163,7 @@ def evaluate(
     import_for_good("torch")
     from sae.cli.output import print_evaluation, print_json
     from sae.core.progress import Bar
+    from sae.records.run import RunRecord
     from sae.training.predictions import keep_predictions as keep
     from sae.training.run import evaluate as evaluate_run
 
@@ -181,7 +182,8 @@ def evaluate(
     )
     if keep_predictions:
         keep(run, where)
-    print_json(found.to_json()) if json else print_evaluation(found)
+    shifted = None if found.other_data else found.shift or RunRecord(run).read_shift(split)
+    print_json(found.to_json()) if json else print_evaluation(found, shifted)
     if found.shift is not None:
         write_shift(run, found, found.shift)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from sae.analysis.temperature import effect_under_shift
 from sae.core.errors import ModelError, ModelWarning, RecordError
 from sae.core.objectives import metric_label
 from sae.core.task import SampleKind
@@ -154,7 +155,7 @@ def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
             f"the run's network in float32."
         )
     if manifest.calibration is not None:
-        notes.append(_calibration_note(manifest))
+        notes.append(_calibration_note(manifest, columns.get("corrupted test", {})))
     if manifest.run.other_data:
         notes.append("**These are not the samples that belong to the run**: the exporter allowed other data.")
     rows = [
@@ -171,8 +172,8 @@ def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
     return _table(["metric", *columns], rows) + "\n\n" + "\n".join(notes)
 
 
-def _calibration_note(manifest: Manifest) -> str:
-    """Return a note on the temperature in the graph and its effect on the test split."""
+def _calibration_note(manifest: Manifest, shifted: Mapping[str, float]) -> str:
+    """Return a note on the temperature in the graph and its effect on the test split, clean and corrupted."""
     part = manifest.calibration
     assert part is not None, "only a calibrated model has a note"
     if part.remark is not None:
@@ -180,7 +181,8 @@ def _calibration_note(manifest: Manifest) -> str:
     before, after = part.raw["test"], manifest.metrics["test"]
     keys = [key for key in ("nll", "ece", "cc_ece") if key in before]
     changes = ", ".join(f"{metric_label(key)} {before[key]:.4f} → {after[key]:.4f}" for key in keys)
-    return f"Temperature scaling is in the graph: {part.text}. On test, before → after: {changes}."
+    effect = effect_under_shift(shifted)
+    return f"Temperature scaling is in the graph: {part.text}. On test, before → after: {changes}. {effect}"
 
 
 def _costs(manifest: Manifest, receipt: Receipt | None) -> str:

@@ -144,7 +144,7 @@ def export(
             check_adaptive(source.pruned, dataset)
         shipment = plain_shipment(source)
         if calibrate:
-            shipment = calibrated(shipment)
+            shipment = calibrated(shipment, shift.at(eval_exits).metrics if shift else {})
         if adaptive is not None:
             shipment = with_segments(shipment, out.stem, adaptive)
         if int8:
@@ -163,23 +163,32 @@ def plain_shipment(source: Source) -> Shipment:
     return Shipment(source, content, session, _outputs(session, source.dataset), parity)
 
 
-def calibrated(plain: Shipment) -> Shipment:
+def calibrated(plain: Shipment, shifted: Metrics) -> Shipment:
     """Put a temperature into the graph that is fitted on its validation predictions, and check it again.
 
-    A temperature that reached its bound, or did not help held-out samples, is not applied: the graph does not change.
+    A temperature that reached its bound is not applied: the graph does not change.
+
+    Args:
+        plain: The model without a temperature.
+        shifted: Metrics of the run on corrupted test images; empty if they were not measured.
     """
     source = plain.source
     name, numbers = _numbers(plain.outputs["val"])
     found = fit_temperature(name, numbers, source.dataset.val.targets[:])
-    remark = found.remark if found.applied == 1.0 else None
+    remark = found.remark if found.value == 1.0 else None
     part = CalibrationPart(
-        temperature=found.applied, fitted=found.value, samples=found.num_samples, remark=remark, raw=plain.measure()
+        temperature=found.value,
+        fitted=found.fitted,
+        samples=found.num_samples,
+        remark=remark,
+        raw=plain.measure(),
+        under_shift={key: shifted[key] for key in ("nll", "nll_scaled") if key in shifted},
     )
-    if found.applied == 1.0:
+    if found.value == 1.0:
         return dataclasses.replace(plain, calibration=part)
-    content = shipped_content(source.method, source.dataset, source.eval_exits, found.applied)
+    content = shipped_content(source.method, source.dataset, source.eval_exits, found.value)
     session = Session(content)
-    parity = check_parity(session, source.method, source.dataset, source.eval_exits, found.applied)
+    parity = check_parity(session, source.method, source.dataset, source.eval_exits, found.value)
     outputs = _outputs(session, source.dataset)
     return dataclasses.replace(
         plain, content=content, session=session, outputs=outputs, parity=parity, calibration=part

@@ -223,6 +223,7 @@ class CalibrationPart(_Part):
         samples: Number of validation samples that it was fitted on.
         remark: Why a fitted T was not applied, if so.
         raw: Metrics of the same graph without a temperature, by split.
+        under_shift: `nll` and `nll_scaled` of the run on corrupted test images, if they were measured.
     """
 
     temperature: float
@@ -230,6 +231,7 @@ class CalibrationPart(_Part):
     samples: int
     remark: str | None = None
     raw: dict[str, dict[str, float]]
+    under_shift: dict[str, float] = Field({}, exclude_if=lambda metrics: not metrics)
 
     @property
     def text(self) -> str:

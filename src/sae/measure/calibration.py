@@ -5,16 +5,13 @@ from torch import Tensor
 
 from sae.analysis import temperature as scaling
 from sae.analysis.temperature import Temperature
-from sae.core.errors import DataError
 from sae.core.objectives import TaskName
 from sae.core.predictive import Categorical, Gaussian, Predictive, as_numbers
 from sae.records.predictions import Numbers
 
 
 def fit_temperature(predictive: Predictive, targets: Tensor) -> Temperature:
-    """Fit the temperature at which held-out targets are most likely.
-
-    With fewer than 500 samples it stays 1 unless cross-validation on them shows that fitting helps.
+    """Fit the temperature at which held-out targets, and pseudo-samples from the predictions, are most likely.
 
     Args:
         predictive: The predictions for the held-out samples.
@@ -29,22 +26,14 @@ def fit_temperature(predictive: Predictive, targets: Tensor) -> Temperature:
     return scaling.fit_temperature(*_arrays(predictive), targets.numpy())
 
 
-def fit_or_keep(predictive: Predictive, targets: Tensor) -> Temperature:
-    """Fit the temperature like `fit_temperature`, but keep it at 1 if predictions are exact and it cannot be fitted."""
-    try:
-        return fit_temperature(predictive, targets)
-    except DataError:
-        return Temperature(1.0, is_bounded=False, is_kept_at_one=True, num_samples=len(targets))
-
-
-def held_out_temperatures(predictive: Predictive, targets: Tensor, fitted: Temperature) -> Tensor:
+def held_out_temperatures(predictive: Predictive, targets: Tensor) -> Tensor:
     """Return for each sample a temperature that was fitted without it, (batch,): on the other four folds of five."""
-    return torch.from_numpy(scaling.held_out_temperatures(*_arrays(predictive), targets.numpy(), fitted))
+    return torch.from_numpy(scaling.held_out_temperatures(*_arrays(predictive), targets.numpy()))
 
 
 def cross_calibrated(predictive: Predictive, targets: Tensor) -> Predictive:
     """Return the distribution of each sample at a temperature that was fitted on the other four folds of five."""
-    return calibrated(predictive, held_out_temperatures(predictive, targets, fit_or_keep(predictive, targets)))
+    return calibrated(predictive, held_out_temperatures(predictive, targets))
 
 
 def calibrated(predictive: Predictive, temperature: float | Tensor) -> Predictive:

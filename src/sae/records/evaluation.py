@@ -79,7 +79,7 @@ class Reading(AtExits):
         metrics: Quality and uncertainty, by name.
         parts: The parts whose costs sum to these, right after counting; files keep them in `Network` only.
         temperature: Fitted on validation data, if temperature scaling was asked for.
-        temperature_remark: A remark if the temperature stayed 1 or stopped at a bound.
+        temperature_remark: A remark if the temperature stopped at a bound, or in older runs stayed 1.
         calibrated: The metrics after temperature scaling.
         members: Numbers of the members in use, counted from 0, ordered by input, then exit; None in older runs.
     """

@@ -9,6 +9,7 @@ from sae.analysis.curves import reliability_curve, risk_curve
 from sae.analysis.recommendation import PROVISIONAL
 from sae.analysis.results import Result, Tested, means_by_set
 from sae.analysis.statistics import Spread
+from sae.analysis.temperature import effect_under_shift
 from sae.core.objectives import objective
 from sae.core.table import Table
 from sae.report.commands import train_command
@@ -72,7 +73,18 @@ def calibration_section(found: Findings) -> Section:
     without = [label for label, item in found.labelled() if risk_curve(item) is None]
     note = Note(f"Without curves: {'; '.join(without)}.") if without else None
     missing = None if any(parts) or note else Note("There is no network to draw curves of yet.")
-    return section("calibration", "Can its confidence be trusted?", intro, *parts, note, missing)
+    effects = _scaling_under_shift(found.labelled(), scalings)
+    return section("calibration", "Can its confidence be trusted?", intro, *parts, effects, note, missing)
+
+
+def _scaling_under_shift(compared: Labelled, scalings: Mapping[str, Scaling]) -> Note | None:
+    """Say what temperature scaling does to each network under shift, where it changes the network."""
+    said = []
+    for label, item in compared:
+        if label in scalings and scalings[label].applied.mean != 1.0:
+            metrics = {key: spread.mean for key, spread in (item.shift or {}).items()}
+            said.append(f"{label}: {effect_under_shift(metrics)}")
+    return Note(" ".join(said)) if said else None
 
 
 def corruption_figure(compared: Labelled, metric: str, task: str) -> Figure | None:

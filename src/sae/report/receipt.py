@@ -78,8 +78,6 @@ def _scaling_caption(found: Findings) -> list[str]:
         name = role_label(role).capitalize()
         if item.num_bounded:
             told.append(f"{name}: T ran to its bound in {count(item.num_bounded, 'run')}, so it was not applied there.")
-        if item.num_kept:
-            told.append(f"{name}: T stayed 1 in {count(item.num_kept, 'run')}, because a fitted one did not help.")
     return told
 
 

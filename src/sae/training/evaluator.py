@@ -14,7 +14,7 @@ from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate
 from sae.core.task import DataSpec
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
-from sae.measure.calibration import calibrated, fit_or_keep, fit_temperature, held_out_temperatures
+from sae.measure.calibration import calibrated, cross_calibrated, fit_temperature
 from sae.measure.cost import Cost, PartCost, measure_cost, measure_shipped_cost
 from sae.measure.metrics import measure_all, measure_scaled, reliability
 from sae.measure.uncertainty import (
@@ -92,9 +92,9 @@ class Scaling:
         return predictive_at(self.method, self.outputs, eval_exits)
 
     def fitted(self, eval_exits: int) -> Temperature:
-        """Return the temperature at K′ exits; 1 if all predictions are exact, so that no variance can be fitted."""
+        """Return the temperature at K′ exits."""
         if eval_exits not in self._fitted:
-            self._fitted[eval_exits] = fit_or_keep(self.predictive(eval_exits), self.targets)
+            self._fitted[eval_exits] = fit_temperature(self.predictive(eval_exits), self.targets)
         return self._fitted[eval_exits]
 
     def measure(self, predictive: Predictive, targets: Tensor, eval_exits: int) -> dict[str, float]:
@@ -103,9 +103,7 @@ class Scaling:
 
     def measure_held_out(self, eval_exits: int) -> dict[str, float]:
         """Return the metrics after scaling on the validation split, cross-validated."""
-        predictive = self.predictive(eval_exits)
-        temperatures = held_out_temperatures(predictive, self.targets, self.fitted(eval_exits))
-        return measure_scaled(calibrated(predictive, temperatures), self.targets)
+        return measure_scaled(cross_calibrated(self.predictive(eval_exits), self.targets), self.targets)
 
 
 def evaluate_split(
@@ -186,7 +184,7 @@ def scale_temperature(scaling: Scaling, name: SplitName, outputs: Outputs, evalu
     targets = torch.from_numpy(scaling.dataset.split(name).targets)
     readings = []
     for reading in evaluation.readings:
-        temperature = fit_temperature(scaling.predictive(reading.eval_exits), scaling.targets)
+        temperature = scaling.fitted(reading.eval_exits)
         tempered = calibrated(predictive_at(scaling.method, outputs[name], reading.eval_exits), temperature.value)
         scaled = {
             "temperature": temperature.value,
