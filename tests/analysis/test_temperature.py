@@ -38,10 +38,11 @@ def naive_fit(task: TaskName, numbers: Numbers, targets: np.ndarray) -> float:
     def loss(log_temperature: float) -> float:
         nll = torch.nn.functional.cross_entropy(log_probs / math.exp(log_temperature), labels, reduction="sum")
         expected = -(log_probs.exp() * (log_probs / math.exp(log_temperature)).log_softmax(dim=1)).sum(dim=1).mean()
-        return nll.item() + pseudo_samples * expected.item()
+        return float(nll + pseudo_samples * expected)
 
     errors = int((log_probs.argmax(dim=1) != labels).sum())
-    pseudo_samples = 10 * (len(labels) + 1) / (errors + 1)
+    of_itself = sum(1 - max(row) for row in log_probs.exp().tolist()) / len(labels)
+    pseudo_samples = 10 / max((errors + 1) / (len(labels) + 1), of_itself)
 
     near = min(np.linspace(math.log(0.05), math.log(20), 400), key=loss)
     return math.exp(min(near + np.linspace(-0.02, 0.02, 401), key=loss))
@@ -89,6 +90,16 @@ def test_a_handful_of_errors_does_not_make_it_worse(count: int) -> None:
         harms.append(pair[0] - pair[1])
     assert np.mean(harms) < 0.001
     assert max(harms) < 0.01
+
+
+def test_a_network_that_is_far_too_modest_is_sharpened() -> None:
+    """It makes one error in a hundred, and expects thirty: pseudo-samples of its own must not hold it there."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random(600) < 0.01).astype(np.int64)
+    numbers = np.log(np.tile([0.7, 0.3], (600, 1)))
+    found = temperature.fit_temperature("classification", numbers, labels).value
+    most_likely = math.log(0.7 / 0.3) / math.log(0.99 / 0.01)
+    assert most_likely < found < 1.3 * most_likely
 
 
 def hardly_wrong(seed: int, count: int) -> tuple[Numbers, np.ndarray]:

@@ -7,7 +7,7 @@ Gaussian it is the same mean with T times the variance. Predictions are arrays (
 On few samples the most likely temperature can be far off: if all classes are predicted right, it is 0. So
 pseudo-samples are added, whose targets are drawn from the predictions themselves, and which hold T near 1 (the
 conjugate prior of Diaconis and Ylvisaker, 1979). Their weight counts errors, not samples, because hardly anything but
-errors tells T: a network with few of them needs more samples. `benchmarks/temperature.py` compares rules.
+errors tells T: a network with few of them, seen and expected, needs more. `benchmarks/temperature.py` compares rules.
 """
 
 import math
@@ -151,8 +151,9 @@ def _fit_classes(log_probs: Values, labels: NDArray[np.int64]) -> float:
     """
     count = len(labels)
     observed = log_probs[np.arange(count), labels].mean()
-    errors = np.count_nonzero(log_probs.argmax(axis=1) != labels)
-    weight = PRIOR_ERRORS * (count + 1) / (errors + 1)  # number of pseudo-samples; one more error, as none may be seen
+    seen = (np.count_nonzero(log_probs.argmax(axis=1) != labels) + 1) / (count + 1)  # one more, as there may be none
+    expected = 1 - np.exp(log_probs.max(axis=1)).mean()  # a far too modest network expects more errors than it makes
+    weight = PRIOR_ERRORS / max(seen, expected)  # number of pseudo-samples
     aim = (count * observed + weight * _expected(log_probs, 1.0)) / (count + weight)
     lower, upper = math.log(COLDEST), math.log(HOTTEST)
     while upper - lower > PRECISION:  # the expectation falls with T

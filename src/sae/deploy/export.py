@@ -144,7 +144,7 @@ def export(
             check_adaptive(source.pruned, dataset)
         shipment = plain_shipment(source)
         if calibrate:
-            shipment = calibrated(shipment, shift.at(eval_exits).metrics if shift else {})
+            shipment = calibrated(shipment, dict(shift.at(eval_exits).metrics) if shift else {})
         if adaptive is not None:
             shipment = with_segments(shipment, out.stem, adaptive)
         if int8:

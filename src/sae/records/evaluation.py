@@ -99,12 +99,7 @@ class Reading(AtExits):
     @property
     def costs(self) -> dict[str, float]:
         """Counted costs by the names of objectives."""
-        return {
-            "flops": self.flops,
-            "params": self.params,
-            "shipped_flops": self.shipped_flops,
-            "shipped_params": self.shipped_params,
-        }
+        return {name: getattr(self, name) for name in ("flops", "params", "shipped_flops", "shipped_params")}
 
     def to_json(self) -> Json:
         """Return the item of `by_exits`."""
