@@ -1,7 +1,8 @@
 """What a study's trials and its later stages leave in the folder, without training: curves, shift, seeds, a receipt."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -100,13 +101,17 @@ def confirm(
     shift: bool = True,
     step: float = STEP,
     shifted: Sequence[Candidate] | None = None,
+    luck: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
-    """Runs on other seeds: the metrics of validation, and `step` more for each seed; then `confirmed.json`."""
+    """Runs on other seeds, then `confirmed.json`.
+
+    Their metrics are those of validation, `step` more for each seed, and as much more as the trial had luck.
+    """
     record, runs = study.record, {}
     for item in {one.label: one for one in (*chosen, *(shifted or ()))}.values():
         runs[item.label] = [record.confirmed_run(item.run.record.path, seed) for seed in seeds]
         for run, seed in zip(runs[item.label], seeds, strict=True):
-            _confirm(run, item, seed, shift, step)
+            _confirm(run, item, seed, shift, step * seed + luck.get(item.label, 0.0))
     front, other = (
         tuple(summarise(item, [read_run(run, with_shift=True) for run in runs[item.label]]) for item in found)
         for found in (chosen, shifted or ())
@@ -120,10 +125,10 @@ def confirm(
     record.write_json(record.CONFIRMED, confirmed.model_dump(mode="json"))
 
 
-def _confirm(run: RunRecord, item: Candidate, seed: int, shift: bool, step: float) -> None:
+def _confirm(run: RunRecord, item: Candidate, seed: int, shift: bool, more: float) -> None:
     run.make(item.config.model_copy(update={"seed": seed}))
     assert item.run.evaluation is not None
-    readings = [_moved(one, step * seed) for one in item.run.evaluation.val.readings]
+    readings = [_moved(one, more) for one in item.run.evaluation.val.readings]
     write_metrics(run, readings, readings)
     _dress(run, readings, shift)
     run.end("finished", seconds=60.0)
@@ -158,7 +163,7 @@ def _shipped(item: Candidate, ms: float, size: int) -> ReceiptRow:
     reading = item.run.evaluation.test.at(item.eval_exits)
     return ReceiptRow(
         trial=item.label,
-        run=str(item.run.record.path),
+        run=str(item.shipped.record.path),
         kind=item.kind,
         called=item.config.called.key,
         settings=item.config.summary,

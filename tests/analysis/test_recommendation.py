@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from sae.analysis.recommendation import PROVISIONAL, RECOMMENDED, TOO_LITTLE, Recommendation, recommend
-from sae.analysis.results import study_results
 from sae.analysis.selection import select
 from sae.records.study import Plan, StudyRecord
 from tests.studies import StudyBuilder, point, sae
@@ -13,7 +12,7 @@ from tests.study_stages import confirm, confirmed_study, searched_study
 def state_of(record: StudyRecord) -> Recommendation:
     runs = record.read_runs()
     pick = select(record, runs=runs).pick().candidate
-    return recommend(pick, runs, study_results(record)[0], record.read_plan(), record.num_again())
+    return recommend(pick, runs, record.read_plan(), record.num_again())
 
 
 def search(study: StudyBuilder, trials: int) -> None:

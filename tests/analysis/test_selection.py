@@ -1,4 +1,6 @@
+import json
 from pathlib import Path
+from statistics import stdev
 
 import pytest
 
@@ -6,9 +8,9 @@ from sae.analysis.candidates import candidates, front
 from sae.analysis.selection import Selection, failures, pick, preferred, select
 from sae.core.errors import ConfigError, NothingFoundError
 from sae.core.objectives import objective, objectives
-from sae.records.run import Run
+from sae.records.run import Run, RunRecord
 from tests.studies import OBJECTIVES, StudyBuilder, point, sae, small_study
-from tests.study_stages import two_front_study
+from tests.study_stages import SEEDS, STEP, confirm, dress, two_front_study
 
 TASK = "classification"
 THREE = objectives(OBJECTIVES, TASK)
@@ -226,3 +228,77 @@ def test_corrupted_test_images_choose_nothing(tmp_path: Path) -> None:
 def test_a_study_without_corrupted_validation_images_says_so_in_a_sentence(study: StudyBuilder) -> None:
     with pytest.raises(ConfigError, match=r"trials that were evaluated on corrupted validation images.*--shift"):
         select(study.record, shift=True)
+
+
+def curse(path: Path, **luck: float) -> StudyBuilder:
+    """Three networks of one cost, confirmed on new seeds; on the seed of the search each had its luck."""
+    study = StudyBuilder(path, objectives=("nll",))
+    for nll in (0.30, 0.32, 0.40):
+        study.finish({"name": "standard"}, [point(nll, 0.1, 900)])
+    dress(study, shift=False)
+    confirm(study, select(study.record).everything, shift=False, luck={f"standard/{k[-1]}": v for k, v in luck.items()})
+    return study
+
+
+def test_the_pick_is_chosen_by_means_over_new_seeds_not_by_the_lucky_seed_of_the_search(tmp_path: Path) -> None:
+    study = curse(tmp_path / "s", trial0=0.1, trial1=0.01)
+    selection = select(study.record)
+    assert [item.label for item in selection.front] == ["standard/0"]
+    picked = selection.pick()
+    assert picked.candidate.label == "standard/1"
+    mean, std = 0.33 + STEP * 2.5, STEP * stdev(SEEDS)
+    assert picked.candidate.values["nll"] == pytest.approx(mean)
+    assert picked.candidate.deviation("nll") == pytest.approx(std)
+    assert f"by means over 4 new seeds: NLL {mean:.3f} ± {std:.2g}" in picked.why
+
+
+def test_the_network_of_the_first_new_seed_is_shipped_whatever_its_result(tmp_path: Path) -> None:
+    study = curse(tmp_path / "s")
+    picked = select(study.record).pick().candidate
+    assert picked.shipped.record.path.name == "seed-1"
+    assert picked.config.seed == 1
+    picked = select(study.record, confirmed=()).pick().candidate
+    assert picked.shipped.record.path.parent.name == "standard"
+
+
+def test_limits_bind_the_network_to_ship_and_beyond_the_confirmed_ones_trials_are_picked(tmp_path: Path) -> None:
+    study = curse(tmp_path / "s")
+    study.finish({"name": "standard"}, [point(0.5, 0.1, 400)])
+    assert select(study.record).pick().candidate.again
+    cheap = select(study.record, maximum={"flops": 500}).pick().candidate
+    assert (cheap.label, cheap.again) == ("standard/3", ())
+
+
+def test_a_configuration_that_failed_on_a_seed_is_picked_only_if_all_did(tmp_path: Path) -> None:
+    study = curse(tmp_path / "s")
+    best, *others = (item.run.record.path for item in select(study.record, confirmed=()).everything)
+    (study.record.confirmed_run(best, 1).path / RunRecord.METRICS).unlink()
+    assert select(study.record).pick().candidate.label == "standard/1"
+    for path in others:
+        (study.record.confirmed_run(path, 2).path / RunRecord.METRICS).unlink()
+    picked = select(study.record).pick().candidate
+    assert picked.label == "standard/0"
+    assert [run.config.seed for run in picked.again if run.config] == [2, 3, 4]
+
+
+def test_rivals_are_chosen_by_new_seeds_too(tmp_path: Path) -> None:
+    study = curse(tmp_path / "s", trial0=0.1)
+    study.finish({"name": "ensemble", "members": 2}, [point(0.2, 0.1, 2000)])
+    selection = select(study.record)
+    ensemble = next(item for item in selection.everything if item.method == "ensemble")
+    best = selection.best_of("standard", ensemble)
+    assert best is not None
+    assert best.label == "standard/1"
+
+
+def test_test_results_play_no_part_in_the_choice(tmp_path: Path) -> None:
+    study = curse(tmp_path / "s")
+    before = select(study.record).pick()
+    for folder in study.record.path.glob("confirm/*/*/seed-*"):
+        run = RunRecord(folder)
+        metrics = json.loads((folder / run.METRICS).read_text())
+        for item in (metrics["test"], *metrics["test"]["by_exits"]):
+            item["metrics"]["nll"] = 9.0 - item["metrics"]["nll"]
+        run.write_json(run.METRICS, metrics)
+    after = select(study.record).pick()
+    assert (after.candidate.network, after.why) == (before.candidate.network, before.why)

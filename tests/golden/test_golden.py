@@ -3,7 +3,6 @@
 import csv
 import json
 import math
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -33,12 +32,12 @@ COMMANDS = {
     "pick": "pick study",
     "pick-f1": "pick study --prefer f1",
     "runs": "runs . --sort nll",
-    "search": "search --config study.yaml --out study",
     "cost": "cost --method sae --backbone vgg --input-shape 1,16,16 --outputs 10 --inputs 2 --active 0,1,1,0,2",
     "train": f"train {TRAIN} --out run",
 }
 """Commands that only read what is there."""
 COMPUTED = {
+    "search": "search --config study.yaml --out study",
     "evaluate": "evaluate run --calibrate",
     "evaluate-exits": "evaluate study/trials/sae/00002-f3ad97ea --split val --eval-exits 1",
     "export": "export study --out study/shipped/model.onnx",
@@ -55,9 +54,8 @@ ADDED_KEYS = {
     "called",
     "inputs_at_exit",
     "recommendation",
-    "nll_scaled",
-    "ece_scaled",
-    "cc_ece_scaled",
+    "chosen_by",
+    *(f"{name}_scaled{suffix}" for name in ("nll", "ece", "cc_ece") for suffix in ("", "@shift")),
 }
 """Keys of metrics, of readings, and of a receipt's rows, that are written since."""
 ADDED_TABLES = {"front-shifted", "class-fronts-shifted"}
@@ -91,16 +89,14 @@ PROSE = ("why", "error")
 """Texts for people, whose words may change."""
 
 
-@pytest.fixture(scope="module")
-def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+@pytest.fixture
+def golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the folders as working directory: paths in the outputs are relative to it."""
-    place, before = tmp_path_factory.mktemp("golden"), Path.cwd()
     for name in ("run", "study"):
-        shutil.copytree(HERE / name, place / name)
-    shutil.copy(HERE / "study.yaml", place)
-    os.chdir(place)
-    yield place
-    os.chdir(before)
+        shutil.copytree(HERE / name, tmp_path / name)
+    shutil.copy(HERE / "study.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *COMPUTED])

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.long
 
 
 def many_trials(path: Path) -> StudyBuilder:
-    """Forty trials with values at random, some far out and some equal; the front is confirmed."""
+    """Forty trials with values at random, some far out and some equal; nine in ten are confirmed."""
     study, random_ = StudyBuilder(path, methods=("sae", "standard", "ensemble")), random.Random(0)
 
     def values() -> dict[str, float]:
@@ -43,7 +43,10 @@ def many_trials(path: Path) -> StudyBuilder:
     study.finish({"name": "standard"}, [point(0.25, 0.05, 5000)])
     study.end(sae(1, 1), "failed", error="the loss was nan")
     dress(study, shift=False)
-    confirm(study, select(study.record).front, seeds=(1, 2), shift=False)
+    selection = select(study.record)
+    luck = {item.label: random_.uniform(-0.2, 0.2) for item in selection.everything}
+    chosen = [item for item in selection.everything if not item.label.endswith("5")]
+    confirm(study, chosen, seeds=(1, 2), shift=False, luck=luck)
     return study
 
 

@@ -111,7 +111,8 @@ def points(panel: Locator) -> Locator:
 def test_hovering_the_ringed_pick_shows_its_command(page: Page, folder: Path, figure: str) -> None:
     found = find(StudyRecord.open(folder / "study"))
     assert found.pick is not None
-    config = found.pick.config if figure == "search" else found.shown["pick"].config
+    trial = next(item for item in found.candidates if item.network == found.pick.network)
+    config = trial.config if figure == "search" else found.shown["pick"].config
     for panel in page.locator(f"#figure-{figure} .panel").all():
         text = tooltip_at(page, points(panel).last)  # the pick is drawn last
         assert found.pick.label in text

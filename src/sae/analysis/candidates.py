@@ -6,7 +6,8 @@ cost, and in every metric by at most its margin, the smallest difference that ma
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
 
 import numpy as np
 
@@ -14,10 +15,12 @@ from sae.analysis.pareto import Losses, non_dominated
 from sae.analysis.statistics import margin_of
 from sae.config.methods import METHODS
 from sae.config.run import RunConfig
-from sae.core.objectives import SHIFTED, Limit, Objective
+from sae.core.objectives import ALL_COSTS, SHIFTED, Limit, Objective
 from sae.records.evaluation import Json, Reading
 from sae.records.run import Run
 
+Network = tuple[str, int]
+"""The identity of a configuration in a study: its label and K′."""
 TOLERANCE = 0.01
 """Share of a cost by which two candidates may differ and still be alike."""
 
@@ -49,15 +52,17 @@ class Configured:
 
 @dataclass(frozen=True)
 class Candidate(Configured):
-    """A trained network at K′ exits.
+    """A trained network at K′ exits: a trial, or a configuration that was confirmed on new seeds.
 
     Attributes:
         run: The finished trial.
-        config: How it was trained.
+        config: How the network to ship was trained.
         exits: K, the number of exits per input that it was trained for.
         eval_exits: K′, the number of exits per input that it predicts with.
-        active: Number of inputs that use each exit.
-        values: Every validation metric and cost, by the names of objectives.
+        active: Number of inputs that use each exit, in the network to ship.
+        values: Every validation metric and cost, by the names of objectives; of a confirmed configuration the means of
+            the metrics over the new seeds, and the costs of the network to ship.
+        again: Its runs on new seeds, if it was confirmed.
     """
 
     run: Run
@@ -66,6 +71,20 @@ class Candidate(Configured):
     eval_exits: int
     active: tuple[int, ...]
     values: Mapping[str, float]
+    again: tuple[Run, ...] = ()
+
+    @property
+    def shipped(self) -> Run:
+        """The run to ship: of the first new seed, whatever its own result, or else the trial.
+
+        The best of several seeds would be chosen by luck again.
+        """
+        return self.again[0] if self.again else self.run
+
+    @property
+    def network(self) -> Network:
+        """Its identity in a study."""
+        return self.label, self.eval_exits
 
     @property
     def label(self) -> str:
@@ -76,6 +95,12 @@ class Candidate(Configured):
     def has_shift(self) -> bool:
         """Whether it was evaluated on corrupted validation images."""
         return self.run.evaluation is not None and self.run.evaluation.shifted_val is not None
+
+    def deviation(self, name: str) -> float | None:
+        """Return the standard deviation of a validation metric over new seeds; None for costs and single seeds."""
+        if len(self.again) < 2 or name in ALL_COSTS:
+            return None
+        return stdev(values[name] for values in _values_of(self.again, self.eval_exits))
 
     def losses(self, objectives: Sequence[Objective]) -> list[float]:
         """Return one loss per objective on the scale of comparison; NaN for a value that was not recorded."""
@@ -89,7 +114,7 @@ class Candidate(Configured):
         """Return it as JSON, the run by its path."""
         return {
             "trial": self.label,
-            "run": str(self.run.record.path),
+            "run": str(self.shipped.record.path),
             "method": self.method,
             "kind": self.kind,
             "exits": self.exits,
@@ -133,6 +158,31 @@ def candidates_of(run: Run) -> list[Candidate]:
         )
         for reading in readings.values()
     ]
+
+
+def over_new_seeds(trial: Candidate, runs: Sequence[Run]) -> Candidate:
+    """Return a candidate as its runs on new seeds confirmed it.
+
+    The trial was chosen among many by the result of one seed, which flatters it: so its own metrics do not count.
+
+    Args:
+        trial: The candidate.
+        runs: The same configuration on new seeds; all have finished.
+    """
+    values, first = _values_of(runs, trial.eval_exits), runs[0]
+    assert first.config is not None and first.evaluation is not None, "only finished runs confirm"  # noqa: PT018
+    means = {key: fmean(each[key] for each in values) for key in values[0] if all(key in each for each in values)}
+    return replace(
+        trial,
+        config=first.config,
+        active=first.evaluation.val.at(trial.eval_exits).active,
+        values={**means, **first.evaluation.costs(trial.eval_exits)},
+        again=tuple(runs),
+    )
+
+
+def _values_of(runs: Iterable[Run], eval_exits: int) -> list[dict[str, float]]:
+    return [run.evaluation.objective_values(eval_exits) for run in runs if run.evaluation is not None]
 
 
 def damages(runs: Iterable[Run]) -> dict[str, str]:
@@ -203,7 +253,7 @@ def fold_ties(
         tolerance: Share of a cost by which alike candidates may differ; 0 folds nothing.
     """
     leaders: list[tuple[Candidate, list[Candidate]]] = []
-    for item in sorted(front, key=lambda item: item is not pick):
+    for item in sorted(front, key=lambda item: pick is None or item.network != pick.network):
         for leader, others in leaders:
             if tolerance and _are_alike(leader, item, objectives, task, tolerance):
                 others.append(item)

@@ -3,20 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sae.analysis.candidates import Network
 from sae.analysis.contestants import Contestant, Scaling, scale
 from sae.analysis.ensemble_equivalent import EnsembleEquivalent, ensemble_equivalent, member_losses
 from sae.analysis.evidence import Evidence, corrected, gather_evidence
 from sae.analysis.results import Result
 from sae.core.errors import SaeError
 from sae.core.objectives import TaskName
-
-Network = tuple[str, int]
-"""The identity of a configuration in a study: its label and K′."""
-
-
-def network_of(item: Result) -> Network:
-    """Return the identity of a configuration in a study."""
-    return item.label, item.eval_exits
 
 
 @dataclass(frozen=True)
@@ -60,16 +53,16 @@ def compare_headline(
     own = shown[pick]
 
     def compared(item: Result) -> list[Evidence]:
-        both = kept.get(network_of(own)), kept.get(network_of(item))
+        both = kept.get(own.network), kept.get(item.network)
         return gather_evidence(own, item, both, metrics, task)
 
     ensemble = find_ensemble(own, [*shown.values(), *others], kept)
     return Headline(
         corrected({role: compared(item) for role, item in shown.items() if role != pick}),
-        corrected({network_of(item): compared(item) for item in others}),
+        corrected({item.network: compared(item) for item in others}),
         _worth(shown, kept, ensemble),
         ensemble,
-        {role: scale(kept[network_of(item)]) for role, item in shown.items() if network_of(item) in kept},
+        {role: scale(kept[item.network]) for role, item in shown.items() if item.network in kept},
     )
 
 
@@ -78,7 +71,7 @@ def find_ensemble(pick: Result, found: Sequence[Result], kept: Mapping[Network, 
 
     An ensemble of the pick's width and depth is preferred; otherwise it is the first one given.
     """
-    known = [item for item in found if (own := kept.get(network_of(item))) is not None and _num_members(own) > 1]
+    known = [item for item in found if (own := kept.get(item.network)) is not None and _num_members(own) > 1]
     alike = [item for item in known if item.config.backbone.name == pick.config.backbone.name]
     same = [item for item in alike if item.config.backbone == pick.config.backbone]
     return next(iter([*same, *alike]), None)
@@ -93,10 +86,10 @@ def _worth(
 ) -> dict[str, EnsembleEquivalent]:
     if ensemble is None:
         return {}
-    rival, found = kept[network_of(ensemble)], {}
+    rival, found = kept[ensemble.network], {}
     losses = member_losses(rival)
     for role, item in shown.items():
-        own = kept.get(network_of(item))
+        own = kept.get(item.network)
         if own is not None and own is not rival:
             try:
                 found[role] = ensemble_equivalent(own, rival, losses=losses)

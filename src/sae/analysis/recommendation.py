@@ -12,7 +12,6 @@ from typing import Literal
 
 from sae.analysis.candidates import Candidate
 from sae.analysis.network_plan import describe_network
-from sae.analysis.results import Result
 from sae.core.wording import count, listed
 from sae.records.run import ENDINGS, Run
 from sae.records.study import Plan
@@ -52,22 +51,19 @@ class Recommendation:
         return f"Too little evidence to recommend a network: {self.why}. So far {self.pick.label} leads: {network}."
 
 
-def recommend(
-    pick: Candidate, runs: Sequence[Run], confirmed: Sequence[Result], plan: Plan | None, num_again: int
-) -> Recommendation:
+def recommend(pick: Candidate, runs: Sequence[Run], plan: Plan | None, num_again: int) -> Recommendation:
     """Decide, by the rules above, whether a pick is recommended.
 
     Args:
         pick: The network that validation data chose.
         runs: All trials of the study, in any state.
-        confirmed: Configurations that were trained again on new seeds.
         plan: The planned trials and runs; None for studies of older versions, which did not record them.
         num_again: Confirming runs that have ended.
     """
     open_ = _still_to_come(runs, plan, num_again)
     if open_:
         return Recommendation(PROVISIONAL, open_, pick)
-    missing = _missing(pick, runs, confirmed)
+    missing = _missing(pick, runs)
     return Recommendation(TOO_LITTLE if missing else RECOMMENDED, missing, pick)
 
 
@@ -82,12 +78,10 @@ def _still_to_come(runs: Sequence[Run], plan: Plan | None, num_again: int) -> st
     return f"{trials}{again} have ended"
 
 
-def _missing(pick: Candidate, runs: Sequence[Run], confirmed: Sequence[Result]) -> str:
+def _missing(pick: Candidate, runs: Sequence[Run]) -> str:
     """Return what is missing for a recommendation; empty if nothing is."""
     finished = sum(run.state == "finished" for run in runs)
-    own = [item for item in confirmed if (item.label, item.eval_exits) == (pick.label, pick.eval_exits)]
-    seeds = max((len(item.runs) for item in own), default=0)
-    found = []
+    seeds, found = len(pick.again), []
     if finished < FEWEST_TRIALS:
         found.append(f"{count(finished, 'trial')} finished (a choice needs {FEWEST_TRIALS})")
     if seeds < FEWEST_SEEDS:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sae.analysis.candidates import Candidate, Configured
+from sae.analysis.candidates import Candidate, Configured, Network
 from sae.analysis.statistics import Spread, spread_of, spreads_of
 from sae.config.run import RunConfig
 from sae.records.evaluation import ShiftReading
@@ -47,6 +47,11 @@ class Result(Configured):
     seconds: Spread | None = None
     shifted: tuple[ShiftReading, ...] = ()
     shift: Mapping[str, Spread] | None = None
+
+    @property
+    def network(self) -> Network:
+        """Its identity in a study."""
+        return self.label, self.eval_exits
 
     @property
     def settings(self) -> str:
@@ -109,6 +114,11 @@ def study_results(record: StudyRecord, *, shift: bool = False) -> tuple[list[Res
         else:
             missing.append(item.trial)
     return results, list(dict.fromkeys(missing))
+
+
+def confirmed_results(record: StudyRecord) -> list[Result]:
+    """Return all that a study has confirmed, whichever front chose it."""
+    return [item for shift in (False, True) for item in study_results(record, shift=shift)[0]]
 
 
 def run_results(records: Iterable[RunRecord]) -> list[Result]:
@@ -186,15 +196,16 @@ def summarise(candidate: Candidate, runs: Sequence[Run]) -> ConfirmedItem:
         confirmed_in=tuple(sorted(str(run.record.path) for run in runs)),
         seeds=len(finished),
         failed=failed,
-        test=_kept(result.test if result else {}),
-        costs=_kept(result.costs if result else {}),
-        shift=_kept(result.shift) if result and result.shift is not None else None,
-        shift_std_over_sets=_kept(result.std_over_sets()) if result and has_shift else None,
+        test=kept_spreads(result.test if result else {}),
+        costs=kept_spreads(result.costs if result else {}),
+        shift=kept_spreads(result.shift) if result and result.shift is not None else None,
+        shift_std_over_sets=kept_spreads(result.std_over_sets()) if result and has_shift else None,
         seconds=_mean_and_std(result.seconds) if result and result.seconds else None,
     )
 
 
-def _kept(spreads: Mapping[str, Spread]) -> dict[str, MeanAndStd]:
+def kept_spreads(spreads: Mapping[str, Spread]) -> dict[str, MeanAndStd]:
+    """Return spreads as they are kept in files."""
     return {key: _mean_and_std(spread) for key, spread in spreads.items()}
 
 

@@ -1,4 +1,9 @@
-"""Selections from a study: Pareto front and pick for given objectives, limits and methods."""
+"""Selections from a study: Pareto front and pick for given objectives, limits and methods.
+
+Trials are compared by the validation result of one seed, so the best of many trials looks better than it is (the
+winner's curse). Once configurations are confirmed, the pick is chosen among these, by the means of their validation
+results over new seeds. Test results play no part.
+"""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -6,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sae.analysis.candidates import Candidate, candidates, damages, front, losses_of
+from sae.analysis.candidates import Candidate, candidates, damages, front, losses_of, over_new_seeds
 from sae.analysis.pareto import knee
 from sae.analysis.progress import Milestone, grid_counts, hypervolume_history, trial_counts
+from sae.analysis.results import Result, confirmed_results, usable
 from sae.core.errors import ConfigError, NothingFoundError, did_you_mean
 from sae.core.objectives import Limit, Objective, all_under_shift, limits, objective, objectives
 from sae.core.wording import count, listed
@@ -41,6 +47,9 @@ class Selection:
         everything: Candidates of all methods.
         candidates: Candidates of the requested methods.
         front: The Pareto-optimal candidates within the limits, the best in the first objective first.
+        again: Candidates of all methods that were confirmed, by their results on new seeds.
+        finalists: What the pick is chosen among: the Pareto-optimal confirmed candidates of the requested methods
+            within the limits; the front while there are none.
     """
 
     objectives: tuple[Objective, ...]
@@ -49,6 +58,8 @@ class Selection:
     everything: list[Candidate]
     candidates: list[Candidate]
     front: list[Candidate]
+    again: list[Candidate]
+    finalists: list[Candidate]
 
     @property
     def is_shifted(self) -> bool:
@@ -85,21 +96,24 @@ class Selection:
         """
         if prefer is not None and weights:
             raise ConfigError("weights are for the best compromise, but a preferred objective was given: drop one")
-        return pick(self.front, self.objectives, prefer, _checked_weights(weights or {}, self.objectives))
+        return pick(self.finalists, self.objectives, prefer, _checked_weights(weights or {}, self.objectives))
 
     def best_of(self, method: str, chosen: Candidate) -> Candidate | None:
         """Return the best candidate of a rival's method by the first objective, to compare the chosen one with.
 
         Limits do not count: somebody who cannot afford an ensemble still wants to know its quality. None
         if the chosen candidate is of this method itself, or if the method has no finished trial. An ensemble of one
-        counts as neither: it is a standard network.
+        counts as neither: it is a standard network. Like the pick, rivals are chosen by new seeds where they have any.
         """
-        first = self.objectives[0]
-        of_method = [item for item in self.everything if item.method == method and item.is_rival]
-        found = [item for item in of_method if math.isfinite(item.values.get(first.name, math.nan))]
-        if not found or (chosen.method == method and chosen.is_rival):
+        if chosen.method == method and chosen.is_rival:
             return None
-        return min(found, key=lambda item: first.loss(item.values[first.name]))
+        first = self.objectives[0]
+        for pool in (self.again, self.everything):
+            of_method = [item for item in pool if item.method == method and item.is_rival]
+            found = [item for item in of_method if math.isfinite(item.values.get(first.name, math.nan))]
+            if found:
+                return min(found, key=lambda item: first.loss(item.values[first.name]))
+        return None
 
 
 def select(
@@ -113,6 +127,7 @@ def select(
     methods: Sequence[str] | None = None,
     runs: Sequence[Run] | None = None,
     everything: list[Candidate] | None = None,
+    confirmed: Sequence[Result] | None = None,
 ) -> Selection:
     """Select from a study by its validation results.
 
@@ -126,6 +141,7 @@ def select(
         methods: The methods to select from; by default all.
         runs: The study's trials, if they were read already.
         everything: The candidates of these trials, if they were made already.
+        confirmed: What was confirmed, if it was read already; nothing to choose by trials alone.
     """
     config = study.config
     compared = objectives(dict.fromkeys([*(names or config.objectives), *([prefer] if prefer else [])]), config.task)
@@ -147,10 +163,23 @@ def select(
     for item in (*compared, *(limit.objective for limit in kept)):
         _check_recorded(item, found)
     best = front(found, compared, kept)
-    if not best:
+    again = _confirmed(everything, confirmed_results(study) if confirmed is None else confirmed)
+    finalists = front([item for item in again if item.run.method in tried], compared, kept) or best
+    if not finalists:
         raise NothingFoundError(_out_of_reach(found, kept))
-    best.sort(key=lambda item: item.losses(compared))
-    return Selection(compared, kept, asked, everything, found, best)
+    for listed_ in (best, finalists):
+        listed_.sort(key=lambda item: item.losses(compared))
+    return Selection(compared, kept, asked, everything, found, best or finalists, again, finalists)
+
+
+def _confirmed(everything: Sequence[Candidate], results: Sequence[Result]) -> list[Candidate]:
+    """Return the candidates whose trials were confirmed, by their results on new seeds.
+
+    Those that failed on a seed are left out if others did not: the seeds that they finished may flatter them.
+    """
+    runs = {item.label: item.runs for item in results if not item.failed} or {item.label: item.runs for item in results}
+    pairs = [(item, runs[item.label]) for item in everything if item.label in runs]
+    return [over_new_seeds(item, own) for item, own in pairs if len(usable(own, item.eval_exits)) == len(own)]
 
 
 def preferred(study: StudyRecord, name: str | None, *, shift: bool = False) -> Objective | None:
@@ -186,18 +215,21 @@ def pick(
     prefer: Objective | None = None,
     weights: Sequence[float] | None = None,
 ) -> Pick:
-    """Pick one candidate from a front.
+    """Pick one candidate from a front, with a reason that says what chose.
 
     Args:
-        front: The Pareto-optimal candidates; at least one.
+        front: The Pareto-optimal candidates; at least one. All are confirmed, or none.
         objectives: What the front is made of.
         prefer: Take the best in this, the cheapest of equals; by default the best compromise (the knee).
         weights: How much each objective counts in the compromise; by default all count the same.
     """
     assert front, "a pick needs a front"
+    seeds = len(front[0].again)
+    basis = f", by means over {count(seeds, 'new seed')}" if seeds else ""
+    sort = f"Pareto-optimal {'confirmed configuration' if seeds else 'candidate'}"
     if len(front) == 1:
-        return Pick(front[0], f"the only Pareto-optimal candidate: {_numbers(front[0], objectives, front)}")
-    size = f"among the {len(front)} Pareto-optimal candidates"
+        return Pick(front[0], f"the only {sort}{basis}: {_numbers(front[0], objectives, front)}")
+    size = f"among the {count(len(front), sort)}{basis}"
     if prefer is None:
         chosen = front[knee(losses_of(front, objectives), None if weights is None else np.array(weights))]
         reason = f"best compromise of {listed(_weighted(objectives, weights))} {size}"
@@ -209,7 +241,7 @@ def pick(
     if equals > 1:
         reason += f", and the cheapest of the {equals} with this value"
     others = [item for item in objectives if item.name != prefer.name]
-    numbers = [f"{prefer.label} {prefer.show(best)}", *([_numbers(chosen, others, front)] if others else [])]
+    numbers = [f"{prefer.label} {_shown(chosen, prefer)}", *([_numbers(chosen, others, front)] if others else [])]
     return Pick(chosen, f"{reason}: {', '.join(numbers)}")
 
 
@@ -222,13 +254,20 @@ def _weighted(objectives: Sequence[Objective], weights: Sequence[float] | None) 
 
 def _numbers(chosen: Candidate, objectives: Sequence[Objective], front: Sequence[Candidate]) -> str:
     """List each objective's value, with the best of the front where that is another value."""
-    return ", ".join(_number(chosen.values[item.name], item, front) for item in objectives)
+    return ", ".join(_number(chosen, item, front) for item in objectives)
 
 
-def _number(value: float, objective: Objective, front: Sequence[Candidate]) -> str:
+def _number(chosen: Candidate, objective: Objective, front: Sequence[Candidate]) -> str:
+    value = chosen.values[objective.name]
     best = min((item.values[objective.name] for item in front), key=objective.loss)
     beside = "" if len(front) == 1 else " (the best)" if value == best else f" (best {objective.show(best)})"
-    return f"{objective.label} {objective.show(value)}{beside}"
+    return f"{objective.label} {_shown(chosen, objective)}{beside}"
+
+
+def _shown(chosen: Candidate, objective: Objective) -> str:
+    """Write a value, of a metric over several seeds with its standard deviation."""
+    value, deviation = objective.show(chosen.values[objective.name]), chosen.deviation(objective.name)
+    return value if deviation is None else f"{value} ± {deviation:.2g}"
 
 
 def _known_methods(methods: Sequence[str] | None, known: Collection[str]) -> Collection[str]:

@@ -1,5 +1,6 @@
 """The receipt of a shipped pick on the terminal."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
     """
     from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
     from sae.config.methods import rivals
-    from sae.core.table import four_digits, text_table
+    from sae.core.table import text_table
 
     rows = receipt.rows
     known = rivals()
@@ -29,9 +30,10 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
         ["trial", *(row.trial for row in rows.values())],
         ["settings", *(_settings(row) for row in rows.values())],
         *(
-            [f"{metric_name(key, target)} on test", *(four_digits(row.metrics[key]) for row in rows.values())]
+            line
             for key in listed_metrics(RECEIPT_METRICS)
             if all(key in row.metrics for row in rows.values())
+            for line in _metric_lines(key, metric_name(key, target), list(rows.values()))
         ),
         *(
             [name, *(f"{getattr(row, key):,}{_multiple(receipt, label, key)}" for label, row in rows.items())]
@@ -51,6 +53,24 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
     )
     print_line(f"predicted from the file alone: {predicted.samples:,} test samples, {result}")
     print_line(f"time: one thread, interleaved; the pick differs from itself by {abs(receipt.noise - 1):.1%}")
+
+
+def _metric_lines(key: str, name: str, rows: "Sequence[ReceiptRow]") -> list[list[str]]:
+    """Return a metric's mean over new seeds, where there are any, and its value for the very files."""
+    from sae.core.table import MISSING, four_digits
+
+    means = [(row.over_seeds or {}).get(key) for row in rows]
+    own = [four_digits(row.metrics[key]) for row in rows]
+    if not any(means):
+        return [[f"{name} on test", *own]]
+    texts = [MISSING if one is None else _spread(one.mean, one.std) for one in means]
+    return [[f"{name} on test, over new seeds", *texts], [f"{name} on test, this file", *own]]
+
+
+def _spread(mean: float, std: float | None) -> str:
+    from sae.core.table import four_digits
+
+    return four_digits(mean) if std is None else f"{four_digits(mean)} ± {four_digits(std)}"
 
 
 def _settings(row: "ReceiptRow") -> str:

@@ -61,7 +61,7 @@ def find_run(folder: Path, eval_exits: int | None) -> "tuple[RunRecord, int | No
     if not (folder / StudyRecord.CONFIG).exists():
         return RunRecord.open(folder), eval_exits
     pick = select(StudyRecord.open(folder)).pick().candidate
-    return pick.run.record, pick.eval_exits if eval_exits is None else eval_exits
+    return pick.shipped.record, pick.eval_exits if eval_exits is None else eval_exits
 
 
 def count_network(record: "RunRecord", where: "Whereabouts") -> "Network":

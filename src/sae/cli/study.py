@@ -78,6 +78,7 @@ def pick(
     json: options.Json = False,
 ) -> None:
     """Pick one configuration of a study on the validation split, and explain why."""
+    from sae.analysis.recommendation import recommend
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json, print_line
     from sae.records.study import StudyRecord
@@ -95,7 +96,7 @@ def pick(
         runs=runs,
     )
     picked = selection.pick(preferred(record, prefer, shift=shift), options.bounds("--weight", weight))
-    found = recommendation(record, picked.candidate, runs)
+    found = recommend(picked.candidate, runs, record.read_plan(), record.num_again())
     print_json(describe(picked, found)) if json else print_pick(picked, found)
     if not json:
         given = [("--prefer", prefer), *(("--max", one) for one in max_ or ()), *(("--min", one) for one in min_ or ())]
@@ -246,33 +247,35 @@ def save_figure(selection: "Selection", path: Path, title: str) -> None:
         raise ConfigError(f"--figure must name a file that can be written, but {error}") from None
 
 
-def recommendation(record: "StudyRecord", chosen: "Candidate", runs: "Sequence[Run]") -> "Recommendation":
-    """Return whether a pick may be shipped, by the same rules as the report."""
-    from sae.analysis.recommendation import recommend
-    from sae.analysis.results import study_results
-
-    confirmed, _ = study_results(record)
-    shifted = study_results(record, shift=True)[0]
-    return recommend(chosen, runs, [*confirmed, *shifted], record.read_plan(), record.num_again())
-
-
 def describe(picked: "Pick", found: "Recommendation") -> "Json":
     """Return the pick as a JSON object; `test` was not used for choosing."""
     chosen = picked.candidate
     return {
         **chosen.describe(),
         "why": picked.why,
+        "chosen_by": chosen_by(chosen),
         "recommendation": {"state": found.state, "sentence": found.sentence},
-        "test": dict(metrics_on_test(chosen)),
+        "test": dict(metrics_on_test(chosen.shipped, chosen.eval_exits)),
         "commands": commands(chosen),
     }
 
 
-def metrics_on_test(chosen: "Candidate") -> Mapping[str, float]:
-    """Return the test metrics of the pick, which was chosen without them."""
-    evaluation = chosen.run.evaluation
-    assert evaluation is not None, "a candidate has finished"
-    return evaluation.test.at(chosen.eval_exits).metrics
+def chosen_by(chosen: "Candidate") -> "Json":
+    """Return as JSON what chose a pick: the split, the seeds and their runs, and the spread of the metrics."""
+    runs = chosen.again or (chosen.run,)
+    return {
+        "split": "validation",
+        "seeds": [run.config.seed for run in runs if run.config],
+        "are_new": bool(chosen.again),
+        "runs": [str(run.record.path) for run in runs],
+        "std": {name: std for name in chosen.values if (std := chosen.deviation(name)) is not None},
+    }
+
+
+def metrics_on_test(run: "Run", eval_exits: int) -> Mapping[str, float]:
+    """Return the test metrics of a run of the pick, which was chosen without them."""
+    assert run.evaluation is not None, "a candidate has finished"
+    return run.evaluation.test.at(eval_exits).metrics
 
 
 def commands(chosen: "Candidate") -> dict[str, str]:
@@ -282,7 +285,7 @@ def commands(chosen: "Candidate") -> dict[str, str]:
     exits = f" --eval-exits {chosen.eval_exits}" if chosen.config.method.has_exits else ""
     return {
         "train": train_command(chosen.config, "runs/picked"),
-        "evaluate": f"sae evaluate {shlex.quote(str(chosen.run.record.path))}{exits}",
+        "evaluate": f"sae evaluate {shlex.quote(str(chosen.shipped.record.path))}{exits}",
     }
 
 
@@ -290,13 +293,14 @@ def export_command(study: Path, flags: Sequence[tuple[str, str | None]] = (), ch
     """Return the command that exports what these options of `sae pick` choose from a study, or a network by itself."""
     if chosen is not None:
         exits = f" --eval-exits {chosen.eval_exits}" if chosen.config.method.has_exits else ""
-        return f"sae export {shlex.quote(str(chosen.run.record.path))}{exits} --out shipped/model.onnx"
+        return f"sae export {shlex.quote(str(chosen.shipped.record.path))}{exits} --out shipped/model.onnx"
     given = [f"{flag} {shlex.quote(value)}" for flag, value in flags if value is not None]
     return " ".join(["sae export", shlex.quote(str(study)), *given, "--out shipped/model.onnx"])
 
 
 def print_pick(picked: "Pick", found: "Recommendation") -> None:
     """Print the recommendation, the reason, its metrics and costs, its run folder and what to do next."""
+    from sae.analysis.statistics import spreads_of
     from sae.cli.output import (
         COST_ROWS,
         SHIPPED_COST_ROWS,
@@ -308,29 +312,34 @@ def print_pick(picked: "Pick", found: "Recommendation") -> None:
     )
     from sae.core.objectives import SHIFTED
     from sae.core.table import MISSING, four_digits, text_table
+    from sae.core.wording import count
 
     chosen = picked.candidate
     print_text(f"{found.sentence}{trained_for(chosen)}")
     print_text(f"why: {picked.why}")
-    test, target = metrics_on_test(chosen), chosen.config.data.target
+    test, target = metrics_on_test(chosen.shipped, chosen.eval_exits), chosen.config.data.target
+    again = spreads_of(metrics_on_test(run, chosen.eval_exits) for run in chosen.again)
     shifted = {key: chosen.values.get(f"{key}{SHIFTED}") for key in test} if chosen.has_shift else {}
     rows = [
         [
             metric_name(key, target),
             four_digits(chosen.values[key]),
             *([four_digits(value) if (value := shifted[key]) is not None else MISSING] if shifted else []),
+            *([four_digits(again[key].mean) if key in again else MISSING] if again else []),
             four_digits(test[key]),
         ]
         for key in listed_metrics()
         if key in chosen.values and key in test
     ]
-    heads = ["validation", *(["corrupted validation"] if shifted else []), "test (not used for choosing)"]
+    seeds = f", mean of {count(len(chosen.again), 'new seed')}" if again else ""
+    heads = [f"{split}validation{seeds}" for split in ("", *(["corrupted "] if shifted else []))]
+    heads += [f"test{seeds}", "test, the network to ship"] if again else ["test (not used for choosing)"]
     costs = {name: f"{chosen.values[key]:,}" for name, key in (COST_ROWS | SHIPPED_COST_ROWS).items()}
     if "latency" in chosen.values:
         costs["ms for a batch of 64"] = f"{chosen.values['latency']:.4g}"
     rows += [[name, *[value] * len(heads)] for name, value in costs.items()]
     print_table(text_table("metrics and costs", ["", *heads], rows))
-    print_line(f"run folder:     {chosen.run.record.path}")
+    print_line(f"run folder:     {chosen.shipped.record.path}")
     print_line(f"train it again: {commands(chosen)['train']}")
     print_line(f"look closer:    {commands(chosen)['evaluate']}")
 
@@ -345,6 +354,7 @@ def trained_for(chosen: "Candidate") -> str:
 
 def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = None) -> None:
     """Print the front, its confirmed configurations and the pick; `more` is added to the JSON."""
+    from sae.analysis.recommendation import recommend
     from sae.analysis.selection import select
     from sae.cli.output import print_json
     from sae.records.study import StudyRecord
@@ -353,11 +363,12 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
     runs = record.read_runs()
     selection = select(record, runs=runs)
     picked = selection.pick()
+    recommended = recommend(picked.candidate, runs, record.read_plan(), record.num_again())
     if json:
         confirmed = record.read_confirmed()
         found = confirmed.model_dump(mode="json") if confirmed else None
         answer = {
-            "pick": describe(picked, recommendation(record, picked.candidate, runs)),
+            "pick": describe(picked, recommended),
             "confirmed": found,
             **(more or {}),
         }
@@ -365,7 +376,7 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
         return
     print_front(out, selection, record.config.task)
     print_confirmed(record, selection)
-    print_pick(picked, recommendation(record, picked.candidate, runs))
+    print_pick(picked, recommended)
     print_shifted(record, out, selection)
 
 

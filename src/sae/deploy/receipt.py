@@ -8,7 +8,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from sae.analysis.candidates import Candidate
+from sae.analysis.results import kept_spreads
 from sae.analysis.selection import Selection
+from sae.analysis.statistics import spreads_of
 from sae.config.methods import rivals
 from sae.core.errors import RecordError
 from sae.core.objectives import Objective
@@ -29,7 +31,7 @@ from sae.records.receipt import (
     ReceiptRow,
     read_receipt,
 )
-from sae.records.study import StudyRecord
+from sae.records.study import MeanAndStd, StudyRecord
 
 RECEIPT_EFFORT = Effort(repeats=20, sessions=3)
 
@@ -60,7 +62,7 @@ def ship_pick(
     picked = selection.pick(prefer)
     chosen = picked.candidate
     manifest = export(
-        chosen.run.record.path, out, chosen.eval_exits, force=force, int8=int8, calibrate=calibrate, where=where
+        chosen.shipped.record.path, out, chosen.eval_exits, force=force, int8=int8, calibrate=calibrate, where=where
     )
     others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
     compared = {method: item.label for method, item in others.items()}
@@ -71,8 +73,8 @@ def ship_pick(
     manifests, contents = {PICK: manifest}, {PICK: out.read_bytes()}
     with TemporaryDirectory() as folder:
         for method, item in others.items():
-            path = Path(folder) / method / "model.onnx"
-            manifests[method] = export(item.run.record.path, path, item.eval_exits, calibrate=calibrate, where=where)
+            path, run = Path(folder) / method / "model.onnx", item.shipped.record.path
+            manifests[method] = export(run, path, item.eval_exits, calibrate=calibrate, where=where)
             contents[method] = path.read_bytes()
     timings = _time(contents)
     rows = {
@@ -90,13 +92,13 @@ def ship_pick(
         ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
     )
     Folder(out.parent).write_json(StudyRecord.RECEIPT, receipt.to_json())
-    write_card(out.parent, manifest, chosen.run.record.read_shift("test"))
+    write_card(out.parent, manifest, chosen.shipped.record.read_shift("test"))
     return manifest, receipt
 
 
 def predict_test(chosen: Candidate, model: Path, where: Whereabouts = AS_BEFORE) -> ReceiptPrediction:
     """Predict the test split from the file alone, as its recipient would."""
-    dataset = load_bound(chosen.config.data, chosen.config.seed, Binding.read(chosen.run.record), where)
+    dataset = load_bound(chosen.config.data, chosen.config.seed, Binding.read(chosen.shipped.record), where)
     prediction = load(model).predict(without_frame(dataset.test.inputs[:], dataset.frame))
     targets = dataset.test.targets
     if isinstance(prediction, ClassPrediction):
@@ -116,17 +118,23 @@ def _known_receipt(out: Path) -> Receipt | None:
 def _row(item: Candidate, manifest: Manifest, milliseconds: float) -> ReceiptRow:
     return ReceiptRow(
         trial=item.label,
-        run=str(item.run.record.path),
+        run=str(item.shipped.record.path),
         kind=item.kind,
         called=item.config.called.key,
         settings=item.config.summary,
         eval_exits=item.eval_exits,
         inputs_at_exit=item.active,
         metrics=manifest.metrics["test"],
+        over_seeds=_over_seeds(item),
         **manifest.cost.model_dump(),
         bytes=manifest.graph.bytes,
         ms=milliseconds,
     )
+
+
+def _over_seeds(item: Candidate) -> dict[str, MeanAndStd] | None:
+    evaluations = [run.evaluation for run in item.again if run.evaluation is not None]
+    return kept_spreads(spreads_of(each.test.at(item.eval_exits).metrics for each in evaluations)) or None
 
 
 def _time(contents: Mapping[str, bytes]) -> dict[str, Timing]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serial
 
 from sae.core.errors import RecordError
 from sae.records.folder import first_problem
+from sae.records.study import MeanAndStd
 
 PICK = "pick"
 """The role of the network to ship; the roles of its rivals are the names of their methods."""
@@ -60,6 +61,7 @@ class ReceiptRow(_Part):
         eval_exits: K′ of the shipped network.
         inputs_at_exit: Number of inputs that use each exit; missing in receipts of earlier versions.
         metrics: Metrics of the graph on the test split.
+        over_seeds: Means and deviations of the same metrics over the new seeds; None if it was not confirmed.
         params: Parameters of the pruned network.
         flops: FLOPs of the pruned network.
         shipped_params: Parameters of the exported graph.
@@ -76,6 +78,7 @@ class ReceiptRow(_Part):
     eval_exits: int
     inputs_at_exit: tuple[int, ...] | None = Field(None, exclude_if=lambda inputs: inputs is None)
     metrics: dict[str, float]
+    over_seeds: dict[str, MeanAndStd] | None = Field(None, exclude_if=lambda spread: spread is None)
     params: int
     flops: int
     shipped_params: int

@@ -1,6 +1,7 @@
 "use strict";
 // Choosing among the candidates of a study by the rule of `sae pick` (analysis/selection.py and analysis/pareto.py).
-// A measure is a metric or cost; a row is a candidate, with its validation values in `row.v`, in the order of the measures.
+// A measure is a metric or cost; a row is a candidate, with its validation values in `row.v`, in the order of the measures,
+// and, if it was confirmed, with those over new seeds in `row.c`.
 const choosing = (() => {
   const FAR_OUT = 3; // interquartile ranges above the third quartile beyond which a loss is an outlier
 
@@ -96,12 +97,17 @@ const choosing = (() => {
       return bound === null || bound === undefined ? [] : [{ index, measure, bound, isMaximum: side === "max" }];
     }));
     const fits = asked.filter((row) => keeps(row, limits));
-    const front = frontOf(fits, compared, measures);
+    const confirmed = asked.filter((row) => row.c).map((row) => ({ ...row, v: row.c, searched: row }));
+    const again = frontOf(confirmed.filter((row) => keeps(row, limits)), compared, measures);
+    const best = frontOf(fits, compared, measures);
+    const [front, finalists] = [best.length ? best : again, again.length ? again : best];
     if (!front.length) return { asked, fits, front: [], limits, compared, pick: null, missed: outOfReach(asked, limits) };
     const weights = compared.map((index) => query.weight?.[measures[index].name] ?? 1);
     const index = measures.findIndex((measure) => measure.name === query.prefer);
-    const found = index >= 0 ? preferred(front, index, measures) : knee(front, weights);
-    return { asked, fits, front: front.map((point) => point.row), limits, compared, pick: found.row, missed: [] };
+    const found = index >= 0 ? preferred(finalists, index, measures) : knee(finalists, weights);
+    const searched = ({ row }) => row.searched ?? row;
+    const seeds = again.length ? found.row.seeds : 0;
+    return { asked, fits, front: front.map(searched), limits, compared, pick: searched(found), seeds, missed: [] };
   };
   return { choose, loss };
 })();

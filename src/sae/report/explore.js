@@ -182,20 +182,22 @@ const explore = ({ pickers, views, openFolds }) => {
     };
     const source = (row) => (row.seeds ? plural(row.seeds, "new seed") : "the search's own seed");
     const known = (index) => rows.some((row) => row.v[index] !== undefined);
+    const chosenBy = (row) => row.c ?? row.v; // of a confirmed one means over new seeds, and costs of the network to ship
+    const shownBy = (row, index) => (chosenBy(row)[index] === undefined ? "–" : inUnit(measures[index], chosenBy(row)[index]));
     const linesOf = (compared) => {
       const each = (text) => compared.map((row) => text(row));
       const costs = measures.flatMap((measure, index) => (measure.cost && known(index) ? [index] : []));
       const metrics = measures.flatMap((measure, index) => (!measure.cost && known(index) ? [index] : []));
       const multiple = (row, index) => {
-        const [own, first] = [row.v[index], compared[0].v[index]];
+        const [own, first] = [chosenBy(row)[index], chosenBy(compared[0])[index]];
         return own === undefined || first === undefined || own === first ? "" : ` (${Number((own / first).toPrecision(3))}\u00a0×)`;
       };
       return [
         ["configuration", ...each((row) => `${named(row)}: ${row.kind}, ${row.settings}`)],
-        ...metrics.map((index) => [`${heading(measures[index])}, validation`, ...each((row) => (row.v[index] === undefined ? "–" : inUnit(measures[index], row.v[index])))]),
-        ["test numbers from", ...each(source)],
+        ...metrics.map((index) => [`${heading(measures[index])}, validation`, ...each((row) => shownBy(row, index))]),
+        ["numbers from", ...each(source)],
         ...metrics.filter((index) => rows.some((row) => row.t[index] !== undefined)).map((index) => [`${heading(measures[index])}, test`, ...each((row) => tested(row, index))]),
-        ...costs.map((index) => [heading(measures[index]), ...each((row) => (row.v[index] === undefined ? "–" : inUnit(measures[index], row.v[index]) + multiple(row, index)))]),
+        ...costs.map((index) => [heading(measures[index]), ...each((row) => shownBy(row, index) + multiple(row, index))]),
       ];
     };
 
@@ -247,14 +249,14 @@ const explore = ({ pickers, views, openFolds }) => {
       status.textContent = `${fits.length.toLocaleString("en")} of ${plural(asked.length, "candidate")} fit; ${front.length} Pareto-optimal. Pick: ${named(pick)}.`;
       if (!isMoved) return;
       const using = pick.shown === null ? "" : `, using ${plural(pick.shown, "exit")} per input`;
-      own.sentence.textContent = `Your choice${within ? `, with ${within},` : ""} picks ${pick.label}: ${pick.kind} (${pick.settings})${using}.`;
+      own.sentence.textContent = `Your choice${within ? `, with ${within},` : ""} picks ${pick.label}: ${pick.kind} (${pick.settings})${using}, ${found.seeds ? `by means over ${plural(found.seeds, "new seed")}` : "by one seed: it was not confirmed"}.`;
       const others = Object.entries(picker.compared).filter(([, key]) => byKey.has(key) && key !== pick.key);
       const columns = ["Measure", "your pick", ...others.map(([role]) => (role === "the pick" ? "the study's pick" : role))];
       own.receipt.append(tableOf(
         "Receipt of your pick",
         columns,
         linesOf([pick, ...others.map(([, key]) => byKey.get(key))]),
-        `Chosen on validation among the ${plural(fits.length, "candidate")} within your limits, as sae pick does. Test numbers: mean ± standard deviation over new seeds where the network was trained again, else those of the search's one seed. In brackets: multiples of your pick's cost.`,
+        `Chosen on validation as sae pick does: among confirmed configurations within your limits, else among the ${plural(fits.length, "candidate")} there. Means ± standard deviations are over new seeds, where there are any; else numbers are of the search's one seed. Costs: of the network to ship; in brackets: multiples of your pick's.`,
       ));
       own.commands.append(
         commandBox("Choose it again.", ["sae pick", picker.folder, ...flags(), ...weightFlags()].join(" ")),
@@ -374,7 +376,7 @@ const explore = ({ pickers, views, openFolds }) => {
     const difference = (one, other, index, paired) => {
       const measure = measures[index];
       const isConfirmed = one.m[index] !== undefined && other.m[index] !== undefined;
-      const [a, b] = measure.cost ? [one.v[index], other.v[index]] : isConfirmed ? [one.m[index], other.m[index]] : [one.t[index], other.t[index]];
+      const [a, b] = measure.cost ? [chosenBy(one)[index], chosenBy(other)[index]] : isConfirmed ? [one.m[index], other.m[index]] : [one.t[index], other.t[index]];
       if (a === undefined || b === undefined) return "–";
       const change = paired?.value ?? a - b;
       const verdict = paired?.verdict ?? (change === 0 ? "equal" : choosing.loss(measure, change) < 0 ? "first better" : "second better");

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TypeVar
 
-from sae.analysis.candidates import Candidate, candidates
+from sae.analysis.candidates import Candidate, Network, candidates
 from sae.analysis.contestants import Contestant
 from sae.analysis.evidence import read_predictions
-from sae.analysis.headline import Headline, Network, compare_headline, network_of
+from sae.analysis.headline import Headline, compare_headline
 from sae.analysis.recommendation import Recommendation, recommend
 from sae.analysis.results import Result, Tested, make_result, study_results
 from sae.analysis.selection import Selection, select
@@ -36,7 +37,8 @@ class Findings:
         pick: The network to ship.
         why: The reason for this pick.
         results: Configurations that were confirmed on new seeds.
-        shown: Results by role, `pick`, `ensemble` and `standard`: over new seeds, or else of the search's own run.
+        chosen: The pick and its rivals, by role, each with the run that is shipped.
+        shown: Their results by role, `pick`, `ensemble` and `standard`: over new seeds, or else of the trial.
         receipt: Measurements from shipping the pick, if it was shipped.
         is_receipt_of_others: Whether there is a receipt, but about another pick or other rivals.
         lost: Why a file cannot be read, by file name.
@@ -57,6 +59,7 @@ class Findings:
     pick: Candidate | None = None
     why: str = ""
     results: Sequence[Result] = ()
+    chosen: Mapping[str, Candidate] = field(default_factory=dict)
     shown: Mapping[str, Result] = field(default_factory=dict)
     receipt: Receipt | None = None
     is_receipt_of_others: bool = False
@@ -92,8 +95,8 @@ class Findings:
     @property
     def other_rivals(self) -> list[Result]:
         """Confirmed configurations of the rivals' methods that validation did not prefer."""
-        shown = {network_of(item) for item in self.shown.values()}
-        return [item for item in self.results if item.method in rivals() and network_of(item) not in shown]
+        shown = {item.network for item in self.shown.values()}
+        return [item for item in self.results if item.method in rivals() and item.network not in shown]
 
     @cached_property
     def headline(self) -> Headline:
@@ -117,25 +120,17 @@ class Findings:
             return list(self.results)
         return [item for item in (self.results if self.shifted_results is None else self.shifted_results) if item.shift]
 
-    def searched(self, role: str) -> Candidate:
-        """Return the network of the search with this role, which is the one that is shipped."""
-        assert self.selection is not None, "only a selection has roles"
-        item = self.shown[role]
-        found = (one for one in self.selection.everything if one.label == item.label)
-        return next(one for one in found if one.eval_exits == item.eval_exits)
-
     def labelled(self) -> list[tuple[str, Result]]:
         """Return the pick and its rivals with their labels in figures."""
         return [(f"{role_label(role)}, {item.label}", item) for role, item in self.shown.items()]
 
     def is_confirmed(self, item: Result) -> bool:
         """Return whether a configuration was trained on new seeds."""
-        return any(item is other for other in self.confirmed)
+        return not any(item.runs[0] is run for run in self.runs)
 
     def is_pick(self, item: Result) -> bool:
         """Return whether a configuration is the pick."""
-        pick = self.pick
-        return pick is not None and (item.label, item.eval_exits) == (pick.label, pick.eval_exits)
+        return self.pick is not None and item.network == self.pick.network
 
 
 def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
@@ -144,8 +139,9 @@ def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
     results, unconfirmed = _read(lambda: study_results(record), record.CONFIRMED, lost) or ([], [])
     shifted_results = _read(lambda: _shifted_results(record), record.CONFIRMED, lost)
     runs = record.read_runs(with_shift=True)
+    confirmed = [*results, *(shifted_results or ())]
     try:
-        selection = select(record, runs=runs)
+        selection = select(record, runs=runs, confirmed=confirmed)
     except (NothingFoundError, ConfigError) as error:  # nothing finished, or nothing that was asked for
         missing, found = str(error), candidates(runs)
         return Findings(
@@ -161,13 +157,13 @@ def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
     picked = selection.pick()
     pick = picked.candidate
     others = {method: selection.best_of(method, pick) for method in rivals()}
-    confirmed = [*results, *(shifted_results or ())]
-    shown = {role: _result(item, confirmed) for role, item in {PICK: pick, **others}.items() if item}
-    receipt = _read(lambda: _read_receipt(record, shown), record.RECEIPT, lost)
+    chosen = {role: item for role, item in {PICK: pick, **others}.items() if item}
+    shown = {role: _result(item, confirmed) for role, item in chosen.items()}
+    receipt = _read(lambda: _read_receipt(record, chosen), record.RECEIPT, lost)
     is_unread = receipt is None and record.RECEIPT not in lost
     plan = _read(record.read_plan, record.PLAN, lost)
     compared = [*shown.values(), *(item for item in results if item.method in rivals())]
-    kept = {network_of(item): own for item in compared if (own := read_predictions(item)) is not None}
+    kept = {item.network: own for item in compared if (own := read_predictions(item)) is not None}
     return Findings(
         record,
         runs,
@@ -175,24 +171,25 @@ def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
         pick=pick,
         why=picked.why,
         results=results,
+        chosen=chosen,
         shown=shown,
         receipt=receipt,
         is_receipt_of_others=is_unread and record.derived(record.SHIPPED).has(record.RECEIPT),
         lost=lost,
         candidates=selection.everything,
         unconfirmed=unconfirmed,
-        shifted=_select_shifted(record, selection, runs),
-        recommendation=recommend(pick, runs, confirmed, plan, record.num_again()),
+        shifted=_select_shifted(record, selection, confirmed),
+        recommendation=recommend(pick, runs, plan, record.num_again()),
         kept=kept,
         tolerance=tolerance,
         shifted_results=shifted_results,
     )
 
 
-def _select_shifted(record: StudyRecord, clean: Selection, runs: Sequence[Run]) -> Selection | None:
+def _select_shifted(record: StudyRecord, clean: Selection, confirmed: Sequence[Result]) -> Selection | None:
     """Return the selection under shift; None if nothing was measured there, or nothing is within the limits."""
     try:
-        return select(record, runs=runs, everything=clean.everything, shift=True)
+        return select(record, runs=clean.runs, everything=clean.everything, shift=True, confirmed=confirmed)
     except (NothingFoundError, ConfigError):
         return None
 
@@ -219,16 +216,16 @@ def _read(read: Callable[[], Read], name: str, lost: dict[str, str]) -> Read | N
 
 def _result(item: Candidate, results: Sequence[Result]) -> Result:
     """Return the result of a candidate over new seeds, or else of the run it was chosen by."""
-    confirmed = (one for one in results if (one.label, one.eval_exits) == (item.label, item.eval_exits))
-    return next(confirmed, None) or make_result(item.label, [item.run], 0, item.eval_exits)
+    confirmed = (one for one in results if one.network == item.network)
+    return next(confirmed, None) or make_result(item.label, item.again or [item.run], 0, item.eval_exits)
 
 
-def _read_receipt(record: StudyRecord, shown: Mapping[str, Result]) -> Receipt | None:
+def _read_receipt(record: StudyRecord, chosen: Mapping[str, Candidate]) -> Receipt | None:
     """Return the receipt if it is about this pick and these rivals, not about earlier ones."""
     folder = record.derived(record.SHIPPED)
     if not folder.has(record.RECEIPT):
         return None
     receipt = folder.read_model(record.RECEIPT, Receipt)
-    shipped = {role: (row.trial, row.eval_exits) for role, row in receipt.rows.items()}
-    is_same = all(shipped.get(role) == (item.label, item.eval_exits) for role, item in shown.items())
+    shipped = {role: (row.trial, row.eval_exits, Path(row.run).name) for role, row in receipt.rows.items()}
+    is_same = all(shipped.get(role) == (*item.network, item.shipped.record.path.name) for role, item in chosen.items())
     return receipt if is_same else None

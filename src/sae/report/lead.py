@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Sequence
 
 from sae.analysis.evidence import Evidence
-from sae.analysis.headline import network_of
 from sae.analysis.recommendation import RECOMMENDED
 from sae.analysis.results import Tested
 from sae.analysis.statistics import ALIKE, BETTER, LEVEL, UNKNOWN, WORSE
@@ -112,7 +111,7 @@ def verdicts(evidence: Sequence[Evidence], name: str) -> str:
 def other_exits(found: Findings) -> str:
     """Say so if the networks behind the metrics cost more or less than the one to ship: each seed learns its exits."""
     mean = found.shown[PICK].costs["flops"].mean
-    ratio = mean / found.searched(PICK).values["flops"]
+    ratio = mean / found.chosen[PICK].values["flops"]
     if abs(ratio - 1) <= LIKE_SHIPPED:
         return ""
     return (
@@ -136,7 +135,7 @@ def stronger_rivals(found: Findings) -> list[str]:
     """Name the confirmed rivals that are not the best on validation, but better than the pick."""
     told = []
     for item in found.other_rivals:
-        evidence = found.headline.stronger[network_of(item)]
+        evidence = found.headline.stronger[item.network]
         for where, place in zip(COMPARED_ON, ("", " under corruption"), strict=True):
             better = [metric_label(one.metric) for one in evidence if one.where == where and one.verdict == WORSE]
             told += [f"{item.label} ({item.settings}) is better than it in {listed(better)}{place}."] if better else []
@@ -145,7 +144,7 @@ def stronger_rivals(found: Findings) -> list[str]:
 
 def _flops_ratio(found: Findings, role: str) -> float:
     """Return the FLOPs of a role as a multiple of the pick's."""
-    return found.searched(role).values["flops"] / found.searched(PICK).values["flops"]
+    return found.chosen[role].values["flops"] / found.chosen[PICK].values["flops"]
 
 
 def _needs_text(ratio: float, name: str = "") -> str:

@@ -23,9 +23,9 @@ def network_section(found: Findings) -> Section:
     intro, name, title = "The picked network after training: what runs for one sample", "network", NETWORK_TITLE
     if found.pick is None:
         return section(name, title, "", Note("There is no network to draw yet."))
-    plan = _plan(found.pick.run, found.pick.eval_exits)
+    plan = _plan(found.pick.shipped, found.pick.eval_exits)
     if not isinstance(plan, NetworkPlan):
-        return section(name, title, "", plan or _not_recorded([found.pick.run]))
+        return section(name, title, "", plan or _not_recorded([found.pick.shipped]))
     drawing = Drawing("network", f"The pick, {plan.name}", CAPTION, plan)
     pruned = ", and what was left out because it is not used" if _has_pruned(plan) else ""
     return section(name, title, f"{intro}{pruned}.", drawing, parts_table(plan))

@@ -160,7 +160,7 @@
     picker.rows = rows.map((cells) => {
       const row = unpackRow(fields, cells);
       const listed = (letter) => picker.measures.map((_, index) => row[`${letter}${index}`]);
-      return { ...row, v: listed("v"), t: listed("t"), m: listed("m"), s: listed("s") };
+      return { ...row, v: listed("v"), t: listed("t"), m: listed("m"), s: listed("s"), c: row.c0 === undefined ? null : listed("c") };
     });
   }
   // A folded panel has no width in some browsers: it gets its share of the page's.

@@ -11,7 +11,6 @@ from sae.analysis.bootstrap import RESAMPLES, differences_of, draw_metrics
 from sae.analysis.candidates import Candidate
 from sae.analysis.contestants import Contestant, check_same_samples
 from sae.analysis.evidence import read_predictions
-from sae.analysis.headline import network_of
 from sae.analysis.results import Result
 from sae.analysis.sample_metrics import SAMPLE_METRICS
 from sae.core.errors import SaeError
@@ -74,7 +73,8 @@ class Picker:
         folder: The study, as a word of a command.
         measures: Objectives first.
         rows: A row for each candidate, in the order of `Selection.everything`: `ROW_FIELDS`, then `v0`, `v1`, … on
-            validation, `t0`, … on test with the seed of the search, `m0`, … and `s0`, … over new seeds.
+            validation, `t0`, … on test with the seed of the search, `m0`, … and `s0`, … on test over new seeds, and
+            `c0`, …: what a confirmed candidate is chosen by.
         methods: The methods that were searched.
         compared: What a choice is shown beside: the key of a candidate by its role.
         intervals: Paired differences on the test split, by the keys of both candidates.
@@ -122,9 +122,10 @@ def study_picker(found: Findings, name: str = "pick") -> Picker | None:
         for name in known
     )
     confirmed = {network_key(item.label, item.config, item.eval_exits): item for item in found.confirmed}
-    roles = {role_label(role): _key(found.searched(role)) for role in found.shown}
+    roles = {role_label(role): _key(found.chosen[role]) for role in found.shown}
     intervals, resamples = _intervals(found, known)
-    columns = {name: (f"v{index}", f"t{index}", f"m{index}", f"s{index}") for index, name in enumerate(known)}
+    columns = {name: tuple(f"{letter}{index}" for letter in "vtmsc") for index, name in enumerate(known)}
+    again = {item.network: item for item in selection.again}
     of_runs: dict[str, dict[str, Value]] = {}
     for item in candidates:
         if item.label not in of_runs:
@@ -133,7 +134,7 @@ def study_picker(found: Findings, name: str = "pick") -> Picker | None:
         name,
         shlex.quote(str(found.record.path)),
         measures,
-        tuple(_row(item, columns, confirmed, of_runs[item.label]) for item in candidates),
+        tuple(_row(item, columns, confirmed, again.get(item.network), of_runs[item.label]) for item in candidates),
         tuple(dict.fromkeys(item.method for item in candidates)),
         roles,
         intervals,
@@ -148,7 +149,7 @@ def _intervals(found: Findings, names: Sequence[str]) -> tuple[list[dict[str, Va
     The resamples are those of the headline, so that both give the same intervals, unless there are too many samples
     for that.
     """
-    results = {network_of(item): item for item in [*found.shown.values(), *found.results] if found.is_confirmed(item)}
+    results = {item.network: item for item in [*found.shown.values(), *found.results] if found.is_confirmed(item)}
     results = {network: item for network, item in results.items() if not item.failed}
     metrics = [name for name in names if name in SAMPLE_METRICS[found.task]]
     kept: dict[str, Contestant] = {}
@@ -205,41 +206,51 @@ def _run_row(item: Candidate, command: str) -> dict[str, Value]:
         "kind": item.config.called.label,
         "method": item.method,
         "settings": item.config.summary,
-        "run": "/".join(item.run.record.path.parts[-3:]),
+        "run": _folder(item),
         "command": command,
     }
+
+
+def _folder(item: Candidate) -> str:
+    """Return the run folder to ship, in the study's folder."""
+    return "/".join(item.shipped.record.path.parts[-4 if item.again else -3 :])
 
 
 def _row(
     item: Candidate,
     columns: Mapping[str, Sequence[str]],
     confirmed: Mapping[str, Result],
+    again: Candidate | None,
     of_run: Mapping[str, Value],
 ) -> dict[str, Value]:
     """Return the row of a candidate.
 
     Args:
         item: The candidate.
-        columns: By metric or cost, its fields on validation and test, and for mean and deviation over new seeds.
+        columns: By metric or cost, its fields: on validation and test, mean and deviation over new seeds, and what a
+            confirmed candidate is chosen by.
         confirmed: What was confirmed on new seeds, by key.
+        again: The candidate by its runs on new seeds, if it was confirmed.
         of_run: The part that the candidate shares with others of its run.
     """
     assert item.run.evaluation is not None, "a candidate has finished"
     test = item.run.evaluation.test.at(item.eval_exits).metrics
     key = _key(item)
-    again = confirmed.get(key)
+    result = confirmed.get(key)
     row: dict[str, Value] = {
         "key": key,
         **of_run,
         "exits": item.exits,
         "at": item.eval_exits,
         "shown": shown_exits(item.config, item.eval_exits),
-        "seeds": len(again.runs) if again else None,
+        "seeds": len(again.again) if again else None,
+        **({"run": _folder(again)} if again else {}),
     }
     for name, fields in columns.items():
-        spread = again.get(name) if again else None
+        spread = result.get(name) if result else None
         over_seeds = (_rounded(spread.mean), _rounded(spread.std)) if spread else (None, None)
-        values = item.values.get(name), _rounded(test.get(name)), *over_seeds
+        chosen_by = again.values.get(name) if again else None
+        values = item.values.get(name), _rounded(test.get(name)), *over_seeds, chosen_by
         known = zip(fields, values, strict=True)
         row |= {field_: value for field_, value in known if value is not None and math.isfinite(value)}
     return row

@@ -28,7 +28,7 @@ def receipt_table(found: Findings) -> Table:
     shown = found.shown
     is_shifted = all(item.shift for item in shown.values())
     rows = [
-        ["configuration", *(_configuration_text(found.searched(role)) for role in shown)],
+        ["configuration", *(_configuration_text(found.chosen[role]) for role in shown)],
         ["runs", *(_runs_text(item, found) for item in shown.values())],
         *_worth_rows(found),
         *(row for name in found.metrics for row in (_metric_row(found, name, "test"), *_difference_rows(found, name))),
@@ -140,7 +140,7 @@ def _metric_row(found: Findings, name: str, where: Tested) -> list[str]:
 
 
 def _cost_row(found: Findings, name: str) -> list[str]:
-    cells = [number_cell(found.searched(role).values.get(name), name) for role in found.shown]
+    cells = [number_cell(found.chosen[role].values.get(name), name) for role in found.shown]
     column = metric_column(name, found.task, _numbers(cells))
     heading = f"{column.title}{'' if name in SHIPPED_COSTS else COUNTED} {column.better}"
     return [heading, *(f"{show(cell, column)}{_multiple(cell.value, cells[0].value)}" for cell in cells)]

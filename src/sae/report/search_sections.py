@@ -97,7 +97,7 @@ def candidate_points(
             item.label,
             item.values,
             is_strong=id(item) in strong,
-            is_pick=item is pick,
+            is_pick=pick is not None and item.network == pick.network,
             details=Details(item.config.summary, shown_exits(item.config, item.eval_exits), commands[item.label]),
             key=network_key(item.label, item.config, item.eval_exits),
         )
@@ -189,7 +189,7 @@ def _tried(found: Findings) -> list[Figure | None]:
     """Draw all candidates on validation, on test and on corrupted test images, with those that were trained again."""
     quality, calibration = (objective(name, found.task) for name in found.metrics[:2])
     pairs = [(calibration, quality), *nll_pairs(found.metrics, found.task), (FLOPS, quality)]
-    again = {(item.label, item.eval_exits) for item in found.confirmed}
+    again = {item.network for item in found.confirmed}
     figures = []
     for where, place in TRIED_PLACES.items():
         measured = [item for item in found.candidates if _is_measured(item, where)]
@@ -198,10 +198,10 @@ def _tried(found: Findings) -> list[Figure | None]:
                 item.kind,
                 candidate_label(item),
                 _values(item, where),
-                is_strong=_name(item) in again,
+                is_strong=item.network in again,
                 key=network_key(item.label, item.config, item.eval_exits),
             )
-            for item in thinned(measured, lambda item: _name(item) in again)
+            for item in thinned(measured, lambda item: item.network in again)
         ]
         shown = under_shift(pairs) if where == "shift" else pairs
         remark = "These numbers chose." if where == "val" else NOT_CHOOSING
@@ -218,10 +218,6 @@ def _tried(found: Findings) -> list[Figure | None]:
             )
         )
     return figures
-
-
-def _name(item: Candidate) -> tuple[str, int]:
-    return item.label, item.eval_exits
 
 
 def _is_measured(item: Candidate, where: Where) -> bool:

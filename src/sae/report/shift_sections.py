@@ -97,5 +97,4 @@ def _is_pick(item: Result, found: Findings) -> bool:
 
 
 def _names(selection: Selection, item: Result) -> bool:
-    pick = selection.pick().candidate
-    return (item.label, item.eval_exits) == (pick.label, pick.eval_exits)
+    return item.network == selection.pick().candidate.network

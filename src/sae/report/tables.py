@@ -219,7 +219,7 @@ def front_table(
     columns += [Column(TIES)] if is_folded else []
     rows = [
         (
-            Cell(f"{item.label}, the pick" if item is pick else item.label),
+            Cell(f"{item.label}, the pick" if item.network == pick.network else item.label),
             *(Cell(item.config.called.label), Cell(settings)),
             Cell(shown_exits(item.config, item.eval_exits)),
             Cell(exits_text(item.active) if item.config.method.has_exits else None),

@@ -148,16 +148,20 @@ class Lesson:
 
 
 def find_lesson(record: StudyRecord, runs: Sequence[Run]) -> Lesson:
-    """Choose the teacher and the students of a study on validation data."""
-    selection = select(record, runs=runs)
-    pick, (method, *others) = selection.pick().candidate, rivals()
-    teacher = pick if pick.method == method and pick.is_rival else selection.best_of(method, pick)
+    """Choose the teacher and the students of a study on validation data.
+
+    The teacher is confirmed with the others, so it is chosen by the trials alone; the students are chosen afterwards.
+    """
+    selection, (method, *others) = select(record, runs=runs), rivals()
+    searched = select(record, runs=runs, everything=selection.everything, confirmed=())
+    pick, leader = (found.pick().candidate for found in (selection, searched))
+    teacher = leader if leader.method == method and leader.is_rival else searched.best_of(method, leader)
     if teacher is None:
         raise ConfigError(
             f"confirm.distill needs a finished trial of {method} to learn from, with several members: "
             f"search {method}, too"
         )
-    found = [None if pick is teacher else pick, *(selection.best_of(other, pick) for other in others)]
+    found = [None if pick.network == teacher.network else pick, *(selection.best_of(other, pick) for other in others)]
     return Lesson(teacher, [item for item in found if item and _can_learn(item)])
 
 
@@ -177,6 +181,7 @@ def make_job(record: StudyRecord, item: Candidate, run: RunRecord, seed: int, co
         item.config.model_copy(update={"seed": seed}),
         run.path,
         shift=record.config.shift,
+        val_sets=record.config.val_sets,
         latency=any(objective.is_measured for objective in record.objectives),
         predictions=confirm.predictions,
         same_data_as=None if item.config.data.name in CATALOGUE else item.run.record.path.resolve(),

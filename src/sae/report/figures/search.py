@@ -225,7 +225,13 @@ def pareto_figure(selection: Selection, *, title: str) -> alt.HConcatChart:
     """
     front, pick = {id(item) for item in selection.front}, selection.pick().candidate
     points = [
-        Point(item.kind, candidate_label(item), item.values, is_strong=id(item) in front, is_pick=item is pick)
+        Point(
+            item.kind,
+            candidate_label(item),
+            item.values,
+            is_strong=id(item) in front,
+            is_pick=item.network == pick.network,
+        )
         for item in thinned(selection.candidates, lambda item: id(item) in front)
     ]
     total = len(selection.candidates)
