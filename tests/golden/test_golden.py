@@ -61,7 +61,7 @@ ADDED_KEYS = {
 ADDED_TABLES = {"front-shifted", "class-fronts-shifted"}
 ADDED_COLUMNS = {"best": {"Pareto-optimal"}, "best-shifted": {"Pareto-optimal", "± over sets"}}
 ADDED_EVERYWHERE = {"Exits used"}
-ADDED_ROWS = {"receipt": (", difference", "worth, ", "temperature", ", scaled", "as shipped")}
+ADDED_ROWS = {"receipt": (", this file", ", difference", "worth, ", "temperature", ", scaled", "as shipped")}
 ADDED_FIGURES = {
     "parallel",
     "search-shifted",

@@ -11,6 +11,7 @@ from sae.analysis.statistics import SCALED, Spread
 from sae.core.objectives import metric_label
 from sae.core.table import MISSING, Cell, Column, Table, digits_for, show
 from sae.core.wording import count
+from sae.records.receipt import ReceiptRow
 from sae.report.findings import Findings, role_label
 from sae.report.labels import SHOWN_COSTS, metric_column
 from sae.report.tables import number_cell, spread_cell
@@ -22,8 +23,7 @@ COUNTED = " as counted in the paper"
 def receipt_table(found: Findings) -> Table:
     """Compare the pick with its rivals: a column for each, a row for each measure; costs also as multiples.
 
-    Metrics are over seeds. Costs, time and size are those of the searched networks, which are the ones that are
-    shipped: other seeds may choose other exits.
+    Metrics are over seeds. Costs, time and size are those of the networks to ship: other seeds may choose other exits.
     """
     shown = found.shown
     is_shifted = all(item.shift for item in shown.values())
@@ -58,11 +58,11 @@ def _receipt_caption(found: Findings) -> str:
     told += _scaling_caption(found)
     multiples = ", with multiples of the pick's in brackets" if len(found.shown) > 1 else ""
     told.append(
-        f"Costs of the networks of the search{multiples}; as counted in the paper: without the parts that are not "
+        f"Costs of the networks to ship{multiples}; as counted in the paper: without the parts that are not "
         "used; as shipped: with layers merged, too."
     )
     told += ["Time: onnxruntime on one thread, measured side by side."] if found.receipt else []
-    told += [f"Rivals: the best network of their method by {first} on validation."] if len(found.shown) > 1 else []
+    told += [f"Rivals: the best of their method by {first} on validation."] if len(found.shown) > 1 else []
     return " ".join(told)
 
 
@@ -147,15 +147,23 @@ def _cost_row(found: Findings, name: str) -> list[str]:
 
 
 def _shipped_rows(found: Findings) -> list[list[str]]:
-    """Return what shipping has measured: milliseconds, and the size of the file."""
+    """Return what shipping has measured: the results of the very files, milliseconds, and sizes."""
     if not found.receipt or any(role not in found.receipt.rows for role in found.shown):
         return []
     shipped = [found.receipt.rows[role] for role in found.shown]
     times, sizes = [item.ms for item in shipped], [item.bytes for item in shipped]
     return [
+        *(_file_row(found, name, shipped) for name in found.metrics if all(name in item.metrics for item in shipped)),
         [f"ms for {found.receipt.batch} samples ↓", *(f"{ms:,.3f}{_multiple(ms, times[0])}" for ms in times)],
         ["file, kB ↓", *(f"{size / 1e3:,.0f}{_multiple(size, sizes[0])}" for size in sizes)],
     ]
+
+
+def _file_row(found: Findings, name: str, shipped: Sequence[ReceiptRow]) -> list[str]:
+    """Return a metric of the shipped files, each a single network."""
+    cells = [number_cell(item.metrics[name], name) for item in shipped]
+    column = metric_column(name, found.task, _numbers(cells))
+    return [f"{column.title}, this file {column.better}", *(show(cell, column) for cell in cells)]
 
 
 def _numbers(cells: Sequence[Cell]) -> list[float]:
