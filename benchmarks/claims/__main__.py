@@ -52,7 +52,7 @@ def main() -> None:
     training.add_argument("--seeds", type=int, nargs="+", help="by default all seeds of the set")
     training.add_argument("--rows", nargs="+", help="by default all rows of the set")
     training.add_argument("--out", type=Path, default=Path("runs/claims"))
-    reducing = commands.add_parser("reduce", help="store the results of all seeds that every row has finished")
+    reducing = commands.add_parser("reduce", help="store the results of every row that has finished two seeds or more")
     reducing.add_argument("name", choices=SETS)
     reducing.add_argument("--out", type=Path, default=Path("runs/claims"))
     commands.add_parser("write", help="put the tables into docs/reproduction.md")

@@ -13,6 +13,7 @@ from benchmarks.one_network.rows import ADDITIONS, ENSEMBLE, LARGE, MATCHES, RIV
 from sae.analysis.bootstrap import compare_samples
 from sae.analysis.contestants import Contestant, read_contestant
 from sae.analysis.ensemble_equivalent import ensemble_equivalent
+from sae.analysis.gap import gap_shares
 
 STORED = Path(__file__).parents[2] / "docs" / "reproduction" / "one-network.json"
 KEPT = ("nll", "nll_scaled", "accuracy", "f1", "ece", "ece_scaled", "cc_ece", "cc_ece_scaled", "brier")
@@ -26,6 +27,8 @@ LARGEST_SHARE = 1 / 3
 CONTROLS = {"taught-standard", "long-standard", "well-taught-standard", "patient-standard"}
 """Standard networks that an ensemble taught; the best of them on validation data is the control of a taught SAE."""
 
+SINGLES = ("standard", "long-alone")
+"""Standard networks that no ensemble taught; the gap is measured from the better one on validation data."""
 Difference = tuple[float, float, float]
 """A difference and the ends of its 95 % interval."""
 
@@ -41,6 +44,9 @@ class Found(BaseModel):
         flops: FLOPs per sample of the pruned network, as the paper counts.
         shipped_flops: FLOPs per sample of the exported network.
         differences: Differences from the best ensemble on the same test samples, by metric.
+        gap: The share of the gap between a standard network and the best ensemble that it closes, with the ends of its
+            interval, by metric; both have their best number of epochs by validation. None where the gap may be 0, empty
+            if it was not measured.
         rival_nll_scaled: Scaled NLL of that ensemble on test data, by seed; it identifies the compared training.
         from_plain: Difference in scaled NLL from the same network without the addition that the row tries.
         from_twin: Difference in scaled NLL of an SAE from the standard network that was trained in the same way.
@@ -59,6 +65,7 @@ class Found(BaseModel):
     flops: int
     shipped_flops: int
     differences: dict[str, Difference]
+    gap: dict[str, Difference | None] = {}
     rival_nll_scaled: list[float] = []
     from_plain: Difference | None = None
     from_twin: Difference | None = None
@@ -114,6 +121,12 @@ def collect(queue: Queue, earlier: dict[str, Found], *, measure: bool, time: boo
         compared = compare_samples(sides[row], sides[rival], COMPARED)
         item.differences = {each.metric: (each.value, each.low, each.high) for each in compared}
         item.rival_nll_scaled = found[rival].test["nll_scaled"]
+        single = min((own for own in SINGLES if own in known), key=lambda own: known[own].choice)
+        if single in sides and row not in (single, rival):
+            shares = gap_shares(sides[single], sides[row], sides[rival])
+            item.gap = {
+                key: None if each is None else (each.share, each.low, each.high) for key, each in shares.items()
+            }
         before = earlier.get(row)
         if before and is_same_training(before, item):
             item.shift, item.shift_differences = before.shift, before.shift_differences
@@ -210,6 +223,7 @@ def _answer(found: dict[str, Found]) -> dict[str, str]:
         "does it match?": matches(own),
         "difference in NLL, scaled": difference(own.differences["nll_scaled"]),
         "in CC-ECE, scaled": difference(own.differences["cc_ece_scaled"]),
+        "share of the gap to a standard network that it closes": _gap(own, "nll_scaled"),
         "in NLL as trained": difference(own.differences["nll"]),
         "in CC-ECE as trained": difference(own.differences["cc_ece"]),
         "in NLL, scaled, under shift": difference(own.shift_differences["nll_scaled"]) + _shift_rival(found)
@@ -221,6 +235,14 @@ def _answer(found: dict[str, Found]) -> dict[str, str]:
         if control == row
         else difference(found[control].differences["nll_scaled"]),
     }
+
+
+def _gap(own: Found, metric: str) -> str:
+    """Return a share of the gap in per cent."""
+    if metric not in own.gap:
+        return "not measured"
+    share = own.gap[metric]
+    return "the gap may be 0" if share is None else "{:.0%} ({:.0%} to {:.0%})".format(*share)
 
 
 def claims(results: Results) -> str:
