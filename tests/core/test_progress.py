@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from sae.core.progress import Advance, reading, showing_reading
-from sae.data.columns import Reading, read_columns
+from sae.data.columns import Reading
+from sae.data.table_files import read_columns
 
 
 class Noted:

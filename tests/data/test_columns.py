@@ -5,7 +5,8 @@ import pytest
 
 from sae.core.errors import DataError
 from sae.data import columns
-from sae.data.columns import Reading, as_days, read_columns
+from sae.data.columns import Reading, as_days
+from sae.data.table_files import read_columns
 
 
 def read(tmp_path: Path, text: str, reading: Reading | None = None) -> dict[str, list[object]]:

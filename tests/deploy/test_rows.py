@@ -10,7 +10,7 @@ import pytest
 
 from sae.config.run import parse_run
 from sae.core.errors import DataError, DataWarning
-from sae.data.columns import read_columns
+from sae.data.table_files import read_columns
 from sae.deploy.answers import predict_to_file
 from sae.deploy.export import export
 from sae.deploy.rows import encode_rows

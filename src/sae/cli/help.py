@@ -35,8 +35,8 @@ class Parameter(Protocol):
 
 GROUPS = {
     "Data": (
-        *("data", "task", "target", "kind", "ignore", "categories", "dates", "group", "time", "size", "resize", "fit"),
-        *("data_root", "allow_other_data", "split", "ood"),
+        *("data", "task", "target", "kind", "ignore", "missing", "categories", "dates", "group", "time", "size"),
+        *("resize", "fit", "data_root", "allow_other_data", "split", "ood"),
     ),
     "Network": (
         *("method", "backbone", "inputs", "exits", "members", "samples", "rate", "width", "depth", "blocks"),

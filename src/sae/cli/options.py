@@ -58,6 +58,9 @@ Ignore = Annotated[
     list[str] | None, typer.Option(help="columns of your table not to use, e.g. id,name or '\"height, cm\",id'")
 ]
 Categories = Annotated[list[str] | None, typer.Option(help="columns of your table that hold categories, e.g. zip")]
+Missing = Annotated[
+    list[str] | None, typer.Option(help="texts of your table that stand for a missing value, e.g. '?,-999'")
+]
 Dates = Annotated[
     list[str] | None,
     typer.Option(help="columns of your table that must hold dates; those like 2024-01-31 are recognised anyway"),
@@ -289,6 +292,7 @@ class DataOptions:
     target: Target = None
     kind: Kind = None
     ignore: Ignore = None
+    missing: Missing = None
     categories: Categories = None
     dates: Dates = None
     group: Group = None

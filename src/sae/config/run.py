@@ -50,6 +50,7 @@ class DataConfig(Settings):
         None, description="what a sample is, where the data do not say: signals, for .npz files and tables"
     )
     ignore: tuple[str, ...] = later((), description="columns of a table that are not used, such as identifiers")
+    missing: tuple[str, ...] = later((), description="texts of a table that stand for a missing value, such as -999")
     categories: tuple[str, ...] = later((), description="columns of a table that hold categories, though in numbers")
     dates: tuple[str, ...] = later(
         (), description="columns of a table that hold dates; ISO dates are recognised anyway"

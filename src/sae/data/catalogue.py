@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 """Suffixes of files that may be the user's own data; a folder may be, too."""
-TABLE_SETTINGS = ("target", "ignore", "categories", "dates", "group", "time")
+TABLE_SETTINGS = ("target", "ignore", "missing", "categories", "dates", "group", "time")
 """Settings that only the user's own tables take."""
 ROW_SETTINGS = ("target", "ignore", "group", "time")
 """The ones that a table of signals takes, too."""

@@ -125,6 +125,8 @@ class ColumnEncoding:
         categories: Texts that have a feature each; empty for a numeric column.
         marks_missing: Whether a last feature marks missing values.
         is_date: Whether the numbers are days since 1970, which become year, month, day of the week and the days.
+        missing: Texts among numbers that stand for a missing value, besides the usual ones.
+        has_others: Whether training saw more texts, too rare for a feature each.
     """
 
     name: str
@@ -132,6 +134,8 @@ class ColumnEncoding:
     categories: tuple[str, ...] = ()
     marks_missing: bool = False
     is_date: bool = False
+    missing: tuple[str, ...] = ()
+    has_others: bool = False
 
     @property
     def is_numeric(self) -> bool:

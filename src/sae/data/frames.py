@@ -2,7 +2,7 @@
 
 import numbers
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Protocol, TypeGuard, runtime_checkable
 
@@ -14,7 +14,7 @@ from sae.config.settings import Layer, Values, merge
 from sae.core.errors import DataError
 from sae.core.task import Classification, Task
 from sae.data.catalogue import TABLE_SUGGESTS
-from sae.data.columns import MISSING_TEXTS, Column, Reading, as_column, as_days, check_finite
+from sae.data.columns import MISSING_TEXTS, Column, Reading, as_column, as_days, check_finite, without_marks
 from sae.data.dataset import (
     Array,
     Cells,
@@ -27,6 +27,7 @@ from sae.data.dataset import (
     standardised_regression,
 )
 from sae.data.defaults import suggest_training
+from sae.data.profile import check_usable, warn_of_marks
 from sae.data.table import encoded, learn_encoding
 
 MICROSECONDS_PER_DAY = 86_400 * 10**6
@@ -75,7 +76,8 @@ def column_of(name: str, given: object, reading: Reading, where: str) -> Column:
     """Return a column in the form that a file gives it.
 
     The type decides what numbers, dates and texts are. Booleans and categories are texts. Texts that are
-    all ISO dates are dates, as in a CSV; texts of digits stay texts.
+    all ISO dates are dates, as in a CSV, and those that are all numbers or marks of missing values are numbers,
+    unless one begins with 0, like a code.
 
     Args:
         name: Its name.
@@ -90,14 +92,15 @@ def column_of(name: str, given: object, reading: Reading, where: str) -> Column:
         True
     """
     values = np.asarray(given, object if isinstance(given, list) else None)  # object: numbers stay numbers
+    missing = reading.missing_in(name)
     is_text = name in reading.texts or _is_category(given)
     if values.dtype.kind in "iuf" and not is_text and name not in reading.dates:
-        return _checked(Column(name, values.astype(np.float64)), where)
+        return _checked(Column(name, without_marks(values.astype(np.float64), missing)), where)
     if values.dtype.kind == "M" and not is_text:
         return Column(name, _days(values), is_date=True)
     if values.dtype.kind not in "biufMOSUT":
         raise DataError(f"columns must hold numbers, texts or dates, got {values.dtype} in column {name!r} of {where}")
-    cells = [None if is_missing(value) else value for value in values.tolist()]
+    cells = [None if is_missing(value, missing) else value for value in values.tolist()]
     present = [cell for cell in cells if cell is not None]
     if not is_text and name not in reading.dates and all(map(_is_real, present)):
         return _checked(Column(name, np.array([np.nan if c is None else c for c in cells], np.float64)), where)
@@ -123,8 +126,8 @@ def _days(moments: NDArray[np.generic]) -> Features:
     return np.where(np.isnat(moments.astype("datetime64[us]")), np.nan, microseconds / MICROSECONDS_PER_DAY)
 
 
-def is_missing(value: object) -> bool:
-    """Return whether a value is missing: None, NaN, NA and NaT of pandas, or one of their spellings.
+def is_missing(value: object, missing: Collection[str] = MISSING_TEXTS) -> bool:
+    """Return whether a value is missing: None, NaN, NA and NaT of pandas, or one of these spellings in any case.
 
     Example:
         >>> is_missing(None), is_missing(float("nan")), is_missing(" N/A "), is_missing(0)
@@ -133,8 +136,10 @@ def is_missing(value: object) -> bool:
     if value is None or type(value).__name__ in MISSING_TYPES:
         return True
     if isinstance(value, str):
-        return value.strip().lower() in MISSING_TEXTS
-    return bool(value != value)  # NaN
+        return value.strip().lower() in missing
+    if value != value:  # NaN
+        return True
+    return len(missing) > len(MISSING_TEXTS) and as_text(value) in missing
 
 
 def as_text(value: object, name: str = "", where: str = "") -> str:
@@ -220,7 +225,9 @@ def dataset_of(
     task: Task = (
         Classification(len(class_names)) if class_names is not None else standardised_regression(targets[train], where)
     )
-    encodings = tuple(learn_encoding(column, train, where) for column in columns.values())
+    warn_of_marks(columns.values(), where)
+    check_usable(columns.values(), train, where)
+    encodings = tuple(learn_encoding(column, train) for column in columns.values())
     inputs = encoded(dict(columns), encodings)
     names = None if class_names is None else tuple(class_names)
     normalisation = standardisation(inputs, train)

@@ -9,11 +9,12 @@ from sae.config.run import DataConfig
 from sae.core.errors import DataError
 from sae.data.archive import Files
 from sae.data.cache import cached, content_identity, file_identity
-from sae.data.columns import Column, first_row, read_columns
+from sae.data.columns import Column
 from sae.data.dataset import ALL, SPLITS, Dataset, Known, Split, rows_of
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
 from sae.data.kept_images import image_dataset, keep_kind, keep_split, kept_kind, kept_splits, resizing
 from sae.data.table import split_table
+from sae.data.table_files import first_row, read_columns
 
 VERSION = 1
 """Version of the decoded files in the cache."""

@@ -4,19 +4,18 @@ Medians and categories are learned from the training rows alone.
 """
 
 import dataclasses
-import re
-import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from sae.config.run import DataConfig
-from sae.core.errors import ConfigError, DataError, DataWarning, did_you_mean
+from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import Classification, Task
 from sae.data.cache import roomy
-from sae.data.columns import Column, Reading, column_names, ignoring, read_columns
+from sae.data.columns import Column, Reading, as_number
 from sae.data.dataset import (
     Array,
     ColumnEncoding,
@@ -25,7 +24,6 @@ from sae.data.dataset import (
     Indices,
     Known,
     Normalisation,
-    is_resolved,
     signal_normalisation,
     split_indices,
     split_up,
@@ -33,14 +31,16 @@ from sae.data.dataset import (
     standardised_regression,
 )
 from sae.data.locations import find_own
+from sae.data.profile import (
+    MOST_CATEGORIES,
+    check_usable,
+    listed_names,
+    warn_of_columns,
+    warn_of_identifiers,
+    warn_of_marks,
+)
 from sae.data.splits import Parts, split_groups, split_in_time
-
-MOST_CATEGORIES = 256
-"""Most distinct texts in a column; a column with more holds names or identifiers, which teach a network nothing."""
-FEWEST_FOR_IDENTIFIER = 20
-"""With at least this many rows, distinct values in all of them are no accident."""
-IDENTIFIER = re.compile(r"(.*[^a-z])?(id|uuid|guid)", re.IGNORECASE)
-"""Names of columns that hold identifiers if their numbers are all different."""
+from sae.data.table_files import column_names, read_columns
 
 
 def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
@@ -53,15 +53,17 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     known = known or Known()
     table = split_table(config, known)
     encodings = known.columns or tuple(
-        learn_encoding(column, table.parts[0], table.path) for column in table.chosen.values()
+        learn_encoding(column, table.parts[0], config.missing) for column in table.chosen.values()
     )
     check_columns(table.chosen, encodings, table.path)
     if known.columns is None:
-        _warn_of_identifiers(table.chosen.values(), table.path)
+        warn_of_marks(table.chosen.values(), table.path)
+        check_usable(table.chosen.values(), table.parts[0], table.path)
+        warn_of_identifiers(table.chosen.values(), table.path)
     inputs = encoded(table.chosen, encodings)
     normalisation = standardisation(inputs, table.parts[0])
     if known.columns is None:
-        _warn_of_columns(inputs, table.parts[0], normalisation, encodings, table.path)
+        warn_of_columns(inputs, table.parts[0], normalisation, encodings, table.path)
     return table.split_up(config.name, inputs, normalisation, encodings)
 
 
@@ -128,7 +130,7 @@ def split_table(config: DataConfig, known: Known) -> SplitTable:
     left_out = {target.name, *config.ignore, *(rule for rule in (config.group, config.time) if rule)}
     chosen = {name: column for name, column in columns.items() if name not in left_out}
     if not chosen:
-        raise DataError(f"{path} must hold columns besides {_listed(sorted(left_out))} to predict from, got none")
+        raise DataError(f"{path} must hold columns besides {listed_names(sorted(left_out))} to predict from, got none")
     return SplitTable(path, chosen, targets, task, class_names, parts)
 
 
@@ -145,7 +147,7 @@ def _time_step(column: Column, training: Indices, path: Path) -> ColumnEncoding:
             f"signals must have no missing values, got one in row {missing[0] + 1}, column {column.name!r} of {path}: "
             f"remove or impute such rows"
         )
-    return learn_encoding(column, training, path)
+    return learn_encoding(column, training)
 
 
 def reading_of(
@@ -162,6 +164,7 @@ def reading_of(
         only=only,
         texts=[*texts, *(encoding.name for encoding in encodings if not encoding.is_numeric)],
         dates=[encoding.name for encoding in encodings if encoding.is_date],
+        marks={encoding.name: encoding.missing for encoding in encodings},
     )
 
 
@@ -169,7 +172,8 @@ def _reading(config: DataConfig, known: Known, names: Sequence[str]) -> Reading:
     """Return how to read the columns of a data set; ignored columns may hold anything."""
     skipped = {*config.ignore} - {config.target, config.group, config.time}
     found = reading_of(known.columns) if known.columns else Reading(texts=config.categories, dates=config.dates)
-    return dataclasses.replace(found, only=[name for name in names if name not in skipped])
+    only = [name for name in names if name not in skipped]
+    return dataclasses.replace(found, only=only, missing=config.missing)
 
 
 def _split(
@@ -208,7 +212,7 @@ def check_columns(columns: Mapping[str, Column], encodings: Sequence[ColumnEncod
             raise DataError(f"{path} must hold the column {encoding.name!r}, got only {', '.join(columns)}")
         column = columns[encoding.name]
         if encoding.is_numeric and not column.is_numeric:
-            wrong = next(value for value in column.values if value is not None and not _is_number(value))
+            wrong = next(value for value in column.values if value is not None and as_number(value) is None)
             raise DataError(f"column {encoding.name!r} of {path} must hold numbers, got {wrong!r}")
         if encoding.is_date != column.is_date:
             wanted = "dates" if encoding.is_date else "no dates"
@@ -231,92 +235,29 @@ def encoded(columns: dict[str, Column], encodings: Sequence[ColumnEncoding]) -> 
     return inputs
 
 
-def _warn_of_identifiers(columns: Iterable[Column], path: Path) -> None:
-    """Warn of columns that look like identifiers: a network would memorise single rows by them."""
-    found = [column.name for column in columns if _is_identifier(column)]
-    if found:
-        _warn(
-            f"{path} has columns with another value in every row, like identifiers: {_listed(found)}; "
-            f"leave them out with {ignoring(found)}"
-        )
-
-
-def _is_identifier(column: Column) -> bool:
-    """Return whether all values differ and are texts, row numbers, or whole numbers in a column named like an id."""
-    values = column.values
-    if column.is_date or len(values) < FEWEST_FOR_IDENTIFIER or column.missing.any():
-        return False
-    if not column.is_numeric:
-        return len(set(values)) == len(values)
-    numbers = column.numbers
-    if numbers[0] in (0, 1) and (np.diff(numbers) == 1).all():
-        return True
-    has_name = IDENTIFIER.fullmatch(column.name) is not None
-    return has_name and bool((numbers % 1 == 0).all()) and len(np.unique(numbers)) == len(numbers)
-
-
-def _warn_of_columns(
-    inputs: Features, training: Indices, normalisation: Normalisation, encodings: Sequence[ColumnEncoding], path: Path
-) -> None:
-    """Warn of columns that are constant in the training rows, or whose spread float64 cannot hold."""
-    start = 0
-    constant, lost = [], []
-    for encoding in encodings:
-        features = range(start, start + encoding.num_features)
-        start = features.stop
-        if not any(np.ptp(inputs[training, feature]) for feature in features):
-            constant.append(encoding.name)
-        elif not all(is_resolved(normalisation.mean[i], normalisation.std[i], np.float64) for i in features):
-            lost.append(encoding.name)
-    if constant:
-        _warn(
-            f"{path} has columns with a single value in the training rows, which teach nothing: {_listed(constant)}; "
-            f"leave them out with {ignoring(constant)}"
-        )
-    if lost:
-        _warn(
-            f"{path} has columns whose numbers are so large that their spread is lost in rounding: {_listed(lost)}; "
-            f"subtract a constant from them first"
-        )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(repr, names))
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, DataWarning, stacklevel=3)
-
-
-def learn_encoding(column: Column, training: Indices, path: Path | str) -> ColumnEncoding:
+def learn_encoding(column: Column, training: Indices, marks: Sequence[str] = ()) -> ColumnEncoding:
     """Return the encoding of a column.
 
-    Numbers become one feature, dates four, with the training median for missing values. Texts become
-    one feature for each text of the training rows. If values are missing, a last feature marks them.
+    Numbers become one feature, dates four, with the training median for missing values. Texts become one feature for
+    each of the most frequent texts of the training rows. If values are missing, a last feature marks them.
 
     Args:
         column: The column with all rows.
         training: Indices of the training rows.
-        path: Path or name of the table, for messages.
+        marks: Texts that stand for a missing value in every column.
     """
-    missing = column.missing
+    missing, marks = column.missing, (*marks, *column.marks)
     present = column.values[training][~missing[training]]
-    if not len(present):
-        raise DataError(
-            f"a column must have values in the training rows, got none in column {column.name!r} of {path}: "
-            f"leave it out with {ignoring([column.name])}, or drop it"
-        )
     marks_missing = bool(missing.any())
     if column.is_numeric:
         median = float(np.median(present.astype(np.float64)))
-        return ColumnEncoding(column.name, median, marks_missing=marks_missing, is_date=column.is_date)
-    categories = tuple(sorted(set(present)))
-    if len(categories) > MOST_CATEGORIES:
-        raise DataError(
-            f"a text column must have at most {MOST_CATEGORIES} different values, got {len(categories)} "
-            f"in column {column.name!r} of {path}: leave it out with {ignoring([column.name])}, or drop it"
-        )
-    return ColumnEncoding(column.name, categories=categories, marks_missing=marks_missing)
+        return ColumnEncoding(column.name, median, marks_missing=marks_missing, is_date=column.is_date, missing=marks)
+    counts = Counter(present)
+    categories = tuple(sorted(sorted(counts, key=lambda text: (-counts[text], text))[:MOST_CATEGORIES]))
+    has_others = len(counts) > MOST_CATEGORIES
+    return ColumnEncoding(
+        column.name, categories=categories, marks_missing=marks_missing, missing=marks, has_others=has_others
+    )
 
 
 def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None:
@@ -336,7 +277,7 @@ def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None
                 raise ConfigError(f"data.{key} must not name the target {name!r}: remove it")
     both = set(config.categories) & set(config.dates)
     if both:
-        raise ConfigError(f"a column holds categories or dates, got {_listed(sorted(both))} as both: remove one")
+        raise ConfigError(f"a column holds categories or dates, got {listed_names(sorted(both))} as both: remove one")
 
 
 def _check_present(target: Column, path: Path) -> None:
@@ -373,17 +314,9 @@ def _classes(target: Column, path: Path, known: tuple[str, ...] | None) -> tuple
 
 def _numbers(target: Column, path: Path) -> Features:
     if not target.is_numeric:
-        wrong = next(index for index, value in enumerate(target.values) if not _is_number(value))
+        wrong = next(index for index, value in enumerate(target.values) if value is None or as_number(value) is None)
         raise DataError(
             f"the target of a regression must be a number, got {target.values[wrong]!r} in row {wrong + 1}, "
             f"column {target.name!r} of {path}"
         )
     return target.numbers
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -42,6 +42,8 @@ class ColumnPart(_Part):
     categories: tuple[str, ...]
     marks_missing: bool
     is_date: bool = False
+    missing: tuple[str, ...] = Field((), exclude_if=lambda missing: not missing)
+    has_others: bool = Field(False, exclude_if=lambda has: not has)
 
 
 class InputPart(_Part):

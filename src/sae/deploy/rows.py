@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from sae.core.errors import DataError, DataWarning
 from sae.core.task import Shape
 from sae.core.wording import count
-from sae.data.columns import Column, as_days, read_columns
+from sae.data.columns import MARK, Column, as_days
 from sae.data.dataset import ColumnEncoding, Features
 from sae.data.frames import as_text, is_missing
 from sae.data.table import check_columns, encoded, reading_of
+from sae.data.table_files import read_columns
 from sae.deploy.manifest import Manifest
 from sae.deploy.session import Integers
 
@@ -153,7 +154,7 @@ def encode_columns(
 
 
 def _unseen(column: Column, encoding: ColumnEncoding) -> Flags:
-    if encoding.is_numeric:
+    if encoding.is_numeric or encoding.has_others:
         return np.zeros(len(column.values), bool)
     return ~np.isin(column.values.astype(str), encoding.categories) & ~column.missing
 
@@ -179,7 +180,8 @@ def _warn(message: str) -> None:
 
 def _column(encoding: ColumnEncoding, values: Sequence[object]) -> Column:
     """Return the values of one column in the form that a file gives them."""
-    present = [None if is_missing(value) else value for value in values]
+    missing = reading_of([encoding]).missing_in(encoding.name)
+    present = [None if is_missing(value, missing) else value for value in values]
     where = f"column {encoding.name!r}"
     if encoding.is_date:
         return Column(encoding.name, as_days(present, where), is_date=True)
@@ -191,7 +193,7 @@ def _column(encoding: ColumnEncoding, values: Sequence[object]) -> Column:
 
 
 def _number(value: object, row: int, where: str) -> float:
-    if value is None:
+    if value is None or (isinstance(value, str) and MARK.fullmatch(value.strip())):
         return np.nan
     try:
         number = float(value) if isinstance(value, str | numbers.Real) else None

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from sae.core.errors import DataError, DataWarning
 from sae.core.task import SampleKind
 from sae.data.archive import Files, Folder
-from sae.data.columns import Reading, read_columns
+from sae.data.columns import Reading
 from sae.data.dataset import is_resolved
 from sae.data.image_list import holds_images, listed_files
 from sae.data.images import ImageKind, as_floats, decode_images, is_image, resized
 from sae.data.npz import Member, open_member, samples_of_split
 from sae.data.signals import check_finite
+from sae.data.table_files import read_columns
 from sae.deploy.manifest import InputPart, Manifest
 from sae.deploy.rows import Flags, labels_of, read_rows, true_targets
 from sae.deploy.session import CHUNK, Integers, Samples

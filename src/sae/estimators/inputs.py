@@ -100,7 +100,8 @@ def read_targets(estimator: BaseEstimator, y: object) -> NDArray[np.generic]:
 def reading_like(columns: Mapping[str, Column]) -> Reading:
     """Return how to read more rows of the same columns: texts, numbers and dates stay what they were."""
     texts = [name for name, column in columns.items() if not column.is_numeric]
-    return Reading(texts, [name for name, column in columns.items() if column.is_date], finds_dates=False)
+    dates = [name for name, column in columns.items() if column.is_date]
+    return Reading(texts, dates, finds_dates=False, marks={name: column.marks for name, column in columns.items()})
 
 
 def check_lengths(columns: Mapping[str, Column], targets: Array) -> None:
