@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sae.core.errors import DataError
-from sae.data import columns
+from sae.data import table_files
 from sae.data.columns import Reading, as_days
 from sae.data.table_files import read_columns
 
@@ -34,7 +34,7 @@ def test_texts_with_commas_stay_texts(tmp_path: Path) -> None:
 
 
 def test_a_text_after_many_numbers_makes_the_column_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr(table_files, "TEXTS_AT_ONCE", 3)
     assert read(tmp_path, "a,b\n" + "".join(f"0{i},{i}\n" for i in range(7)) + "x,\n") == {
         "a": ["00", "01", "02", "03", "04", "05", "06", "x"],
         "b": pytest.approx([0, 1, 2, 3, 4, 5, 6, np.nan], nan_ok=True),
@@ -42,7 +42,7 @@ def test_a_text_after_many_numbers_makes_the_column_texts(tmp_path: Path, monkey
 
 
 def test_a_row_of_another_length_is_counted_over_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr(table_files, "TEXTS_AT_ONCE", 3)
     with pytest.raises(DataError, match="got 1 in row 5 of"):
         read(tmp_path, "a,b\n1,2\n1,2\n1,2\n1,2\n1\n")
 

@@ -110,6 +110,17 @@ class Candidate(Configured):
         """Return whether every limit is known to hold."""
         return all(limit.violation(self.values.get(limit.objective.name, math.nan)) <= 0 for limit in limits)
 
+    def chosen_by(self) -> Json:
+        """Return as JSON what chooses it: the split, the seeds and their runs, and the spread of the metrics."""
+        runs = self.again or (self.run,)
+        return {
+            "split": "validation",
+            "seeds": [run.config.seed for run in runs if run.config],
+            "are_new": bool(self.again),
+            "runs": [str(run.record.path) for run in runs],
+            "std": {name: std for name in self.values if (std := self.deviation(name)) is not None},
+        }
+
     def describe(self) -> Json:
         """Return it as JSON, the run by its path."""
         return {

@@ -253,22 +253,10 @@ def describe(picked: "Pick", found: "Recommendation") -> "Json":
     return {
         **chosen.describe(),
         "why": picked.why,
-        "chosen_by": chosen_by(chosen),
+        "chosen_by": chosen.chosen_by(),
         "recommendation": {"state": found.state, "sentence": found.sentence},
         "test": dict(metrics_on_test(chosen.shipped, chosen.eval_exits)),
         "commands": commands(chosen),
-    }
-
-
-def chosen_by(chosen: "Candidate") -> "Json":
-    """Return as JSON what chose a pick: the split, the seeds and their runs, and the spread of the metrics."""
-    runs = chosen.again or (chosen.run,)
-    return {
-        "split": "validation",
-        "seeds": [run.config.seed for run in runs if run.config],
-        "are_new": bool(chosen.again),
-        "runs": [str(run.record.path) for run in runs],
-        "std": {name: std for name in chosen.values if (std := chosen.deviation(name)) is not None},
     }
 
 
