@@ -242,6 +242,15 @@ def bounds(flag: str, texts: list[str] | None) -> dict[str, float]:
     return found
 
 
+def one_of(argument: str | None, option: str | None) -> str | None:
+    """Return the data, which are given as argument or as --data."""
+    from sae.core.errors import ConfigError
+
+    if argument is not None and option is not None:
+        raise ConfigError(f"the data are given twice, as {argument!r} and as --data {option!r}: leave out one of them")
+    return option if argument is None else argument
+
+
 def section(**values: object) -> "Values":
     """Return a section of settings that holds only the given ones."""
     return {key: value for key, value in values.items() if value is not None and value != {}}
@@ -313,6 +322,19 @@ class DataOptions:
         given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "data_root"}
         lists = {key: names(f"--{key}", ",".join(value)) for key, value in given.items() if isinstance(value, list)}
         return section(name=name, **given | lists)
+
+    def task_of(self, name: str | None) -> "Values":
+        """Return the task of the user's own table as settings, and say so, if it is not given and can be told."""
+        from sae.cli.output import print_message
+        from sae.data.locations import find_own
+        from sae.data.table import infer_task
+
+        if self.task or not self.target or name is None or Path(name).suffix.lower() not in (".csv", ".parquet"):
+            return {}
+        missing = names("--missing", ",".join(self.missing)) if self.missing else None
+        task, reason = infer_task(find_own(name), self.target, missing or ())
+        print_message(f"task: {task}, because {reason}; --task says otherwise")
+        return {"task": task}
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ def search(
     from sae.search.run import resolve_search, run_study
 
     flags = options.section(
-        data=source.layer(data),
+        data=source.layer(data) | source.task_of(data),
         backbone=options.section(name=backbone),
         train=options.section(epochs=epochs),
         seed=seed,
@@ -207,6 +207,7 @@ def experiment(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="folder for the study; default: experiments/NAME-BUDGET")] = None,
     source: options.DataOptions,
+    backbone: options.Backbone = None,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     epochs: options.Epochs = None,
@@ -226,7 +227,8 @@ def experiment(
     from sae.search.run import resolve_search
 
     flags = options.section(
-        data=source.layer(),
+        data=source.layer() | source.task_of(what),
+        backbone=options.section(name=backbone),
         train=options.section(epochs=epochs),
         seed=seed,
         search=options.section(

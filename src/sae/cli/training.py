@@ -22,9 +22,15 @@ if TYPE_CHECKING:
 
 @options.spread_groups
 def train(
-    out: Annotated[Path, typer.Option(help="folder for the run; the same command again continues it")],
+    path: Annotated[
+        str | None, typer.Argument(metavar="[DATA]", help="name from `sae data list`, or path of your own data")
+    ] = None,
     *,
-    data: Annotated[str | None, typer.Option(help="name from `sae data list`, or path of your own data")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="folder for the run; the same command again continues it; default: runs/NAME of the data"),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="the same as DATA")] = None,
     source: options.DataOptions,
     method: options.Method = None,
     backbone: options.Backbone = None,
@@ -58,8 +64,9 @@ def train(
 ) -> None:
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
     del trust_code  # read when it was parsed
+    data = options.one_of(path, data)
     flags = options.section(
-        data=source.layer(data),
+        data=source.layer(data) | source.task_of(data),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),
@@ -67,6 +74,7 @@ def train(
         seed=seed,
     )
     run = resolve_run(config, flags, set_ or [])
+    out = default_folder(run) if out is None else out
     for package in ("torch", "sklearn", *(["tensorboard"] if tensorboard else [])):
         require(package, "this command")
     import_for_good("torch")
@@ -87,6 +95,26 @@ def train(
     print_json(found.to_json()) if json else print_evaluation(found)
     compare_with_baselines(record, read[0])
     print_message(f"the run is in {out}")
+
+
+def default_folder(run: "RunConfig") -> Path:
+    """Return `runs/NAME` of the data, or `runs/NAME-2` and so on where that holds anything else than this run."""
+    from itertools import count
+
+    from sae.core.errors import SaeError
+    from sae.records.run import RunRecord
+
+    base = Path("runs") / Path(run.data.name).stem
+    for number in count(1):
+        folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
+        if not folder.exists():
+            break
+        try:
+            if RunRecord(folder).read_config() == run:
+                break
+        except SaeError:  # a folder of something else
+            continue
+    return folder
 
 
 def compare_with_baselines(record: "RunRecord", dataset: "Dataset") -> None:

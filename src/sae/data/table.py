@@ -13,6 +13,7 @@ import numpy as np
 
 from sae.config.run import DataConfig
 from sae.core.errors import ConfigError, DataError, did_you_mean
+from sae.core.objectives import TaskName
 from sae.core.task import Classification, Task
 from sae.data.cache import roomy
 from sae.data.columns import Column, Reading, as_number
@@ -41,6 +42,9 @@ from sae.data.profile import (
 )
 from sae.data.splits import Parts, split_groups, split_in_time
 from sae.data.table_files import column_names, read_columns
+
+MOST_LABELS = 10
+"""Up to this many different whole numbers are taken for classes where nobody says what they are."""
 
 
 def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
@@ -132,6 +136,25 @@ def split_table(config: DataConfig, known: Known) -> SplitTable:
     if not chosen:
         raise DataError(f"{path} must hold columns besides {listed_names(sorted(left_out))} to predict from, got none")
     return SplitTable(path, chosen, targets, task, class_names, parts)
+
+
+def infer_task(path: Path, target: str, missing: Sequence[str] = ()) -> tuple[TaskName, str]:
+    """Return what to predict in a column, with the reason: texts and few whole numbers are classes.
+
+    Args:
+        path: The table.
+        target: The column.
+        missing: Texts that stand for a missing value.
+    """
+    _check_column("target", target, column_names(path), path)
+    column = read_columns(path, Reading(only=[target], missing=missing))[target]
+    present = column.values[~column.missing]
+    if not column.is_numeric:
+        return "classification", f"column {target!r} holds texts"
+    distinct = len(np.unique(present))
+    if distinct <= MOST_LABELS and not (present.astype(np.float64) % 1).any():
+        return "classification", f"column {target!r} holds {distinct} different whole numbers"
+    return "regression", f"column {target!r} holds numbers"
 
 
 def _time_step(column: Column, training: Indices, path: Path) -> ColumnEncoding:
@@ -260,6 +283,12 @@ def learn_encoding(column: Column, training: Indices, marks: Sequence[str] = ())
     )
 
 
+def _check_column(key: str, name: str, columns: Sequence[str], path: Path) -> None:
+    if name not in columns:
+        hint = did_you_mean(name, columns)
+        raise DataError(f"data.{key} must be a column of {path}, one of {', '.join(columns)}; got {name!r}{hint}")
+
+
 def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None:
     """Refuse settings that name a column which the table does not have, or that contradict each other."""
     known = ", ".join(columns)
@@ -270,9 +299,7 @@ def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None
     given = {key: getattr(config, key) for key in ("target", "ignore", "categories", "dates", "group", "time")}
     for key, value in given.items():
         for name in (value,) if isinstance(value, str) else value or ():
-            if name not in columns:
-                hint = did_you_mean(name, columns)
-                raise DataError(f"data.{key} must be a column of {path}, one of {known}; got {name!r}{hint}")
+            _check_column(key, name, columns, path)
             if key != "target" and name == config.target:
                 raise ConfigError(f"data.{key} must not name the target {name!r}: remove it")
     both = set(config.categories) & set(config.dates)

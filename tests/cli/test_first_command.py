@@ -1,0 +1,85 @@
+"""`sae train DATA` needs no more than the data and the target."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sae.records.run import RunRecord
+from tests.cli.test_cli import sae
+
+QUICK = ("--method", "standard", "--depth", "1", "--epochs", "1")
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=60),
+            "left": rng.choice(["Yes", "No"], 60),
+            "stars": rng.integers(1, 6, 60),
+            "price": rng.normal(size=60),
+        }
+    )
+    frame.to_csv(tmp_path / "shop.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return Path("shop.csv")
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "task"),
+    [
+        ("left", "task: classification, because column 'left' holds texts", "classification"),
+        ("stars", "task: classification, because column 'stars' holds 5 different whole numbers", "classification"),
+        ("price", "task: regression, because column 'price' holds numbers", "regression"),
+    ],
+)
+def test_the_task_is_told_from_the_target_and_said(table: Path, target: str, said: str, task: str) -> None:
+    code, _, error = sae("train", table, "--target", target, *QUICK)
+    assert code == 0, error
+    assert said in error
+    assert RunRecord(Path("runs/shop")).read_config().data.task == task
+
+
+def test_a_task_that_is_given_is_kept_without_a_word(table: Path) -> None:
+    _, _, error = sae("train", table, "--target", "stars", "--task", "regression", *QUICK)
+    assert "task:" not in error
+    assert RunRecord(Path("runs/shop")).read_config().data.task == "regression"
+
+
+def test_the_same_command_has_the_same_folder_and_another_one_has_its_own(table: Path) -> None:
+    ask = ("train", table, "--target", "left", *QUICK)
+    assert "the run is in runs/shop\n" in sae(*ask)[2]
+    assert "the run is in runs/shop\n" in sae(*ask)[2]
+    assert "the run is in runs/shop-2\n" in sae(*ask, "--seed", "1")[2]
+    mine = Path("runs/shop-3/mine.txt")
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    assert "the run is in runs/shop-4\n" in sae(*ask, "--seed", "2")[2]
+    assert mine.read_text() == "mine"
+
+
+def test_a_name_of_the_catalogue_is_taken_too(table: Path) -> None:
+    code, out, _ = sae("train", "digits", *QUICK, "--json")
+    assert code == 0
+    assert json.loads(out)["run"] == "runs/digits"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("shop.csv", "--data", "shop.csv"), "the data are given twice, as 'shop.csv' and as --data 'shop.csv'"),
+        (("shop.csv", "--target", "prise"), "data.target must be a column of shop.csv, one of x, left, stars, price"),
+        (("gone.csv", "--target", "price"), "gone.csv"),
+        ((), "data.name must be set: give --data NAME"),
+    ],
+)
+def test_what_is_wrong_is_said_before_a_run_exists(table: Path, asked: tuple[str, ...], message: str) -> None:
+    code, _, error = sae("train", *asked)
+    assert code == 2
+    assert message in error
+    assert "Traceback" not in error
+    assert not Path("runs").exists()
