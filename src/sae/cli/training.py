@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 
 @options.spread_groups
 def train(
-    path: Annotated[
-        str | None, typer.Argument(metavar="[DATA]", help="name from `sae data list`, or path of your own data")
-    ] = None,
+    what: Annotated[str | None, typer.Argument(help="name from `sae data list`, or path of your own data")] = None,
     *,
     out: Annotated[
         Path | None,
-        typer.Option(help="folder for the run; the same command again continues it; default: runs/NAME of the data"),
+        typer.Option(help="folder for the run; the same command again continues it; default: runs/NAME"),
     ] = None,
-    data: Annotated[str | None, typer.Option(help="the same as DATA")] = None,
+    data: Annotated[str | None, typer.Option(help="the same, as an option")] = None,
     source: options.DataOptions,
     method: options.Method = None,
     backbone: options.Backbone = None,
@@ -64,7 +62,7 @@ def train(
 ) -> None:
     """Train a network, evaluate it at every number of exits, and leave a run folder."""
     del trust_code  # read when it was parsed
-    data = options.one_of(path, data)
+    data = options.one_of(what, data)
     flags = options.section(
         data=source.layer(data) | source.task_of(data),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
