@@ -158,7 +158,7 @@ def test_every_command_can_be_understood(block: Block) -> None:
             assert set(words[1:]) <= targets
 
 
-@pytest.mark.parametrize("text", ["sae train --data digits --epoch 3 --out x", "sae train --data digits", "sae tarin"])
+@pytest.mark.parametrize("text", ["sae train --data digits --epoch 3 --out x", "sae search --data digits", "sae tarin"])
 def test_a_wrong_command_is_found_out(text: str) -> None:
     with pytest.raises(Exception, match=r"epoch|out|tarin"):
         parse_command(text.split())
