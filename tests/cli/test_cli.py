@@ -41,10 +41,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_train_says_what_baselines_reach_and_warns_if_they_are_better(tmp_path: Path) -> None:
-    code, _, error = sae("train", "--data", "diabetes", *FAST, "--out", tmp_path / "x")
+    code, out, error = sae("train", "--data", "diabetes", *FAST, "--out", tmp_path / "x")
     assert code == 0
-    assert re.search(r"MSE on validation: this network [\d.,]+, the mean [\d.,]+, ridge regression [\d.,]+\n", error)
-    assert "warning: the network's validation MSE" in error
+    number = r"[\d.,]+"
+    line = f"this network {number}, the mean {number}, ridge regression {number}, gradient boosting {number}\n"
+    assert re.search(f"MSE on validation: {line}", error)
+    assert out.startswith("Ridge regression is better here: MSE ")
+    _, out, _ = sae("train", "--data", "diabetes", *FAST, "--out", tmp_path / "x", "--json")
+    assert json.loads(out)["baselines"]["verdict"].startswith("Ridge regression is better here: ")
 
 
 def test_cost_prints_the_published_parameters() -> None:

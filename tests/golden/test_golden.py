@@ -55,6 +55,7 @@ ADDED_KEYS = {
     "inputs_at_exit",
     "recommendation",
     "chosen_by",
+    "baselines",
     *(f"{name}_scaled{suffix}" for name in ("nll", "ece", "cc_ece") for suffix in ("", "@shift")),
 }
 """Keys of metrics, of readings, and of a receipt's rows, that are written since."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sae.measure.cost import Cost
     from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
     from sae.records.network import Trimming
-    from sae.records.run import RunRecord
 
 
 @options.spread_groups
@@ -76,9 +75,10 @@ def train(
     for package in ("torch", "sklearn", *(["tensorboard"] if tensorboard else [])):
         require(package, "this command")
     import_for_good("torch")
-    from sae.cli.output import print_evaluation, print_json, print_message
+    from sae.cli.output import print_evaluation, print_json, print_message, print_text
     from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
+    from sae.training.baselines import measure_baselines, network_losses
     from sae.training.predictions import keep_predictions as keep
     from sae.training.run import train as train_run
     from sae.training.tracking import TensorBoard
@@ -90,8 +90,17 @@ def train(
     if keep_predictions:
         keep(out)
     found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
-    print_json(found.to_json()) if json else print_evaluation(found)
-    compare_with_baselines(record, read[0])
+    baselines = measure_baselines(read[0])
+    loss = record.read_evaluation().val.chosen.metrics[baselines.metric]
+    is_beaten = min(baselines.by_name.values()) < loss  # only then the samples must tell whether beyond noise
+    verdict = baselines.verdict(network_losses(record)) if is_beaten else None
+    if json:
+        compared = {"metric": baselines.metric, "network": loss, **baselines.by_name, "verdict": verdict}
+        print_json({**found.to_json(), "baselines": compared})
+    else:
+        print_text(verdict) if verdict else None
+        print_evaluation(found)
+    print_message(baselines.describe(loss))
     print_message(f"the run is in {out}")
 
 
@@ -113,19 +122,6 @@ def default_folder(run: "RunConfig") -> Path:
         except SaeError:  # a folder of something else
             continue
     return folder
-
-
-def compare_with_baselines(record: "RunRecord", dataset: "Dataset") -> None:
-    """Print what simple baselines reach on validation, and warn if the network is worse."""
-    from sae.cli.output import print_message
-    from sae.training.baselines import measure_baselines
-
-    baselines = measure_baselines(dataset)
-    loss = record.read_evaluation().val.chosen.metrics[baselines.metric]
-    print_message(baselines.describe(loss))
-    warning = baselines.warn_about(loss)
-    if warning is not None:
-        print_message(warning)
 
 
 def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) -> "RunConfig":

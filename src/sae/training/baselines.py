@@ -1,7 +1,8 @@
-"""Simple baselines on the validation split, which a network must beat to be worth training.
+"""Baselines on the validation split, which a network must beat to be worth training.
 
 The trivial baseline ignores the inputs: it predicts the share of each class, or the mean. The linear one is
-logistic or ridge regression with the default settings of scikit-learn, on the prepared samples.
+logistic or ridge regression, and on tables there is gradient boosting, too, with the default settings of scikit-learn,
+on the prepared samples that the network is trained on.
 """
 
 import inspect
@@ -16,65 +17,100 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from sae.core.task import Classification
+from sae.analysis.temperature import losses as losses_of
+from sae.core.predictive import as_numbers
+from sae.core.task import Classification, SampleKind
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
+from sae.records.run import RunRecord
+from sae.training.evaluator import member_outputs, predictive_at
+from sae.training.run import preparation, restore
+from sae.training.trainer import torch_threads
 
 MOST_SAMPLES, MOST_FEATURES = 20_000, 4_096
 MOST_PRODUCTS = 20_000_000
-"""Most samples × features × outputs that a linear baseline is fitted to; it takes some seconds."""
+"""Most samples × features × outputs that a baseline is fitted to; it takes some seconds."""
 MOST_ITERATIONS, LARGEST_SLOPE = 200, 1e-4
 """When the fit of a logistic regression ends."""
+BOOSTING = "gradient boosting"
+BEYOND_NOISE = 2.0
+"""Standard errors by which a baseline must be better on the validation samples to be called so."""
 
 Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Baseline:
+    """A baseline on the validation split.
+
+    Attributes:
+        name: Its name for people.
+        losses: Loss of each validation sample, (sample,); lower is better.
+    """
+
+    name: str
+    losses: Numbers
+
+    @property
+    def loss(self) -> float:
+        """The mean loss."""
+        return float(self.losses.mean())
+
+    def is_better_than(self, network: Numbers) -> bool:
+        """Return whether the mean loss is below a network's by more than the noise of the validation samples."""
+        gain = network - self.losses
+        return bool(gain.mean() > BEYOND_NOISE * gain.std(ddof=1) / math.sqrt(len(gain))) if len(gain) > 1 else False
+
+
+@dataclass(frozen=True)
 class Baselines:
-    """Losses on the validation split, lower is better.
+    """Baselines on the validation split.
 
     Attributes:
         metric: `nll` for classification, `mse` for regression.
-        trivial: Loss of class shares or of the mean.
-        linear: Loss of logistic or ridge regression; None if it was left out.
-        num_fitted: Training samples that the linear baseline was fitted to.
+        found: The trivial one, then those that were fitted.
+        num_fitted: Training samples that they were fitted to.
         num_training: All training samples.
-        reason: Why the linear baseline was left out.
+        reason: Why only the trivial one is there.
     """
 
     metric: Literal["nll", "mse"]
-    trivial: float
-    linear: float | None
+    found: tuple[Baseline, ...]
     num_fitted: int
     num_training: int
     reason: str = ""
 
     @property
-    def names(self) -> tuple[str, str]:
-        """Names of the trivial and the linear baseline for people."""
-        return ("class shares", "logistic regression") if self.metric == "nll" else ("the mean", "ridge regression")
+    def by_name(self) -> dict[str, float]:
+        """The losses by the names of the baselines."""
+        return {item.name: item.loss for item in self.found}
 
     def describe(self, loss: float) -> str:
         """Return one line that compares a network with this loss with the baselines."""
-        trivial, linear = self.names
-        some = f" (on {self.num_fitted:,} of {self.num_training:,} samples)"
-        second = (
-            f"{linear} left out because {self.reason}"
-            if self.linear is None
-            else f"{linear} {_short(self.linear)}{some if self.num_fitted < self.num_training else ''}"
-        )
+        some = f" (on {self.num_fitted:,} of {self.num_training:,} samples)" if self._is_part else ""
+        reached = [f"{item.name} {_short(item.loss)}" for item in self.found]
+        left_out = f"{_linear_name(self.metric)} left out because {self.reason}" if self.reason else ""
         start = f"{self.metric.upper()} on validation: this network {_short(loss)}"
-        return f"{start}, {trivial} {_short(self.trivial)}, {second}"
+        return ", ".join(filter(None, [start, *reached, left_out])) + some
 
-    def warn_about(self, loss: float) -> str | None:
-        """Return a sentence if a network with this loss is worse than a baseline, otherwise None."""
-        reached = {self.names[0]: self.trivial, self.names[1]: math.inf if self.linear is None else self.linear}
-        better = [f"{name} ({_short(value)})" for name, value in reached.items() if value < loss]
+    @property
+    def _is_part(self) -> bool:
+        return len(self.found) > 1 and self.num_fitted < self.num_training
+
+    def verdict(self, network: Numbers) -> str | None:
+        """Return a sentence if a baseline is better than a network, beyond noise, otherwise None.
+
+        Args:
+            network: The network's losses of the validation samples, (sample,).
+        """
+        better = [item for item in self.found if item.is_better_than(network)]
         if not better:
             return None
+        best = min(better, key=lambda item: item.loss)
+        name, losses = f"{best.name[:1].upper()}{best.name[1:]}", (_short(best.loss), _short(float(network.mean())))
         return (
-            f"warning: the network's validation {self.metric.upper()} of {_short(loss)} is worse than that of "
-            f"{' and '.join(better)}: train it longer or with other settings, search for them, or use the baseline"
+            f"{name} is better here: {self.metric.upper()} {losses[0]} on validation, against {losses[1]} of this "
+            f"network. Train it longer or with other settings, search for them, or use {best.name}."
         )
 
 
@@ -83,16 +119,52 @@ def measure_baselines(dataset: Dataset) -> Baselines:
     num_training, num_features = len(dataset.train), math.prod(dataset.spec.shape)
     is_classes = isinstance(dataset.spec.task, Classification)
     metric: Literal["nll", "mse"] = "nll" if is_classes else "mse"
-    trivial = _shares_nll(dataset) if is_classes else _mean_mse(dataset)
+    trivial = Baseline("class shares", _shares_nll(dataset)) if is_classes else Baseline("the mean", _mean_mse(dataset))
     products = num_features * (dataset.spec.task.num_outputs if is_classes else 1)
     num_fitted = min(num_training, MOST_SAMPLES, MOST_PRODUCTS // products)
     chosen = np.linspace(0, num_training - 1, num_fitted).round().astype(np.int64)
     fitted = Split(dataset.train.inputs[chosen], dataset.train.targets[chosen]) if num_fitted else None
     reason = _obstacle(dataset, fitted, num_features)
     if fitted is None or reason:
-        return Baselines(metric, trivial, None, 0, num_training, reason)
-    linear = _logistic_nll(dataset, fitted) if is_classes else _ridge_mse(dataset, fitted)
-    return Baselines(metric, trivial, linear, num_fitted, num_training)
+        return Baselines(metric, (trivial,), 0, num_training, reason)
+    found = [trivial, Baseline(_linear_name(metric), (_logistic_nll if is_classes else _ridge_mse)(dataset, fitted))]
+    if dataset.spec.kind is SampleKind.TABLE:
+        found.append(Baseline(BOOSTING, _boosted(dataset, fitted)))
+    return Baselines(metric, tuple(found), num_fitted, num_training)
+
+
+def network_losses(record: RunRecord) -> Numbers:
+    """Return the loss of each validation sample in the baselines' metric, at the trained number of exits, (sample,)."""
+    settings = record.read_config().train
+    with torch_threads(settings.threads):
+        method, dataset = restore(record)
+        outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, preparation(dataset, settings.device)))
+        numbers = as_numbers(predictive_at(method, outputs, method.exits)).double().numpy()
+    if isinstance(dataset.spec.task, Classification):
+        return losses_of("classification", numbers, dataset.val.targets)
+    return np.square(numbers[:, 0] - dataset.val.targets)
+
+
+def _linear_name(metric: str) -> str:
+    return "logistic regression" if metric == "nll" else "ridge regression"
+
+
+def _boosted(dataset: Dataset, fitted: Split) -> Numbers:
+    """Return the losses of gradient boosting; on one thread, so that they do not depend on the number of cores."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits
+
+    is_classes = isinstance(dataset.spec.task, Classification)
+    kind = HistGradientBoostingClassifier if is_classes else HistGradientBoostingRegressor
+    inputs, val = (np.concatenate(list(_prepared(dataset, split))) for split in (fitted, dataset.val))
+    targets = dataset.val.targets
+    with threadpool_limits(1):
+        model = kind(random_state=0).fit(inputs, fitted.targets)
+        if not is_classes:
+            squared: Numbers = np.square(model.predict(val) - targets)
+            return squared
+        probs: Numbers = model.predict_proba(val)[np.arange(len(targets)), targets.astype(np.int64)]
+        return -np.log(np.maximum(probs, np.finfo(np.float64).tiny))
 
 
 def _short(value: float) -> str:
@@ -115,24 +187,27 @@ def _prepared(dataset: Dataset, split: Split) -> Iterator[Numbers]:
         yield batch.flatten(1).double().numpy()
 
 
-def _shares_nll(dataset: Dataset) -> float:
+def _shares_nll(dataset: Dataset) -> Numbers:
     counts = (
         np.bincount(dataset.train.targets, minlength=dataset.spec.task.num_outputs) + 1
     )  # + 1, because a class may be missing
-    return float(-np.log(counts / counts.sum())[dataset.val.targets].mean())
+    losses: Numbers = -np.log(counts / counts.sum())[dataset.val.targets]
+    return losses
 
 
-def _mean_mse(dataset: Dataset) -> float:
-    mean = dataset.train.targets.mean(dtype=np.float64)
-    return float(np.square(dataset.val.targets - mean).mean())
+def _mean_mse(dataset: Dataset) -> Numbers:
+    squared: Numbers = np.square(dataset.val.targets - dataset.train.targets.mean(dtype=np.float64))
+    return squared
 
 
-def _logistic_nll(dataset: Dataset, fitted: Split) -> float:
+def _logistic_nll(dataset: Dataset, fitted: Split) -> Numbers:
     inputs, labels = np.concatenate(list(_prepared(dataset, fitted))), fitted.targets.astype(np.int64)
     weights = torch.from_numpy(fit_logistic(inputs, labels, dataset.spec.task.num_outputs))
     batches = (torch.from_numpy(batch) for batch in _prepared(dataset, dataset.val))
     scores = torch.cat([_scores(weights, batch) for batch in batches])
-    return float(cross_entropy(scores, torch.from_numpy(dataset.val.targets.astype(np.int64))))
+    labels_of_val = torch.from_numpy(dataset.val.targets.astype(np.int64))
+    found: Numbers = cross_entropy(scores, labels_of_val, reduction="none").numpy()
+    return found
 
 
 class _Lbfgs(torch.optim.LBFGS):
@@ -187,10 +262,10 @@ def _scores(weights: Tensor, samples: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(scores), scores], dim=1) if scores.shape[1] == 1 else scores
 
 
-def _ridge_mse(dataset: Dataset, fitted: Split) -> float:
+def _ridge_mse(dataset: Dataset, fitted: Split) -> Numbers:
     predict = fit_ridge(np.concatenate(list(_prepared(dataset, fitted))), fitted.targets.astype(np.float64))
     means = np.concatenate([predict(batch) for batch in _prepared(dataset, dataset.val)])
-    return float(np.square(means - dataset.val.targets).mean())
+    return np.square(means - dataset.val.targets)
 
 
 def fit_ridge(inputs: Numbers, targets: Numbers) -> Callable[[Numbers], Numbers]:
