@@ -100,11 +100,11 @@ def tables() -> dict[str, str]:
             rows = [cells[trials, noise, seeds] for seeds in SEEDS]
             texts = [str(trials), f"{noise:g}", f"{rows[0]['one']:.2f}", *(f"{row['new']:.2f}" for row in rows)]
             simulation.append(f"| {' | '.join(texts)} |")
-    head = ["study", "networks", "flattered by", *head[2:]]
+    head = ["study", "networks", "flattered by", *(f"by one seed → by {seeds} new" for seeds in SEEDS)]
     studies = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for name in STUDIES:
         rows = [row for row in stored["measured"] if row["study"] == name]
-        numbers = [f"{value:.4f}" for value in (rows[0]["one"], *(row["new"] for row in rows))]
+        numbers = [f"{row['one']:.4f} → {row['new']:.4f}" for row in rows]
         texts = [name, str(rows[0]["networks"]), f"{rows[0]['flattered']:+.4f}", *numbers]
         studies.append(f"| {' | '.join(texts)} |")
     return {"curse-simulated": "\n".join(simulation), "curse-measured": "\n".join(studies)}

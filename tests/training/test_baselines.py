@@ -39,7 +39,7 @@ def test_the_baselines_of_a_regression_are_those_of_scikit_learn() -> None:
     boosted = HistGradientBoostingRegressor(random_state=0).fit(
         standardised(dataset, dataset.train), dataset.train.targets
     )
-    assert losses["gradient boosting"] == pytest.approx(mean_squared_error(targets, boosted.predict(inputs)), rel=1e-3)
+    assert losses["gradient boosting"] == pytest.approx(mean_squared_error(targets, boosted.predict(inputs)), rel=1e-2)
     assert found.metric == "mse"
 
 
