@@ -44,6 +44,14 @@ def test_the_task_is_told_from_the_target_and_said(table: Path, target: str, sai
     assert RunRecord(Path("runs/shop")).read_config().data.task == task
 
 
+def test_a_training_whose_last_epoch_was_the_best_says_so(table: Path) -> None:
+    _, _, error = sae("train", "digits", "--method", "standard", "--depth", "1", "--epochs", "3")
+    assert "still improving: of 3 epochs the best on validation was number 3, so more may help: --epochs 6" in error
+    _, out, error = sae("train", "diabetes", "--epochs", "40", "--set", "train.patience=3", "--json")
+    assert "still improving" not in error
+    assert json.loads(out)["still_improving"] is False
+
+
 def test_a_task_that_is_given_is_kept_without_a_word(table: Path) -> None:
     _, _, error = sae("train", table, "--target", "stars", "--task", "regression", *QUICK)
     assert "task:" not in error

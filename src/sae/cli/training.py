@@ -1,5 +1,6 @@
 """The commands on one network: `sae train`, `sae evaluate`, `sae trim` and `sae cost`."""
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,7 +11,12 @@ from sae.cli import options
 from sae.core.collection import import_for_good
 from sae.core.errors import require
 
+LATE = 0.1
+"""Share of the epochs at the end; if the best one is there, the training was perhaps too short."""
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from sae.config.run import RunConfig
     from sae.config.settings import Values
     from sae.data.dataset import Dataset
@@ -93,15 +99,34 @@ def train(
     baselines = measure_baselines(read[0])
     loss = record.read_evaluation().val.chosen.metrics[baselines.metric]
     is_beaten = min(baselines.by_name.values()) < loss  # only then the samples must tell whether beyond noise
+    best = late_best(record.read_history(), run.train.epochs)
     verdict = baselines.verdict(network_losses(record)) if is_beaten else None
     if json:
         compared = {"metric": baselines.metric, "network": loss, **baselines.by_name, "verdict": verdict}
-        print_json({**found.to_json(), "baselines": compared})
+        print_json({**found.to_json(), "baselines": compared, "still_improving": best is not None})
     else:
         print_text(verdict) if verdict else None
         print_evaluation(found)
     print_message(baselines.describe(loss))
+    if best is not None:
+        epochs = run.train.epochs
+        print_message(
+            f"still improving: of {epochs:,} epochs the best on validation was number {best:,}, so more may help: "
+            f"--epochs {2 * epochs}"
+        )
     print_message(f"the run is in {out}")
+
+
+def late_best(history: "Sequence[Mapping[str, float]]", epochs: int) -> int | None:
+    """Return the epoch that was the best on validation if it is in the last tenth of all, else None.
+
+    Example:
+        >>> late_best([{"val_nll": 0.5}, {"val_nll": 0.4}], epochs=2), late_best([{"val_nll": 0.5}], epochs=2)
+        (2, None)
+    """
+    losses = [row.get("val_nll", math.inf) for row in history]
+    best = losses.index(min(losses)) + 1 if losses else 0
+    return best if len(losses) == epochs and best > (1 - LATE) * epochs else None
 
 
 def default_folder(run: "RunConfig") -> Path:
