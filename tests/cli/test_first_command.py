@@ -83,6 +83,11 @@ def test_a_name_of_the_catalogue_is_taken_too(table: Path) -> None:
         (("shop.csv", "--target", "prise"), "data.target must be a column of shop.csv, one of x, left, stars, price"),
         (("gone.csv", "--target", "price"), "gone.csv"),
         ((), "data.name must be set: give --data NAME"),
+        (("digits", "--lr", "0.1"), "No such option: --lr, but --set train.lr=…"),
+        (("digits", "--learning-rate", "0.1"), "No such option: --learning-rate, but --set train.lr=…"),
+        (("digits", "--raet", "0.1"), "No such option: --raet (Possible options: "),
+        (("digits", "--set", "train.learning_rate=1"), "train.learning_rate, did you mean train.lr?"),
+        (("digits", "--set", "train.device=qpu"), "torch can use here (cpu"),
     ],
 )
 def test_what_is_wrong_is_said_before_a_run_exists(table: Path, asked: tuple[str, ...], message: str) -> None:

@@ -64,6 +64,18 @@ GROUPS = {
 class Command(TyperCommand):
     """A command whose help lists registered methods and backbones and the defaults of settings."""
 
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse arguments; for an unknown option that is a setting, say how to set it."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # NoSuchOption of click, or of a typer which brings its own
+            option = getattr(error, "option_name", None)
+            setting = setting_called(option.lstrip("-").replace("-", "_")) if isinstance(option, str) else None
+            if setting is not None and any(parameter.name == "set_" for parameter in self.params):
+                message = {"message": f"No such option: {option}, but --set {setting}=…", "possibilities": None}
+                vars(error).update(message)
+            raise
+
     def format_options(self, ctx: typer.Context, formatter: Formatter) -> None:  # type: ignore[override]
         """Write the arguments, then the options of each group."""
         for title, rows in help_sections(self, ctx):
@@ -79,6 +91,21 @@ class Group(TyperGroup):
         rows = [(name, first_paragraph(command)) for name, command in shown_commands(self, ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def setting_called(name: str) -> str | None:
+    """Return the path of a setting of training or data by its name, or by another name that people give it.
+
+    Example:
+        >>> setting_called("learning_rate"), setting_called("flip"), setting_called("colour")
+        ('train.lr', 'data.flip', None)
+    """
+    from sae.config.run import DataConfig, TrainConfig
+    from sae.config.settings import OTHER_NAMES
+
+    usual = OTHER_NAMES.get(name, name)
+    sections = {"train": TrainConfig, "data": DataConfig}
+    return next((f"{key}.{usual}" for key, section in sections.items() if usual in section.model_fields), None)
 
 
 def help_sections(

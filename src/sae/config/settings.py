@@ -364,12 +364,18 @@ def _problems(model: type[Settings], values: Layer, prefix: str) -> Iterator[str
             yield from _problems(named, value, f"{prefix}{key}.")
 
 
+OTHER_NAMES = {"learning_rate": "lr", "num_epochs": "epochs", "batch": "batch_size", "early_stopping": "patience"}
+"""Names that other libraries give to settings."""
+
+
 def _unknown(path: str, key: str, model: type[Settings], prefix: str) -> str:
     known = list(model.model_fields)
     name = model.model_fields["name"].default if "name" in model.model_fields else None
     owner = f" for {name}" if isinstance(name, str) else ""
     listed = ", ".join(f"{prefix}{name}" for name in known)
-    return f"unknown setting {path}{owner}{did_you_mean(key, known, prefix)}; known: {listed}"
+    usual = OTHER_NAMES.get(key, key)
+    hint = f", did you mean {prefix}{usual}?" if usual in known else did_you_mean(key, known, prefix)
+    return f"unknown setting {path}{owner}{hint}; known: {listed}"
 
 
 def _first_sentence(error: ValidationError) -> str:

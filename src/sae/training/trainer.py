@@ -324,15 +324,19 @@ def mean_of(values: list[Tensor]) -> Tensor:
 
 def pick_device(name: str) -> torch.device:
     """Return the device with this name, or raise an error if torch cannot use it here."""
-    problem = f"train.device must be a device that torch can use here ({', '.join(DEVICES)}, cuda:1, …), got {name!r}"
+    if not _is_usable(name):
+        usable = ", ".join(filter(_is_usable, DEVICES))
+        raise ConfigError(f"train.device must be a device that torch can use here ({usable}), got {name!r}")
+    return torch.device(name)
+
+
+def _is_usable(name: str) -> bool:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise ConfigError(problem) from None
-    if device.type not in DEVICES:
-        raise ConfigError(problem)
-    return device
+        return False
+    return device.type in DEVICES
 
 
 def keep_freed_memory() -> None:
