@@ -101,10 +101,10 @@ def setting_called(name: str) -> str | None:
         ('train.lr', 'data.flip', None)
     """
     from sae.config.run import DataConfig, TrainConfig
-    from sae.config.settings import OTHER_NAMES
+    from sae.config.settings import OTHER_NAMES, Settings
 
     usual = OTHER_NAMES.get(name, name)
-    sections = {"train": TrainConfig, "data": DataConfig}
+    sections: dict[str, type[Settings]] = {"train": TrainConfig, "data": DataConfig}
     return next((f"{key}.{usual}" for key, section in sections.items() if usual in section.model_fields), None)
 
 
