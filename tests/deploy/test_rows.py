@@ -1,5 +1,6 @@
 """Rows of a table as dictionaries, data frames and files; missing values and new categories among them."""
 
+import csv
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from sae.config.run import parse_run
-from sae.core.errors import DataError, DataWarning
+from sae.core.errors import ConfigError, DataError, DataWarning
 from sae.data.table_files import read_columns
 from sae.deploy.answers import predict_to_file
 from sae.deploy.export import export
@@ -131,6 +132,23 @@ def test_a_category_that_training_did_not_see_is_counted(model: Model, rows: lis
         encoded = encode_rows(changed, model.manifest)
     assert encoded.unseen.tolist() == [True, True, False]
     assert not encoded.imputed.any()
+
+
+def test_kept_columns_stand_in_the_predictions_as_the_file_spells_them(
+    model: Model, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    named = [{**row, "id": f"{number:03d}", "class": "x"} for number, row in enumerate(rows)]
+    path, out = write_csv(tmp_path / "t.csv", named), tmp_path / "out.csv"
+    predict_to_file(model, read_chunks([path], model.manifest, "test", ["id"]), out)
+    with out.open(encoding="utf-8", newline="") as file:
+        written = list(csv.DictReader(file))
+    assert [row["id"] for row in written] == [row["id"] for row in named]
+    out.unlink()
+    with pytest.raises(ConfigError, match="--keep must not name a column of the predictions, got 'class'"):
+        predict_to_file(model, read_chunks([path], model.manifest, "test", ["class"]), out)
+    with pytest.raises(DataError, match=r"--keep must be a column of .*; got 'ID'"):
+        predict_to_file(model, read_chunks([path], model.manifest, "test", ["ID"]), out)
+    assert not out.exists()
 
 
 def test_answers_mark_imputed_and_unseen_rows(model: Model, rows: list[dict[str, Any]], tmp_path: Path) -> None:

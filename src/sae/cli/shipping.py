@@ -274,6 +274,9 @@ def predict(
         bool, typer.Option("--adaptive", help="let each sample leave at the first confident exit")
     ] = False,
     split: Annotated[Literal["train", "val", "test"], typer.Option(help="the split of an .npz file")] = "test",
+    keep: Annotated[
+        list[str] | None, typer.Option(help="columns of the table to copy into the predictions, e.g. customerID")
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of onnxruntime")] = 1,
     json: options.Json = False,
 ) -> None:
@@ -292,7 +295,8 @@ def predict(
     if prints and json:
         raise ConfigError(f"--json prints the summary on standard output, and --out {out} the predictions: drop one")
     loaded = load_adaptive(model, threads) if adaptive else load(model, threads)
-    summary = predict_to_file(loaded, read_chunks(data, loaded.manifest, split), out, abstain, coverage)
+    kept = options.names("--keep", ",".join(keep)) if keep else None
+    summary = predict_to_file(loaded, read_chunks(data, loaded.manifest, split, kept or ()), out, abstain, coverage)
     report: dict[str, str | float | None] = {
         "model": str(model),
         "out": str(out),

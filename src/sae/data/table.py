@@ -146,7 +146,7 @@ def infer_task(path: Path, target: str, missing: Sequence[str] = ()) -> tuple[Ta
         target: The column.
         missing: Texts that stand for a missing value.
     """
-    _check_column("target", target, column_names(path), path)
+    check_column("data.target", target, column_names(path), path)
     column = read_columns(path, Reading(only=[target], missing=missing))[target]
     present = column.values[~column.missing]
     if not column.is_numeric:
@@ -283,10 +283,18 @@ def learn_encoding(column: Column, training: Indices, marks: Sequence[str] = ())
     )
 
 
-def _check_column(key: str, name: str, columns: Sequence[str], path: Path) -> None:
+def check_column(key: str, name: str, columns: Sequence[str], path: Path) -> None:
+    """Refuse the name of a column that a table does not have.
+
+    Args:
+        key: The setting or option that names it.
+        name: The name.
+        columns: All columns.
+        path: The table, for the message.
+    """
     if name not in columns:
         hint = did_you_mean(name, columns)
-        raise DataError(f"data.{key} must be a column of {path}, one of {', '.join(columns)}; got {name!r}{hint}")
+        raise DataError(f"{key} must be a column of {path}, one of {', '.join(columns)}; got {name!r}{hint}")
 
 
 def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None:
@@ -299,7 +307,7 @@ def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None
     given = {key: getattr(config, key) for key in ("target", "ignore", "categories", "dates", "group", "time")}
     for key, value in given.items():
         for name in (value,) if isinstance(value, str) else value or ():
-            _check_column(key, name, columns, path)
+            check_column(f"data.{key}", name, columns, path)
             if key != "target" and name == config.target:
                 raise ConfigError(f"data.{key} must not name the target {name!r}: remove it")
     both = set(config.categories) & set(config.dates)

@@ -98,11 +98,19 @@ def _cells(values: NDArray[np.generic]) -> Iterator[object]:
 def _columns(
     model: Model, chunk: Chunk, prediction: Prediction, abstain: float | None, coverage: float | None
 ) -> Columns:
-    names: Columns = {"sample": _texts(chunk.names)}
+    names: Columns = {"sample": _texts(chunk.names), **chunk.kept}
     flags: Columns = {title: flags for title, flags in _flags(chunk).items() if flags.any()}
-    if isinstance(prediction, ClassPrediction):
-        return names | _class_columns(model, chunk, prediction, abstain, coverage) | flags
-    return names | _value_columns(model, chunk, prediction, coverage) | flags
+    own = (
+        _class_columns(model, chunk, prediction, abstain, coverage)
+        if isinstance(prediction, ClassPrediction)
+        else _value_columns(model, chunk, prediction, coverage)
+    ) | flags
+    doubled = [name for name in chunk.kept if name in own or name == "sample"]
+    if doubled:
+        raise ConfigError(
+            f"--keep must not name a column of the predictions, got {doubled[0]!r}: rename it in the table"
+        )
+    return names | own
 
 
 def _flags(chunk: Chunk) -> dict[str, Flags]:

@@ -1,23 +1,24 @@
 """Samples to predict: arrays that are checked, and files that are read one chunk at a time. No torch."""
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.core.errors import DataError, DataWarning
+from sae.core.errors import ConfigError, DataError, DataWarning
 from sae.core.task import SampleKind
 from sae.data.archive import Files, Folder
 from sae.data.columns import Reading
-from sae.data.dataset import is_resolved
+from sae.data.dataset import Cells, is_resolved
 from sae.data.image_list import holds_images, listed_files
 from sae.data.images import ImageKind, as_floats, decode_images, is_image, resized
 from sae.data.npz import Member, open_member, samples_of_split
 from sae.data.signals import check_finite
-from sae.data.table_files import read_columns
+from sae.data.table import check_column
+from sae.data.table_files import column_names, read_columns
 from sae.deploy.manifest import InputPart, Manifest
 from sae.deploy.rows import Flags, labels_of, read_rows, true_targets
 from sae.deploy.session import CHUNK, Integers, Samples
@@ -40,6 +41,7 @@ class Chunk:
         targets: Labels or values, (batch,); None if the truth is unknown.
         imputed: Rows of a table with a missing value in a column that had none in training, (batch,).
         unseen: Rows of a table with a category that training did not see, (batch,).
+        kept: Columns of a table that are copied into the predictions, by name, (batch,) texts each.
     """
 
     names: Sequence[str]
@@ -47,15 +49,17 @@ class Chunk:
     targets: Targets | None
     imputed: Flags | None = None
     unseen: Flags | None = None
+    kept: Mapping[str, Cells] = field(default_factory=dict)
 
 
-def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterator[Chunk]:
+def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str, keep: Sequence[str] = ()) -> Iterator[Chunk]:
     """Read the samples of an `.npz` file, of a table, or of image files and folders of them.
 
     Args:
         paths: One file, or several images and folders.
         manifest: The manifest of the model that will predict them.
         split: The split to read from an `.npz` file that has splits.
+        keep: Columns of a table that are copied into the predictions.
     """
     for path in paths:
         if not path.exists():
@@ -68,10 +72,12 @@ def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str) -> Iterat
     form = LIST if is_list else TABLE if is_table else NPZ if ".npz" in suffixes else IMAGES
     if form not in _forms(manifest.input):
         raise _wrong_form(manifest.input, paths[0])
+    if keep and form != TABLE:
+        raise ConfigError(f"--keep names columns of a table, but {paths[0]} is {form}: leave it out")
     if form == LIST:
         yield from _listed_images(paths[0], manifest)
     elif form == TABLE:
-        yield read_table(paths[0], manifest)
+        yield read_table(paths[0], manifest, keep)
     elif form == NPZ:
         yield from _arrays(paths[0], manifest, split)
     else:
@@ -179,11 +185,22 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def read_table(path: Path, manifest: Manifest) -> Chunk:
-    """Read the rows of a table, named by their numbers from 1, with the truth if its column is there."""
+def read_table(path: Path, manifest: Manifest, keep: Sequence[str] = ()) -> Chunk:
+    """Read the rows of a table, named by their numbers from 1, with the truth if its column is there.
+
+    Args:
+        path: The table.
+        manifest: The manifest of the model.
+        keep: Columns that are copied into the predictions, as texts.
+    """
+    for name in keep:
+        check_column("--keep", name, column_names(path), path)
     rows = read_rows(path, manifest)
     names = [str(row) for row in range(1, len(rows.samples) + 1)]
-    return Chunk(names, rows.samples, true_targets(rows.columns, manifest, path), rows.imputed, rows.unseen)
+    kept = read_columns(path, Reading(only=keep, texts=keep)) if keep else {}
+    texts = {name: np.array([value or "" for value in column.values], object) for name, column in kept.items()}
+    truth = true_targets(rows.columns, manifest, path)
+    return Chunk(names, rows.samples, truth, rows.imputed, rows.unseen, texts)
 
 
 def as_samples(x: object, expected: InputPart) -> Samples:
