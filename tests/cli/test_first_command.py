@@ -96,3 +96,37 @@ def test_what_is_wrong_is_said_before_a_run_exists(table: Path, asked: tuple[str
     assert message in error
     assert "Traceback" not in error
     assert not Path("runs").exists()
+
+
+def test_the_columns_of_a_table_are_described_before_a_target_is_named(table: Path) -> None:
+    text = table.read_text().splitlines()
+    lines = [f"{line},{'?' if row == 3 else row % 7},k{row}" for row, line in enumerate(text[1:])]
+    table.write_text("\n".join([f"{text[0]},visits,id", *lines]))
+    code, out, error = sae("data", "info", table, "--ignore", "price", "--json")
+    assert code == 0, error
+    described = {item["name"]: item for item in json.loads(out)["columns"]}
+    assert described["visits"] == {
+        "name": "visits",
+        "holds": "numbers",
+        "missing": 1,
+        "distinct": 7,
+        "example": "0",
+        "use": "a number, and whether it is missing (?)",
+    }
+    assert {name: item["use"] for name, item in described.items() if name != "visits"} == {
+        "x": "a number",
+        "left": "a category each",
+        "stars": "a number",
+        "price": "ignored",
+        "id": "looks like an identifier: ignore it",
+    }
+    assert "name the column to predict with --target" in error
+    _, out, _ = sae("data", "info", table, "--target", "stars", "--ignore", "id")
+    assert "the target" in out
+    assert "classification, samples of shape" in out
+
+
+def test_a_wrong_name_of_a_column_is_refused_by_the_description(table: Path) -> None:
+    code, _, error = sae("data", "info", table, "--ignore", "prise")
+    assert code == 2
+    assert "must be a column of shop.csv, one of x, left, stars, price; got 'prise', did you mean price?" in error

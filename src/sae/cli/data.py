@@ -1,5 +1,6 @@
 """`sae data`: list, describe, draw and fetch data sets, and the cache of decoded ones."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,11 +10,14 @@ from sae.cli import options
 from sae.cli.help import Command, Group
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from PIL.Image import Image
 
     from sae.config.settings import Layer
     from sae.data.dataset import Dataset
     from sae.data.overview import Summary
+    from sae.data.profile import ColumnProfile
 
 app = typer.Typer(
     cls=Group,
@@ -49,18 +53,32 @@ def info(
     picture: Annotated[Path | None, typer.Option(help="also draw some images of each class into this PNG file")] = None,
     json: options.Json = False,
 ) -> None:
-    """Show the size, classes and class balance of a data set."""
-    from sae.cli.output import print_json
+    """Show the size, classes and class balance of a data set; of a table its columns, also before a target is named."""
+    from sae.cli.output import print_json, print_message
     from sae.config.run import DataConfig
     from sae.config.settings import parse
-    from sae.data.catalogue import load
+    from sae.core.task import SampleKind
+    from sae.data.catalogue import find_entry, load
     from sae.data.overview import first_of_each_class, sample_grid, summarise
+    from sae.data.table import profile_table
 
-    settings = source.layer(name)
+    settings = source.layer(name) | source.task_of(name)
     if picture:
         save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
-    dataset = load(parse(DataConfig, settings))
-    (print_json if json else print_summary)(summarise(dataset))
+    config = parse(DataConfig, settings)
+    is_table = Path(name).suffix.lower() in options.TABLES and find_entry(name, config.kind).kind is SampleKind.TABLE
+    columns = profile_table(config) if is_table else []
+    if columns and not json:
+        print_columns(name, columns)
+    if is_table and config.target is None:
+        print_message("name the column to predict with --target COLUMN, to see the classes and the splits, too")
+        print_json({"columns": [asdict(item) for item in columns]}) if json else None
+        return
+    summary = summarise(load(config))
+    if json:
+        print_json({**summary, **({"columns": [asdict(item) for item in columns]} if columns else {})})
+    else:
+        print_summary(summary)
 
 
 @app.command(cls=Command)
@@ -142,6 +160,18 @@ def cache(
         lines = [[one.reader, f"{one.bytes / 1e6:,.1f}", time] for one, time in zip(found, times, strict=True)]
         print_table(text_table("decoded data sets", ["reader", "MB", "last used"], lines))
     print_line(f"{'deleted' if clear else 'in all'}: {total / 1e6:,.1f} MB in {cache_root()}")
+
+
+def print_columns(name: str, columns: "Sequence[ColumnProfile]") -> None:
+    """Print a row for each column of a table."""
+    from sae.cli.output import print_table
+    from sae.core.table import text_table
+
+    rows = [
+        [item.name, item.holds, f"{item.missing:,}", f"{item.distinct:,}", item.example, item.use] for item in columns
+    ]
+    heads = ["column", "holds", "missing", "distinct", "example", "what is done with it"]
+    print_table(text_table(f"{name}: {len(columns)} columns", heads, rows))
 
 
 def print_summary(summary: "Summary") -> None:

@@ -58,6 +58,8 @@ Ignore = Annotated[
     list[str] | None, typer.Option(help="columns of your table not to use, e.g. id,name or '\"height, cm\",id'")
 ]
 Categories = Annotated[list[str] | None, typer.Option(help="columns of your table that hold categories, e.g. zip")]
+TABLES = (".csv", ".parquet")
+"""Suffixes of tables."""
 Missing = Annotated[
     list[str] | None, typer.Option(help="texts of your table that stand for a missing value, e.g. '?,-999'")
 ]
@@ -329,7 +331,7 @@ class DataOptions:
         from sae.data.locations import find_own
         from sae.data.table import infer_task
 
-        if self.task or not self.target or name is None or Path(name).suffix.lower() not in (".csv", ".parquet"):
+        if self.task or not self.target or name is None or Path(name).suffix.lower() not in TABLES:
             return {}
         missing = names("--missing", ",".join(self.missing)) if self.missing else None
         task, reason = infer_task(find_own(name), self.target, missing or ())

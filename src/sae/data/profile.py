@@ -3,13 +3,15 @@
 import re
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from sae.core.errors import DataError, DataWarning
 from sae.data.columns import Column, ignoring, text_among_numbers
-from sae.data.dataset import ColumnEncoding, Features, Indices, Normalisation, is_resolved
+from sae.data.dataset import Cells, ColumnEncoding, Features, Indices, Normalisation, is_resolved
 
 MOST_CATEGORIES = 256
 """Most distinct texts of a column that have a feature each: the most frequent ones."""
@@ -19,6 +21,75 @@ FEWEST_FOR_IDENTIFIER = 20
 """With at least this many rows, distinct values in all of them are no accident."""
 IDENTIFIER = re.compile(r"(.*[^a-z])?(id|uuid|guid)", re.IGNORECASE)
 """Names of columns that hold identifiers if their numbers are all different."""
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """A column of a table in short, and what a network makes of it.
+
+    Attributes:
+        name: Its name.
+        holds: `numbers`, `dates` or `texts`; `anything` if it is not read.
+        missing: Number of rows without a value.
+        distinct: Number of different values.
+        example: Its first value; empty if there is none.
+        use: What is done with it.
+    """
+
+    name: str
+    holds: Literal["numbers", "dates", "texts", "anything"]
+    missing: int
+    distinct: int
+    example: str
+    use: str
+
+
+def profile_of(column: Column) -> ColumnProfile:
+    """Describe a column that a network is to predict from.
+
+    Example:
+        >>> profile_of(Column("age", np.array([31.0, np.nan, 40.0]))).use
+        'a number, and whether it is missing'
+    """
+    present = column.values[~column.missing]
+    holds: Literal["numbers", "dates", "texts"] = (
+        "dates" if column.is_date else "numbers" if column.is_numeric else "texts"
+    )
+    first = present[0] if len(present) else ""
+    example = str(first)
+    if column.is_numeric and len(present):
+        example = str(np.datetime64(int(first), "D")) if column.is_date else f"{first:g}"
+    missing, distinct = int(column.missing.sum()), len(set(present.tolist()))
+    return ColumnProfile(column.name, holds, missing, distinct, example, _use(column, present, distinct))
+
+
+def _use(column: Column, present: Cells, distinct: int) -> str:
+    reason = obstacle(column, present)
+    if reason is not None:
+        return f"cannot be used: {reason}"
+    if _is_identifier(column):
+        return "looks like an identifier: ignore it"
+    numbers = "year, month, weekday and day" if column.is_date else "a number"
+    texts = f"the {MOST_CATEGORIES} most frequent of its texts" if distinct > MOST_CATEGORIES else "a category each"
+    marks = f" ({', '.join(column.marks)})" if column.marks else ""
+    missing = f", and whether it is missing{marks}" if column.missing.any() else ""
+    return f"{numbers if column.is_numeric else texts}{missing}"
+
+
+def obstacle(column: Column, present: Cells) -> str | None:
+    """Return why nothing can be learnt from a column, if so.
+
+    Args:
+        column: The column.
+        present: Its values where it has any, in the rows that count.
+    """
+    if not len(present):
+        return "no value in the training rows"
+    distinct = 0 if column.is_numeric else len(set(present))
+    if distinct <= MOST_CATEGORIES or distinct <= len(present) / 2:
+        return None
+    words = np.mean([len(text.split()) for text in present])
+    return "free text, which is not supported" if words >= FEWEST_WORDS else "different texts in most rows"
 
 
 def check_usable(columns: Iterable[Column], training: Indices, path: Path | str) -> None:
@@ -33,12 +104,8 @@ def check_usable(columns: Iterable[Column], training: Indices, path: Path | str)
     for column in columns:
         present = column.values[training][~column.missing[training]]
         distinct = 0 if column.is_numeric else len(set(present))
-        if not len(present):
-            useless[column.name] = "no value in the training rows"
-        elif distinct > MOST_CATEGORIES and distinct > len(present) / 2:
-            words = np.mean([len(text.split()) for text in present])
-            kind = "free text, which is not supported" if words >= FEWEST_WORDS else "different texts in most rows"
-            useless[column.name] = kind
+        if (reason := obstacle(column, present)) is not None:
+            useless[column.name] = reason
         elif distinct > MOST_CATEGORIES:
             pooled.append(f"{column.name!r} ({distinct:,} values)")
     if useless:

@@ -34,8 +34,10 @@ from sae.data.dataset import (
 from sae.data.locations import find_own
 from sae.data.profile import (
     MOST_CATEGORIES,
+    ColumnProfile,
     check_usable,
     listed_names,
+    profile_of,
     warn_of_columns,
     warn_of_identifiers,
     warn_of_marks,
@@ -136,6 +138,25 @@ def split_table(config: DataConfig, known: Known) -> SplitTable:
     if not chosen:
         raise DataError(f"{path} must hold columns besides {listed_names(sorted(left_out))} to predict from, got none")
     return SplitTable(path, chosen, targets, task, class_names, parts)
+
+
+def profile_table(config: DataConfig) -> list[ColumnProfile]:
+    """Describe every column of the user's table, and what is done with it; the target need not be known."""
+    path = find_own(config.name)
+    names = column_names(path)
+    for name in (config.target, config.group, config.time, *config.ignore, *config.categories, *config.dates):
+        if name is not None:
+            check_column("every name of a column", name, names, path)
+    columns = read_columns(path, _reading(config, Known(), names))
+    roles = {config.target: "the target", config.group: "the groups", config.time: "the time"}
+    found = []
+    for name in names:
+        if name not in columns:
+            found.append(ColumnProfile(name, "anything", 0, 0, "", "ignored"))
+        else:
+            profile = profile_of(columns[name])
+            found.append(dataclasses.replace(profile, use=roles[name]) if name in roles else profile)
+    return found
 
 
 def infer_task(path: Path, target: str, missing: Sequence[str] = ()) -> tuple[TaskName, str]:
