@@ -281,6 +281,19 @@ def test_a_configuration_that_failed_on_a_seed_is_picked_only_if_all_did(tmp_pat
     assert [run.config.seed for run in picked.again if run.config] == [2, 3, 4]
 
 
+def test_a_whole_configuration_of_another_method_does_not_hide_those_that_failed(tmp_path: Path) -> None:
+    study = StudyBuilder(tmp_path / "s", objectives=("nll",))
+    study.finish(sae(1, 2), [point(0.2, 0.1, 900), point(0.25, 0.1, 900)])
+    study.finish({"name": "standard"}, [point(0.3, 0.1, 900)])
+    dress(study, shift=False)
+    confirm(study, select(study.record).everything, shift=False)
+    folder = next(study.record.path.glob("confirm/sae/*/seed-1"))
+    (folder / RunRecord.METRICS).unlink()
+    assert select(study.record).pick().candidate.label == "standard/0"
+    picked = select(study.record, methods=["sae"]).pick().candidate
+    assert (picked.label, len(picked.again), picked.has_failed) == ("sae/0", 3, True)
+
+
 def test_rivals_are_chosen_by_new_seeds_too(tmp_path: Path) -> None:
     study = curse(tmp_path / "s", trial0=0.1)
     study.finish({"name": "ensemble", "members": 2}, [point(0.2, 0.1, 2000)])

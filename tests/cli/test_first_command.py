@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sae.cli.training import default_folder
+from sae.config.run import parse_run
 from sae.records.run import RunRecord
 from tests.cli.test_cli import sae
 
@@ -42,6 +44,23 @@ def test_the_task_is_told_from_the_target_and_said(table: Path, target: str, sai
     assert code == 0, error
     assert said in error
     assert RunRecord(Path("runs/shop")).read_config().data.task == task
+
+
+def test_a_task_in_a_settings_file_is_kept(table: Path) -> None:
+    Path("c.yaml").write_text("data: {name: shop.csv, target: stars, task: regression}")
+    _, _, error = sae("train", "--config", "c.yaml", *QUICK)
+    assert "task:" not in error
+    assert RunRecord(Path("runs/shop")).read_config().data.task == "regression"
+
+
+@pytest.mark.parametrize("name", [".", "..", "photos/.."])
+def test_the_default_folder_is_below_runs_whatever_the_data_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = parse_run({"data": {"name": name}, "backbone": {"name": "fc"}})
+    assert default_folder(config).parent == Path("runs")
+    assert ".." not in default_folder(config).parts
 
 
 def test_a_training_whose_last_epoch_was_the_best_says_so(table: Path) -> None:
@@ -85,6 +104,7 @@ def test_a_name_of_the_catalogue_is_taken_too(table: Path) -> None:
         ((), "data.name must be set: give --data NAME"),
         (("digits", "--lr", "0.1"), "No such option: --lr, but --set train.lr=…"),
         (("digits", "--learning-rate", "0.1"), "No such option: --learning-rate, but --set train.lr=…"),
+        (("digits", "--epochs"), "--epochs"),
         (("digits", "--raet", "0.1"), "No such option: --raet (Possible options: "),
         (("digits", "--set", "train.learning_rate=1"), "train.learning_rate, did you mean train.lr?"),
         (("digits", "--set", "train.device=qpu"), "torch can use here (cpu"),

@@ -114,7 +114,7 @@ def test_all_columns_that_cannot_be_used_are_named_at_once() -> None:
     named = [Column(name, item.values) for name, item in columns.items()]
     told = (
         r"t.csv has columns that cannot be used: 'id' \(different texts in most rows\), 'note' \(free text, which is "
-        r"not supported\), 'empty' \(no value in the training rows\): leave them out with --ignore id,note,empty"
+        r"not supported\), 'empty' \(no value\): leave them out with --ignore id,note,empty"
     )
     with pytest.raises(DataError, match=told):
         check_usable(named, np.arange(ROWS), Path("t.csv"))
@@ -140,3 +140,33 @@ def test_clean_columns_are_told_nothing_about(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read(tmp_path, [row % 50 for row in range(ROWS)])
+
+
+def test_a_mark_among_the_classes_of_a_target_is_a_class(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": np.arange(90) % 7, "y": ["0", "1", "unknown"] * 30})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert load(data_config(tmp_path / "t.csv", task="classification", target="y")).class_names == ("0", "1", "unknown")
+
+
+@pytest.mark.parametrize("values", [["0", "+", "++", "0"], ["<1", "1", "2", "3"]])
+def test_grades_and_bounds_are_no_marks(values: list[str]) -> None:
+    assert not column_of("c", values, Reading(), "X").is_numeric
+
+
+def test_categories_of_a_parquet_file_stay_categories(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"grade": pd.Categorical(["1", "2", "3"] * 20), "y": [0, 1] * 30})
+    frame.to_parquet(tmp_path / "t.parquet")
+    found = load(data_config(tmp_path / "t.parquet", task="classification", target="y"))
+    assert found.columns is not None
+    assert found.columns[0].categories == ("1", "2", "3")
+
+
+@pytest.mark.parametrize("given", [[-999.0, 1.5], ["-999", 1.5], [-999, 1.5], np.array([-999.0, 1.5])])
+def test_numeric_marks_are_missing_in_memory_too(given: object) -> None:
+    assert column_of("c", given, Reading(missing=["-999.0", "-999"]), "X").missing.tolist() == [True, False]
+
+
+def test_declared_categories_are_not_told_about(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(tmp_path, ["12-A", *[str(row % 9) for row in range(ROWS - 1)]], categories=["x"])

@@ -134,10 +134,26 @@ def test_a_category_that_training_did_not_see_is_counted(model: Model, rows: lis
     assert not encoded.imputed.any()
 
 
+def test_numeric_marks_of_the_user_are_missing_in_dictionaries_and_files_alike(tmp_path: Path) -> None:
+    rows = [{"x": -999.0 if number % 5 == 0 else number, "kind": "ab"[number % 2]} for number in range(60)]
+    data = {"name": str(write_csv(tmp_path / "t.csv", rows)), "task": "classification", "target": "kind"}
+    settings = {"data": {**data, "missing": ["-999.0"]}, "backbone": {"name": "fc", "depth": 1}, "train": {"epochs": 1}}
+    train(parse_run(settings), tmp_path / "run")
+    export(tmp_path / "run", tmp_path / "shipped" / "model.onnx")
+    model = load(tmp_path / "shipped" / "model.onnx")
+    expected = probs(model, [{"x": None}])
+    for spelt in (-999, -999.0, "-999", "-999.00"):
+        np.testing.assert_array_equal(probs(model, [{"x": spelt}]), expected)
+    path = tmp_path / "new.csv"
+    path.write_text("x\n-999\n")
+    (chunk,) = read_chunks([path], model.manifest, "test")
+    np.testing.assert_array_equal(probs(model, chunk.samples), expected)
+
+
 def test_kept_columns_stand_in_the_predictions_as_the_file_spells_them(
     model: Model, rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    named = [{**row, "id": f"{number:03d}", "class": "x"} for number, row in enumerate(rows)]
+    named = [{**row, "id": f"{number:03d}" if number else "NA", "class": "x"} for number, row in enumerate(rows)]
     path, out = write_csv(tmp_path / "t.csv", named), tmp_path / "out.csv"
     predict_to_file(model, read_chunks([path], model.manifest, "test", ["id"]), out)
     with out.open(encoding="utf-8", newline="") as file:

@@ -36,7 +36,7 @@ def test_the_baselines_of_a_regression_are_those_of_scikit_learn() -> None:
     losses = found.by_name
     assert losses["ridge regression"] == pytest.approx(mean_squared_error(targets, model.predict(inputs)), rel=1e-4)
     assert losses["the mean"] == pytest.approx(np.mean((targets - dataset.train.targets.mean()) ** 2))
-    boosted = HistGradientBoostingRegressor(random_state=0).fit(
+    boosted = HistGradientBoostingRegressor(random_state=0, early_stopping=False).fit(
         standardised(dataset, dataset.train), dataset.train.targets
     )
     assert losses["gradient boosting"] == pytest.approx(mean_squared_error(targets, boosted.predict(inputs)), rel=1e-2)
@@ -82,9 +82,24 @@ def test_boosting_of_classes_is_that_of_scikit_learn() -> None:
     inputs, labels = rng.normal(size=(300, 3)), rng.integers(0, 3, 300)
     table = {f"x{place}": Column(f"x{place}", inputs[:, place]) for place in range(3)}
     dataset = dataset_of(table, labels, ("a", "b", "c"), (np.arange(200), np.arange(200, 300)), "X")
-    model = HistGradientBoostingClassifier(random_state=0).fit(standardised(dataset, dataset.train), labels[:200])
+    model = HistGradientBoostingClassifier(random_state=0, early_stopping=False).fit(
+        standardised(dataset, dataset.train), labels[:200]
+    )
     expected = log_loss(labels[200:], model.predict_proba(standardised(dataset, dataset.val)))
     assert measure_baselines(dataset).by_name["gradient boosting"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_boosting_takes_a_class_of_one_sample_and_is_left_out_for_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.concatenate([[2], np.arange(10_999) % 2, np.arange(99) % 2])
+    table = {"x": Column("x", rng.normal(size=len(labels)))}
+    rows = (np.arange(11_000), np.arange(11_000, len(labels)))
+    dataset = dataset_of(table, labels, ("a", "b", "c"), rows, "X")
+    assert "gradient boosting" in measure_baselines(dataset).by_name
+    monkeypatch.setattr(baselines, "MOST_BOOSTED", 100)
+    found = measure_baselines(dataset)
+    assert list(found.by_name) == ["class shares", "logistic regression"]
+    assert "gradient boosting left out because there are 3 classes" in found.describe(0.5)
 
 
 def compared(**losses: list[float]) -> Baselines:

@@ -63,6 +63,7 @@ class Candidate(Configured):
         values: Every validation metric and cost, by the names of objectives; of a confirmed configuration the means of
             the metrics over the new seeds, and the costs of the network to ship.
         again: Its runs on new seeds, if it was confirmed.
+        has_failed: Whether it failed on another new seed, so that those it finished may flatter it.
     """
 
     run: Run
@@ -72,6 +73,7 @@ class Candidate(Configured):
     active: tuple[int, ...]
     values: Mapping[str, float]
     again: tuple[Run, ...] = ()
+    has_failed: bool = False
 
     @property
     def shipped(self) -> Run:
@@ -171,14 +173,15 @@ def candidates_of(run: Run) -> list[Candidate]:
     ]
 
 
-def over_new_seeds(trial: Candidate, runs: Sequence[Run]) -> Candidate:
+def over_new_seeds(trial: Candidate, runs: Sequence[Run], *, has_failed: bool) -> Candidate:
     """Return a candidate as its runs on new seeds confirmed it.
 
     The trial was chosen among many by the result of one seed, which flatters it: so its own metrics do not count.
 
     Args:
         trial: The candidate.
-        runs: The same configuration on new seeds; all have finished.
+        runs: The same configuration on new seeds, as far as they have finished.
+        has_failed: Whether others have not.
     """
     values, first = _values_of(runs, trial.eval_exits), runs[0]
     assert first.config is not None and first.evaluation is not None, "only finished runs confirm"  # noqa: PT018
@@ -189,6 +192,7 @@ def over_new_seeds(trial: Candidate, runs: Sequence[Run]) -> Candidate:
         active=first.evaluation.val.at(trial.eval_exits).active,
         values={**means, **first.evaluation.costs(trial.eval_exits)},
         again=tuple(runs),
+        has_failed=has_failed,
     )
 
 

@@ -49,7 +49,7 @@ class Selection:
         front: The Pareto-optimal candidates within the limits, the best in the first objective first.
         again: Candidates of all methods that were confirmed, by their results on new seeds.
         finalists: What the pick is chosen among: the Pareto-optimal confirmed candidates of the requested methods
-            within the limits; the front while there are none.
+            within the limits, those that failed on a seed only if all did; the front while there are none.
     """
 
     objectives: tuple[Objective, ...]
@@ -108,7 +108,8 @@ class Selection:
         if chosen.method == method and chosen.is_rival:
             return None
         first = self.objectives[0]
-        for pool in (self.again, self.everything):
+        whole = [item for item in self.again if not item.has_failed]
+        for pool in (whole, self.again, self.everything):
             of_method = [item for item in pool if item.method == method and item.is_rival]
             found = [item for item in of_method if math.isfinite(item.values.get(first.name, math.nan))]
             if found:
@@ -164,7 +165,9 @@ def select(
         _check_recorded(item, found)
     best = front(found, compared, kept)
     again = _confirmed(everything, confirmed_results(study) if confirmed is None else confirmed)
-    finalists = front([item for item in again if item.run.method in tried], compared, kept) or best
+    asked_again = [item for item in again if item.run.method in tried]
+    whole = [item for item in asked_again if not item.has_failed]
+    finalists = front(whole, compared, kept) or front(asked_again, compared, kept) or best
     if not finalists:
         raise NothingFoundError(_out_of_reach(found, kept))
     for listed_ in (best, finalists):
@@ -173,13 +176,13 @@ def select(
 
 
 def _confirmed(everything: Sequence[Candidate], results: Sequence[Result]) -> list[Candidate]:
-    """Return the candidates whose trials were confirmed, by their results on new seeds.
-
-    Those that failed on a seed are left out if others did not: the seeds that they finished may flatter them.
-    """
-    runs = {item.label: item.runs for item in results if not item.failed} or {item.label: item.runs for item in results}
-    pairs = [(item, runs[item.label]) for item in everything if item.label in runs]
-    return [over_new_seeds(item, own) for item, own in pairs if len(usable(own, item.eval_exits)) == len(own)]
+    """Return the candidates whose trials were confirmed, by their results on new seeds."""
+    of_trial = {item.label: item for item in results}
+    return [
+        over_new_seeds(item, own.runs, has_failed=own.failed > 0)
+        for item in everything
+        if (own := of_trial.get(item.label)) and len(usable(own.runs, item.eval_exits)) == len(own.runs)
+    ]
 
 
 def preferred(study: StudyRecord, name: str | None, *, shift: bool = False) -> Objective | None:

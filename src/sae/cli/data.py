@@ -56,13 +56,15 @@ def info(
     """Show the size, classes and class balance of a data set; of a table its columns, also before a target is named."""
     from sae.cli.output import print_json, print_message
     from sae.config.run import DataConfig
-    from sae.config.settings import parse
+    from sae.config.settings import merge, parse
     from sae.core.task import SampleKind
     from sae.data.catalogue import find_entry, load
     from sae.data.overview import first_of_each_class, sample_grid, summarise
     from sae.data.table import profile_table
 
-    settings = source.layer(name) | source.task_of(name)
+    settings = source.layer(name)
+    for layer in options.task_layers([{"data": settings}]):
+        settings = merge({"data": settings}, layer)["data"]
     if picture:
         save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
     config = parse(DataConfig, settings)

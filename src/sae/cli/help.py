@@ -68,9 +68,10 @@ class Command(TyperCommand):
         """Parse arguments; for an unknown option that is a setting, say how to set it."""
         try:
             return super().parse_args(ctx, args)
-        except Exception as error:  # NoSuchOption of click, or of a typer which brings its own
-            option = getattr(error, "option_name", None)
-            setting = setting_called(option.lstrip("-").replace("-", "_")) if isinstance(option, str) else None
+        except Exception as error:
+            is_unknown = type(error).__name__ == "NoSuchOption"  # of click, or of a typer which brings its own
+            option = str(getattr(error, "option_name", "")) if is_unknown else ""
+            setting = setting_called(option.lstrip("-").replace("-", "_"))
             if setting is not None and any(parameter.name == "set_" for parameter in self.params):
                 message = {"message": f"No such option: {option}, but --set {setting}=…", "possibilities": None}
                 vars(error).update(message)

@@ -288,6 +288,26 @@ def with_own_backbone(layers: "Sequence[Layer]") -> "list[Layer]":
     return [*layers, {"backbone": {**describe_own(str(name), shape, given.get("exits")), **given, "name": name}}]
 
 
+def task_layers(layers: "Sequence[Layer]") -> "list[Layer]":
+    """Return a layer with the task of the user's own table, and say so, if no layer sets it and it can be told."""
+    from sae.cli.output import print_message
+    from sae.config.settings import merge
+    from sae.data.locations import find_own
+    from sae.data.table import infer_task
+
+    merged: Layer = functools.reduce(merge, ({"data": layer["data"]} for layer in layers if "data" in layer), {})
+    data = merged.get("data")
+    if not isinstance(data, Mapping) or data.get("task") is not None:
+        return []
+    name, target, missing = data.get("name"), data.get("target"), data.get("missing") or ()
+    is_named = isinstance(name, str) and isinstance(target, str) and isinstance(missing, list | tuple)
+    if not is_named or Path(str(name)).suffix.lower() not in TABLES:
+        return []
+    task, reason = infer_task(find_own(str(name)), str(target), [str(text) for text in missing])
+    print_message(f"task: {task}, because {reason}; --task says otherwise")
+    return [{"data": {"task": task}}]
+
+
 def layers_over(flags: "Values", assignments: list[str]) -> "list[Values]":
     """Return the layers that override a config file or a preset, lowest first: flags, then each --set."""
     from sae.config.settings import from_assignments
@@ -324,19 +344,6 @@ class DataOptions:
         given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "data_root"}
         lists = {key: names(f"--{key}", ",".join(value)) for key, value in given.items() if isinstance(value, list)}
         return section(name=name, **given | lists)
-
-    def task_of(self, name: str | None) -> "Values":
-        """Return the task of the user's own table as settings, and say so, if it is not given and can be told."""
-        from sae.cli.output import print_message
-        from sae.data.locations import find_own
-        from sae.data.table import infer_task
-
-        if self.task or not self.target or name is None or Path(name).suffix.lower() not in TABLES:
-            return {}
-        missing = names("--missing", ",".join(self.missing)) if self.missing else None
-        task, reason = infer_task(find_own(name), self.target, missing or ())
-        print_message(f"task: {task}, because {reason}; --task says otherwise")
-        return {"task": task}
 
 
 @dataclass(frozen=True)

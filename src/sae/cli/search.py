@@ -160,7 +160,7 @@ def search(
     from sae.search.run import resolve_search, run_study
 
     flags = options.section(
-        data=source.layer(data) | source.task_of(data),
+        data=source.layer(data),
         backbone=options.section(name=backbone),
         train=options.section(epochs=epochs),
         seed=seed,
@@ -186,8 +186,8 @@ def search(
             shifted=options.section(most=confirm_shifted),
         ),
     )
-    below = [read_yaml(config)] if config else []
-    plan = resolve_search(options.with_own_backbone([*below, *options.layers_over(flags, set_ or [])]))
+    layers = [*([read_yaml(config)] if config else []), *options.layers_over(flags, set_ or [])]
+    plan = resolve_search(options.with_own_backbone([*layers, *options.task_layers(layers)]))
     run_study(study.place(out, plan), plan, print_message)
     print_results(out, json=study.json)
 
@@ -227,7 +227,7 @@ def experiment(
     from sae.search.run import resolve_search
 
     flags = options.section(
-        data=source.layer() | source.task_of(what),
+        data=source.layer(),
         backbone=options.section(name=backbone),
         train=options.section(epochs=epochs),
         seed=seed,
@@ -236,7 +236,8 @@ def experiment(
         ),
         confirm=options.section(distill=distill or None),
     )
-    layers = experiment_layers(what, budget, options.layers_over(flags, set_ or []), recipe)
+    over = options.layers_over(flags, set_ or [])
+    layers = experiment_layers(what, budget, [*over, *options.task_layers([{"data": {"name": what}}, *over])], recipe)
     plan = resolve_search(options.with_own_backbone(layers))
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
     carry_out(study.place(folder, plan), plan, json=study.json)

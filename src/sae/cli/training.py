@@ -11,6 +11,8 @@ from sae.cli import options
 from sae.core.collection import import_for_good
 from sae.core.errors import require
 
+FEWEST_EPOCHS = 3
+"""Fewest epochs of which the best can be late."""
 LATE = 0.1
 """Share of the epochs at the end; if the best one is there, the training was perhaps too short."""
 
@@ -69,7 +71,7 @@ def train(
     del trust_code  # read when it was parsed
     data = options.one_of(what, data)
     flags = options.section(
-        data=source.layer(data) | source.task_of(data),
+        data=source.layer(data),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
         backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),
@@ -121,12 +123,12 @@ def late_best(history: "Sequence[Mapping[str, float]]", epochs: int) -> int | No
     """Return the epoch that was the best on validation if it is in the last tenth of all, else None.
 
     Example:
-        >>> late_best([{"val_nll": 0.5}, {"val_nll": 0.4}], epochs=2), late_best([{"val_nll": 0.5}], epochs=2)
-        (2, None)
+        >>> [late_best([{"val_nll": 0.5}, {"val_nll": 0.4}, {"val_nll": last}], epochs=3) for last in (0.3, 0.6)]
+        [3, None]
     """
     losses = [row.get("val_nll", math.inf) for row in history]
     best = losses.index(min(losses)) + 1 if losses else 0
-    return best if len(losses) == epochs and best > (1 - LATE) * epochs else None
+    return best if len(losses) == epochs >= FEWEST_EPOCHS and best > (1 - LATE) * epochs else None
 
 
 def default_folder(run: "RunConfig") -> Path:
@@ -136,7 +138,7 @@ def default_folder(run: "RunConfig") -> Path:
     from sae.core.errors import SaeError
     from sae.records.run import RunRecord
 
-    base = Path("runs") / Path(run.data.name).stem
+    base = Path("runs") / (Path(run.data.name).resolve().stem or "data")
     for number in count(1):
         folder = base if number == 1 else base.with_name(f"{base.name}-{number}")
         if not folder.exists():
@@ -156,7 +158,7 @@ def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) ->
 
     set_ = from_assignments(assignments)
     layers = [_read_config(config, merge(flags, set_)) if config else {}, flags, set_]
-    return resolve(*options.with_own_backbone(layers))
+    return resolve(*options.with_own_backbone([*layers, *options.task_layers(layers)]))
 
 
 def _read_config(config: Path, above: "Values") -> "Values":

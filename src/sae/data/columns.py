@@ -9,19 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sae.core.errors import DataError
 from sae.data.dataset import Cells, Features, Mask
 
-if TYPE_CHECKING:
-    pass
-
 MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Spellings of a missing value in a CSV, in lower case; any case is accepted."""
-MARK = re.compile(r"[^\w\s]+|#?(n/?a|unknown|unk|missing|undefined|div/0!|value!|ref!|num!)", re.IGNORECASE)
+MARK = re.compile(r"[?*.]+|[-–—]+|#?(n/?a|unknown|unk|missing|undefined|div/0!|value!|ref!|num!)", re.IGNORECASE)
 """Texts that stand for a missing value among numbers: punctuation such as ?, errors of spreadsheets, some words."""
 LEAST_NUMBERS = 0.5
 """Share of numbers from which texts like `MARK` in a column are missing values, and not categories."""
@@ -76,20 +72,24 @@ class Reading:
         dates: Columns of dates.
         only: The columns to read; None reads all.
         finds_dates: Whether other columns in which every value is an ISO date hold dates, too.
-        missing: Texts that stand for a missing value in every column, besides the usual ones; in any case.
+        usual: Texts that stand for a missing value, in lower case.
+        missing: More of them, in any case.
         marks: The same for some columns of numbers, which are known to hold numbers, as training found them.
+        unmarked: Columns in which nothing else is a mark of a missing value, such as classes.
     """
 
     texts: Collection[str] = ()
     dates: Collection[str] = ()
     only: Collection[str] | None = None
     finds_dates: bool = True
+    usual: Collection[str] = MISSING_TEXTS
     missing: Collection[str] = ()
     marks: Mapping[str, Collection[str]] = field(default_factory=dict)
+    unmarked: Collection[str] = ()
 
     def missing_in(self, name: str) -> frozenset[str]:
         """Return the texts that stand for a missing value in a column, in lower case."""
-        return MISSING_TEXTS | {text.lower() for text in (*self.missing, *self.marks.get(name, ()))}
+        return frozenset(self.usual) | {text.lower() for text in (*self.missing, *self.marks.get(name, ()))}
 
     def takes(self, name: str) -> bool:
         """Return whether a column is read."""
@@ -114,10 +114,11 @@ def as_texts(cells: Sequence[str], missing: Collection[str]) -> Cells:
     return np.array([None if cell.lower() in missing else sys.intern(cell) for cell in stripped], object)
 
 
-def as_column(name: str, values: Cells, reading: Reading, path: Path | str) -> Column:
+def as_column(name: str, values: Cells, reading: Reading, path: Path | str, *, is_typed: bool = False) -> Column:
     """Return a column of a file or in memory; texts may be dates, or numbers and marks of missing values.
 
-    Numbers with a decimal comma are refused.
+    Numbers with a decimal comma are refused. In a typed source, where numbers need not be texts, texts that begin with
+    0 are codes.
     """
     if values.dtype != np.dtype(object) or (name in reading.texts and name not in reading.dates):
         return Column(name, values)
@@ -130,14 +131,12 @@ def as_column(name: str, values: Cells, reading: Reading, path: Path | str) -> C
             f"numbers must have a decimal point, got {values[row]!r} in row {row + 1}, column {name!r} of {path}: "
             f"write {values[row].replace(',', '.')}, because a comma may also separate thousands"
         )
-    return _with_marks(name, values, reading) or Column(name, values)
+    found = None if name in reading.unmarked else _with_marks(name, values, reading, takes_codes=not is_typed)
+    return found or Column(name, values)
 
 
-def _with_marks(name: str, texts: Cells, reading: Reading) -> Column | None:
-    """Return texts as numbers, with the texts among them that stand for missing values; None if there are others.
-
-    Texts alone do not make a column of numbers, nor do codes with leading zeros.
-    """
+def _with_marks(name: str, texts: Cells, reading: Reading, *, takes_codes: bool) -> Column | None:
+    """Return texts as numbers, with the texts among them that stand for missing values; None if there are others."""
     counts = Counter(text for text in texts if text is not None)
     parsed = {text: as_number(text) for text in counts}
     marks = tuple(sorted(text for text, number in parsed.items() if number is None))
@@ -145,7 +144,7 @@ def _with_marks(name: str, texts: Cells, reading: Reading) -> Column | None:
     is_known = name in reading.marks
     if any(not MARK.fullmatch(text) for text in marks) or not (is_known or share >= LEAST_NUMBERS):
         return None
-    if not counts or (not is_known and any(map(LEADING_ZERO.fullmatch, counts))):
+    if not is_known and (not counts or (not takes_codes and any(map(LEADING_ZERO.fullmatch, counts)))):
         return None
     numbers = {None: np.nan, **{text: np.nan if number is None else number for text, number in parsed.items()}}
     values = without_marks(np.array([numbers[text] for text in texts], np.float64), reading.missing_in(name))

@@ -14,7 +14,16 @@ from sae.config.settings import Layer, Values, merge
 from sae.core.errors import DataError
 from sae.core.task import Classification, Task
 from sae.data.catalogue import TABLE_SUGGESTS
-from sae.data.columns import MISSING_TEXTS, Column, Reading, as_column, as_days, check_finite, without_marks
+from sae.data.columns import (
+    MISSING_TEXTS,
+    Column,
+    Reading,
+    as_column,
+    as_days,
+    as_number,
+    check_finite,
+    without_marks,
+)
 from sae.data.dataset import (
     Array,
     Cells,
@@ -108,7 +117,7 @@ def column_of(name: str, given: object, reading: Reading, where: str) -> Column:
         return Column(name, as_days(cells, f"column {name!r} of {where}"), is_date=True)
     texts = np.empty(len(cells), object)
     texts[:] = [None if cell is None else sys.intern(as_text(cell, name, where)) for cell in cells]
-    return Column(name, texts) if is_text else as_column(name, texts, reading, where)
+    return Column(name, texts) if is_text else as_column(name, texts, reading, where, is_typed=True)
 
 
 def _is_category(given: object) -> bool:
@@ -139,7 +148,8 @@ def is_missing(value: object, missing: Collection[str] = MISSING_TEXTS) -> bool:
         return value.strip().lower() in missing
     if value != value:  # NaN
         return True
-    return len(missing) > len(MISSING_TEXTS) and as_text(value) in missing
+    is_number = isinstance(value, numbers.Real) and len(missing) > len(MISSING_TEXTS)
+    return is_number and value in {as_number(text) for text in missing}
 
 
 def as_text(value: object, name: str = "", where: str = "") -> str:

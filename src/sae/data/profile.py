@@ -84,7 +84,7 @@ def obstacle(column: Column, present: Cells) -> str | None:
         present: Its values where it has any, in the rows that count.
     """
     if not len(present):
-        return "no value in the training rows"
+        return "no value"
     distinct = 0 if column.is_numeric else len(set(present))
     if distinct <= MOST_CATEGORIES or distinct <= len(present) / 2:
         return None

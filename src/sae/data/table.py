@@ -63,7 +63,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     )
     check_columns(table.chosen, encodings, table.path)
     if known.columns is None:
-        warn_of_marks(table.chosen.values(), table.path)
+        warn_of_marks([column for name, column in table.chosen.items() if name not in config.categories], table.path)
         check_usable(table.chosen.values(), table.parts[0], table.path)
         warn_of_identifiers(table.chosen.values(), table.path)
     inputs = encoded(table.chosen, encodings)
@@ -168,7 +168,7 @@ def infer_task(path: Path, target: str, missing: Sequence[str] = ()) -> tuple[Ta
         missing: Texts that stand for a missing value.
     """
     check_column("data.target", target, column_names(path), path)
-    column = read_columns(path, Reading(only=[target], missing=missing))[target]
+    column = read_columns(path, Reading(only=[target], missing=missing, unmarked=[target]))[target]
     present = column.values[~column.missing]
     if not column.is_numeric:
         return "classification", f"column {target!r} holds texts"
@@ -217,7 +217,8 @@ def _reading(config: DataConfig, known: Known, names: Sequence[str]) -> Reading:
     skipped = {*config.ignore} - {config.target, config.group, config.time}
     found = reading_of(known.columns) if known.columns else Reading(texts=config.categories, dates=config.dates)
     only = [name for name in names if name not in skipped]
-    return dataclasses.replace(found, only=only, missing=config.missing)
+    classes = [config.target] if config.target and config.task == "classification" else []
+    return dataclasses.replace(found, only=only, missing=config.missing, unmarked=classes)
 
 
 def _split(

@@ -242,7 +242,9 @@ def _arrow_column(name: str, values: "ChunkedArray", reading: Reading, path: Pat
         texts = as_texts(
             ["" if value is None else str(value) for value in values.to_pylist()], reading.missing_in(name)
         )
-        return as_column(name, texts, replace(reading, finds_dates=False), path)
+        if types.is_dictionary(values.type):  # categories, even if they are spelled like numbers
+            return Column(name, texts)
+        return as_column(name, texts, replace(reading, finds_dates=False), path, is_typed=True)
     if is_date or name in reading.dates:
         return Column(name, as_days(values.to_pylist(), f"column {name!r} of {path}"), is_date=True)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sae.core.errors import DataError, DataWarning
 from sae.core.task import Shape
 from sae.core.wording import count
-from sae.data.columns import MARK, Column, as_days
+from sae.data.columns import MARK, Column, as_days, without_marks
 from sae.data.dataset import ColumnEncoding, Features
 from sae.data.frames import as_text, is_missing
 from sae.data.table import check_columns, encoded, reading_of
@@ -186,7 +186,8 @@ def _column(encoding: ColumnEncoding, values: Sequence[object]) -> Column:
     if encoding.is_date:
         return Column(encoding.name, as_days(present, where), is_date=True)
     if encoding.is_numeric:
-        return Column(encoding.name, np.array([_number(value, row, where) for row, value in enumerate(present)]))
+        found = np.array([_number(value, row, where) for row, value in enumerate(present)])
+        return Column(encoding.name, without_marks(found, missing))
     texts = np.empty(len(present), object)
     texts[:] = [None if value is None else as_text(value, encoding.name, "the rows") for value in present]
     return Column(encoding.name, texts)

@@ -197,7 +197,7 @@ def read_table(path: Path, manifest: Manifest, keep: Sequence[str] = ()) -> Chun
         check_column("--keep", name, column_names(path), path)
     rows = read_rows(path, manifest)
     names = [str(row) for row in range(1, len(rows.samples) + 1)]
-    kept = read_columns(path, Reading(only=keep, texts=keep)) if keep else {}
+    kept = read_columns(path, Reading(only=keep, texts=keep, usual=())) if keep else {}
     texts = {name: np.array([value or "" for value in column.values], object) for name, column in kept.items()}
     truth = true_targets(rows.columns, manifest, path)
     return Chunk(names, rows.samples, truth, rows.imputed, rows.unseen, texts)

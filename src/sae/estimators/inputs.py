@@ -156,4 +156,4 @@ def _join(column: Column, other: Column) -> Column:
             f"column {column.name!r} of X_val must have the type that it has in {TABLE}, but it has another"
         )
     values = np.concatenate([column.values, other.values])
-    return Column(column.name, values, column.is_date)
+    return Column(column.name, values, column.is_date, column.marks)

@@ -98,7 +98,9 @@ const choosing = (() => {
     }));
     const fits = asked.filter((row) => keeps(row, limits));
     const confirmed = asked.filter((row) => row.c).map((row) => ({ ...row, v: row.c, searched: row }));
-    const again = frontOf(confirmed.filter((row) => keeps(row, limits)), compared, measures);
+    const inReach = confirmed.filter((row) => keeps(row, limits));
+    const whole = frontOf(inReach.filter((row) => !row.failed), compared, measures);
+    const again = whole.length ? whole : frontOf(inReach, compared, measures);
     const best = frontOf(fits, compared, measures);
     const [front, finalists] = [best.length ? best : again, again.length ? again : best];
     if (!front.length) return { asked, fits, front: [], limits, compared, pick: null, missed: outOfReach(asked, limits) };

@@ -11,10 +11,11 @@ from sae.analysis.bootstrap import RESAMPLES, differences_of, draw_metrics
 from sae.analysis.candidates import Candidate
 from sae.analysis.contestants import Contestant, check_same_samples
 from sae.analysis.evidence import read_predictions
-from sae.analysis.results import Result
+from sae.analysis.results import Result, make_result
 from sae.analysis.sample_metrics import SAMPLE_METRICS
 from sae.core.errors import SaeError
 from sae.core.objectives import ALL_COSTS, Objective, objective
+from sae.report.commands import train_command
 from sae.report.findings import Findings, role_label
 from sae.report.labels import SHOWN_COSTS, arrow_of, metric_column, network_key, shown_exits, unit_of
 
@@ -23,7 +24,7 @@ MOST_COMPARED = 10
 """Confirmed configurations that are compared sample by sample, each with each."""
 MOST_DRAWN, FEWEST_RESAMPLES = 400_000_000, 200
 """Samples that are drawn for it, over all runs, metrics and resamples; and the resamples that there are at least."""
-ROW_FIELDS = ("key", "label", "kind", "method", "settings", "exits", "at", "shown", "run", "command", "seeds")
+ROW_FIELDS = ("key", "label", "kind", "method", "settings", "exits", "at", "shown", "run", "command", "seeds", "failed")
 
 
 @dataclass(frozen=True)
@@ -237,14 +238,17 @@ def _row(
     test = item.run.evaluation.test.at(item.eval_exits).metrics
     key = _key(item)
     result = confirmed.get(key)
+    if result is None and again is not None:
+        result = make_result(again.label, again.again, int(again.has_failed), again.eval_exits)
     row: dict[str, Value] = {
         "key": key,
         **of_run,
         "exits": item.exits,
         "at": item.eval_exits,
         "shown": shown_exits(item.config, item.eval_exits),
-        "seeds": len(again.again) if again else None,
-        **({"run": _folder(again)} if again else {}),
+        "seeds": len(result.runs) if result else None,
+        "failed": 1 if again and again.has_failed else None,
+        **({"run": _folder(again), "command": train_command(again.config)} if again else {}),
     }
     for name, fields in columns.items():
         spread = result.get(name) if result else None

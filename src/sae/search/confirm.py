@@ -239,12 +239,7 @@ def _best_first(own: Sequence[Candidate], objectives: Sequence[Objective]) -> li
 
 
 def _each_once(found: Iterable[Candidate]) -> list[Candidate]:
-    return list({_network(item): item for item in found}.values())
-
-
-def _network(item: Candidate) -> tuple[str, int]:
-    """Return the identity of a candidate in a study."""
-    return item.label, item.eval_exits
+    return list({item.network: item for item in found}.values())
 
 
 def _spread(best: Sequence[Candidate], objectives: Sequence[Objective]) -> list[Candidate]:

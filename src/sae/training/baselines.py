@@ -30,6 +30,8 @@ from sae.training.trainer import torch_threads
 MOST_SAMPLES, MOST_FEATURES = 20_000, 4_096
 MOST_PRODUCTS = 20_000_000
 """Most samples × features × outputs that a baseline is fitted to; it takes some seconds."""
+MOST_BOOSTED = 1_000_000
+"""Most samples × classes of gradient boosting, which grows a hundred trees for each class."""
 MOST_ITERATIONS, LARGEST_SLOPE = 200, 1e-4
 """When the fit of a logistic regression ends."""
 BOOSTING = "gradient boosting"
@@ -71,7 +73,7 @@ class Baselines:
         found: The trivial one, then those that were fitted.
         num_fitted: Training samples that they were fitted to.
         num_training: All training samples.
-        reason: Why only the trivial one is there.
+        reason: What was left out, and why.
     """
 
     metric: Literal["nll", "mse"]
@@ -89,9 +91,8 @@ class Baselines:
         """Return one line that compares a network with this loss with the baselines."""
         some = f" (on {self.num_fitted:,} of {self.num_training:,} samples)" if self._is_part else ""
         reached = [f"{item.name} {_short(item.loss)}" for item in self.found]
-        left_out = f"{_linear_name(self.metric)} left out because {self.reason}" if self.reason else ""
         start = f"{self.metric.upper()} on validation: this network {_short(loss)}"
-        return ", ".join(filter(None, [start, *reached, left_out])) + some
+        return ", ".join(filter(None, [start, *reached, self.reason])) + some
 
     @property
     def _is_part(self) -> bool:
@@ -126,11 +127,15 @@ def measure_baselines(dataset: Dataset) -> Baselines:
     fitted = Split(dataset.train.inputs[chosen], dataset.train.targets[chosen]) if num_fitted else None
     reason = _obstacle(dataset, fitted, num_features)
     if fitted is None or reason:
-        return Baselines(metric, (trivial,), 0, num_training, reason)
+        return Baselines(metric, (trivial,), 0, num_training, f"{_linear_name(metric)} left out because {reason}")
     found = [trivial, Baseline(_linear_name(metric), (_logistic_nll if is_classes else _ridge_mse)(dataset, fitted))]
-    if dataset.spec.kind is SampleKind.TABLE:
+    if dataset.spec.kind is not SampleKind.TABLE:
+        return Baselines(metric, tuple(found), num_fitted, num_training)
+    if num_fitted * dataset.spec.task.num_outputs > MOST_BOOSTED:
+        reason = f"{BOOSTING} left out because there are {dataset.spec.task.num_outputs:,} classes"
+    else:
         found.append(Baseline(BOOSTING, _boosted(dataset, fitted)))
-    return Baselines(metric, tuple(found), num_fitted, num_training)
+    return Baselines(metric, tuple(found), num_fitted, num_training, reason)
 
 
 def network_losses(record: RunRecord) -> Numbers:
@@ -159,7 +164,7 @@ def _boosted(dataset: Dataset, fitted: Split) -> Numbers:
     inputs, val = (np.concatenate(list(_prepared(dataset, split))) for split in (fitted, dataset.val))
     targets = dataset.val.targets
     with threadpool_limits(1):
-        model = kind(random_state=0).fit(inputs, fitted.targets)
+        model = kind(random_state=0, early_stopping=False).fit(inputs, fitted.targets)  # stopping needs two of a class
         if not is_classes:
             squared: Numbers = np.square(model.predict(val) - targets)
             return squared
