@@ -233,7 +233,10 @@ class MemberChoice:
         self.method.choose(self.weights(selection))
         scaling = Scaling(self.method, self.dataset, self.outputs["val"])
         metrics = {name: measure_split(scaling, name, self.outputs, self.method.exits) for name in SPLITS}
-        return {name: reading.model_copy(update={"metrics": found}) for name, found in metrics.items()}
+        members = tuple(sorted(selection.members))
+        return {
+            name: reading.model_copy(update={"metrics": found, "members": members}) for name, found in metrics.items()
+        }
 
     def point(self, selection: Selection, limit: float | None, *, is_chosen: bool) -> TrimPoint:
         """Return a selection as a point of the curve."""
