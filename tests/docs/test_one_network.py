@@ -38,7 +38,7 @@ def test_the_network_of_the_first_table_keeps_to_a_third_of_the_flops(name: str)
 
 
 def test_readme_claims_the_matches_of_the_first_table_and_no_more() -> None:
-    claimed = {"fashion-fc": 0.25, "fashion-2000": 0.25}  # shares of the ensemble's FLOPs
+    claimed = {"fashion-fc": 0.25, "blood-vgg": 0.31, "fashion-2000": 0.25}  # shares of the ensemble's FLOPs
     found = {name: rows[results.best_single(rows)] for name, rows in RESULTS.items()}
     assert {name for name, item in found.items() if results.matches(item) == "yes"} == set(claimed)
     for name, share in claimed.items():
