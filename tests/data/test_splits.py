@@ -17,9 +17,11 @@ def test_every_group_is_in_one_split_and_none_is_empty(groups: list[int]) -> Non
 
 
 def test_many_groups_are_split_in_the_usual_shares() -> None:
-    groups = np.random.default_rng(0).integers(0, 100, 1000).astype(np.float64)
+    groups = np.random.default_rng(0).integers(0, 100, 500).astype(np.float64)
     sizes = [len(part) for part in split_groups(groups, 3, "column")]
-    assert sizes == pytest.approx([600, 200, 200], abs=15)
+    assert sizes == pytest.approx([300, 100, 100], abs=15)
+    sizes = [len(part) for part in split_groups(np.repeat(groups, 10), 3, "column")]
+    assert sizes == pytest.approx([4000, 500, 500], abs=100)
 
 
 def test_the_seed_chooses_the_groups() -> None:

@@ -1,6 +1,5 @@
 """The commands on one network: `sae train`, `sae evaluate`, `sae trim` and `sae cost`."""
 
-import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,16 +10,9 @@ from sae.cli import options
 from sae.core.collection import import_for_good
 from sae.core.errors import require
 
-FEWEST_EPOCHS = 3
-"""Fewest epochs of which the best can be late."""
-LATE = 0.1
-"""Share of the epochs at the end; if the best one is there, the training was perhaps too short."""
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from sae.config.run import RunConfig
-    from sae.config.settings import Values
+    from sae.config.settings import Layer, Values
     from sae.data.dataset import Dataset
     from sae.measure.cost import Cost
     from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
@@ -78,7 +70,10 @@ def train(
         teacher=options.section(run=teacher and str(teacher)),
         seed=seed,
     )
-    run = resolve_run(config, flags, set_ or [])
+    from sae.data.catalogue import resolve
+
+    layers = run_layers(config, flags, set_ or [])
+    run = resolve(*layers)
     out = default_folder(run) if out is None else out
     for package in ("torch", "sklearn", *(["tensorboard"] if tensorboard else [])):
         require(package, "this command")
@@ -87,21 +82,22 @@ def train(
     from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
     from sae.training.baselines import measure_baselines, network_losses
+    from sae.training.length import Training, is_still_improving, may_train_longer, train_enough
     from sae.training.predictions import keep_predictions as keep
-    from sae.training.run import train as train_run
     from sae.training.tracking import TensorBoard
 
     callbacks = [TensorBoard()] if tensorboard else []
     cores = processes or options.num_cores()
     read: list[Dataset] = []
-    record = train_run(run, out, force=force, processes=cores, display=Bar(), callbacks=callbacks, on_data=read.append)
+    training = Training(run, force, cores, Bar(), callbacks, read.append, print_message)
+    record = train_enough(training, out) if may_train_longer(run, *layers) else training.run(run, out)
     if keep_predictions:
         keep(out)
     found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
     baselines = measure_baselines(read[0])
     loss = record.read_evaluation().val.chosen.metrics[baselines.metric]
     is_beaten = min(baselines.by_name.values()) < loss  # only then the samples must tell whether beyond noise
-    best = late_best(record.read_history(), run.train.epochs)
+    best, epochs = is_still_improving(record), record.read_config().train.epochs
     verdict = baselines.verdict(network_losses(record)) if is_beaten else None
     if json:
         compared = {"metric": baselines.metric, "network": loss, **baselines.by_name, "verdict": verdict}
@@ -111,7 +107,6 @@ def train(
         print_evaluation(found)
     print_message(baselines.describe(loss))
     if best is not None:
-        epochs = run.train.epochs
         print_message(
             f"still improving: of {epochs:,} epochs the best on validation was number {best:,}, so more may help: "
             f"--epochs {2 * epochs}"
@@ -119,23 +114,12 @@ def train(
     print_message(f"the run is in {out}")
 
 
-def late_best(history: "Sequence[Mapping[str, float]]", epochs: int) -> int | None:
-    """Return the epoch that was the best on validation if it is in the last tenth of all, else None.
-
-    Example:
-        >>> [late_best([{"val_nll": 0.5}, {"val_nll": 0.4}, {"val_nll": last}], epochs=3) for last in (0.3, 0.6)]
-        [3, None]
-    """
-    losses = [row.get("val_nll", math.inf) for row in history]
-    best = losses.index(min(losses)) + 1 if losses else 0
-    return best if len(losses) == epochs >= FEWEST_EPOCHS and best > (1 - LATE) * epochs else None
-
-
 def default_folder(run: "RunConfig") -> Path:
     """Return `runs/NAME` of the data, or `runs/NAME-2` and so on where that holds anything else than this run."""
     from itertools import count
 
     from sae.core.errors import SaeError
+    from sae.data.defaults import is_longer
     from sae.records.run import RunRecord
 
     base = Path("runs") / (Path(run.data.name).resolve().stem or "data")
@@ -144,7 +128,7 @@ def default_folder(run: "RunConfig") -> Path:
         if not folder.exists():
             break
         try:
-            if RunRecord(folder).read_config() == run:
+            if is_longer(RunRecord(folder).read_config(), run):
                 break
         except SaeError:  # a folder of something else
             continue
@@ -152,13 +136,19 @@ def default_folder(run: "RunConfig") -> Path:
 
 
 def resolve_run(config: Path | None, flags: "Values", assignments: list[str]) -> "RunConfig":
-    """Return the settings of a run, from layers, lowest first: YAML, flags, --set."""
-    from sae.config.settings import from_assignments, merge
+    """Return the settings of a run from its layers."""
     from sae.data.catalogue import resolve
+
+    return resolve(*run_layers(config, flags, assignments))
+
+
+def run_layers(config: Path | None, flags: "Values", assignments: list[str]) -> "list[Layer]":
+    """Return the layers of settings of a run, lowest first: YAML, flags, --set."""
+    from sae.config.settings import from_assignments, merge
 
     set_ = from_assignments(assignments)
     layers = [_read_config(config, merge(flags, set_)) if config else {}, flags, set_]
-    return resolve(*options.with_own_backbone([*layers, *options.task_layers(layers)]))
+    return options.with_own_backbone([*layers, *options.task_layers(layers)])
 
 
 def _read_config(config: Path, above: "Values") -> "Values":

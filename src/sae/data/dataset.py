@@ -12,7 +12,7 @@ from pydantic import Field
 from sae.config.run import Fit
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
-from sae.data.defaults import TRAINING_SHARE
+from sae.data.defaults import SMALLEST_SHARE, training_share
 from sae.data.halving import split_in_two
 
 Array = NDArray[np.number]
@@ -309,8 +309,9 @@ def split_indices(
     labels: Array | None = None,
     class_names: Sequence[str] | None = None,
     path: Path | None = None,
+    share: float = SMALLEST_SHARE,
 ) -> tuple[Indices, Indices, Indices]:
-    """Split samples at random into 60 % train, 20 % val and 20 % test, with equal shares of each class.
+    """Split samples at random into train, val and test, with equal shares of each class.
 
     Args:
         num_samples: Number of samples.
@@ -318,9 +319,10 @@ def split_indices(
         labels: Classes of the samples, (sample,); None for regression.
         class_names: Names of the classes, for messages.
         path: The file or folder, for messages.
+        share: Share of train; the rest is halved.
     """
     try:
-        train, rest = split_in_two(num_samples, 1 - TRAINING_SHARE, split_seed, labels)
+        train, rest = split_in_two(num_samples, 1 - share, split_seed, labels)
         val, test = split_in_two(len(rest), 0.5, split_seed, None if labels is None else labels[rest])
     except ValueError:
         where = f" in {path}" if path else ""
@@ -368,7 +370,8 @@ def split_parts(
     """
     if ALL in targets:
         labels = targets[ALL] if np.issubdtype(targets[ALL].dtype, np.integer) else None
-        chosen = split_indices(len(targets[ALL]), split_seed, labels, class_names, path)
+        number = len(targets[ALL])
+        chosen = split_indices(number, split_seed, labels, class_names, path, training_share(number))
         return {name: (ALL, rows) for name, rows in zip(SPLITS, chosen, strict=True)}
     if "val" in targets:
         return {name: (name, None) for name in SPLITS}

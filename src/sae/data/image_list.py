@@ -32,7 +32,7 @@ def list_kind(path: Path) -> ImageKind:
 
 
 def read_list(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
-    """Read the images that a table names; 60 % train, 20 % val, 20 % test, by groups or in time if asked for.
+    """Read the images that a table names; split at random, by groups or in time.
 
     Columns other than the paths and the target are not used.
 

@@ -7,16 +7,13 @@ from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError, DataError
 from sae.data.dataset import MOST_COPIED, Array, Dataset, Features, Indices, Rows, Split, class_titles
-from sae.data.defaults import TRAINING_SHARE
-
-SEEN_SHARE = 0.8
-"""Share of the rows in train and val together; the rest is test."""
+from sae.data.defaults import training_share
 
 Parts = tuple[Indices, Indices, Indices]
 
 
 def split_groups(groups: NDArray[np.object_] | Features, split_seed: int, where: str) -> Parts:
-    """Split rows into about 60 % train, 20 % val and 20 % test, with every group in one of them.
+    """Split rows into train, val and test of about the usual shares, with every group in one of them.
 
     Groups are dealt in random order, each to the split that is furthest from its size.
 
@@ -35,7 +32,8 @@ def split_groups(groups: NDArray[np.object_] | Features, split_seed: int, where:
         raise DataError(
             f"there must be at least 3 groups to split into train, val and test, got {len(names)} in {where}"
         )
-    wanted = np.array([TRAINING_SHARE, SEEN_SHARE - TRAINING_SHARE, 1 - SEEN_SHARE]) * len(groups)
+    share = training_share(len(groups))
+    wanted = np.array([share, (1 - share) / 2, (1 - share) / 2]) * len(groups)
     given, split_of = np.zeros(3), np.empty(len(names), np.int64)
     order = np.random.default_rng(split_seed).permutation(len(names))
     for number, group in enumerate(order):
@@ -49,7 +47,7 @@ def split_groups(groups: NDArray[np.object_] | Features, split_seed: int, where:
 
 
 def split_in_time(times: Features, where: str) -> Parts:
-    """Split rows by time: the earliest 60 % are train, the next 20 % val, the latest 20 % test.
+    """Split rows by time: the earliest are train, the next val, the latest test, by the usual shares.
 
     Rows of the same time stay together.
 
@@ -63,15 +61,15 @@ def split_in_time(times: Features, where: str) -> Parts:
     """
     if len(np.unique(times)) < 3:
         raise DataError(f"there must be at least 3 different times to split by, got {len(np.unique(times))} in {where}")
-    ordered = np.sort(times)
-    last = [ordered[max(0, int(np.ceil(share * len(times))) - 1)] for share in (TRAINING_SHARE, SEEN_SHARE)]
+    ordered, share = np.sort(times), training_share(len(times))
+    last = [ordered[max(0, int(np.ceil(part * len(times))) - 1)] for part in (share, (1 + share) / 2)]
     train = np.flatnonzero(times <= last[0])
     val = np.flatnonzero((times > last[0]) & (times <= last[1]))
     test = np.flatnonzero(times > last[1])
     if not len(val) or not len(test):
         raise DataError(
             f"times must differ enough to split by, but {len(train)} of {len(times)} rows are not later than "
-            f"the 60 % that are train in {where}"
+            f"the {share:.0%} that are train in {where}"
         )
     return train, val, test
 

@@ -31,6 +31,7 @@ from sae.data.dataset import (
     standardisation,
     standardised_regression,
 )
+from sae.data.defaults import training_share
 from sae.data.locations import find_own
 from sae.data.profile import (
     MOST_CATEGORIES,
@@ -50,7 +51,7 @@ MOST_LABELS = 10
 
 
 def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
-    """Read the user's table: numbers unchanged, texts one-hot, dates in parts; 60 % train, 20 % val, 20 % test.
+    """Read the user's table: numbers unchanged, texts one-hot, dates in parts.
 
     Args:
         config: The path, the task, the target, and the roles of columns.
@@ -231,7 +232,8 @@ def _split(
     """Split the rows at random, by groups or in time, as the settings say."""
     rule = config.group or config.time
     if rule is None:
-        return split_indices(len(columns[config.target or ""].values), config.split_seed, labels, class_names, path)
+        number = len(columns[config.target or ""].values)
+        return split_indices(number, config.split_seed, labels, class_names, path, training_share(number))
     column, where = columns[rule], f"column {rule!r} of {path}"
     _check_present(column, path)
     if config.time is None:

@@ -42,7 +42,7 @@ PARAMETERS = """
         batch_size: Rows per update; by default a size that suits their number.
         learning_rate: Step size at the start; by default a rate that suits the number of rows.
         patience: Stop after this many epochs without a better validation NLL, and keep the best epoch. 0 never
-            stops; by default a quarter of the epochs if there are fewer than 5,000 training rows, else 0.
+            stops; by default a quarter of the epochs.
         validation_fraction: Share of the rows for validation, which decide when to stop and how wide intervals are.
         search: A number of seconds, or a text like "20 trials": first search for the best settings of the method
             and the network, on the training rows alone, then train with them. Trials that run when the time is up

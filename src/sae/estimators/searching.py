@@ -80,7 +80,7 @@ def budget_of(search: object) -> Layer:
 
 
 def search_rows(rows: Rows, budget: Layer, layers: Sequence[Layer], seed: int, workers: int) -> Found:
-    """Search on the rows, split 60/20/20 by the seed like a file, and return the best settings by NLL.
+    """Search on the rows, split by the seed like a file, and return the best settings by NLL.
 
     Args:
         rows: The rows; only those to train on are used, so that validation rows stay unseen.

@@ -30,6 +30,8 @@ LOCK_PATIENCE = 5.0
 """Seconds to wait for another process, which may be about to end."""
 START_OVER = "start over with --force"
 PERMISSION = "give this user the right to read it, and run the same command again"
+LENGTHS = "lengths"
+"""Folder for trainings of several lengths, of which the best is kept."""
 ASIDE = ".sae-replaced"
 """Folder for files that are about to be deleted; only a killed command leaves it."""
 
@@ -270,7 +272,7 @@ class Record(Folder, Generic[Model]):
         if not os.access(nearest, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         found = self.path.iterdir() if nearest is self.path else ()
-        strange = [entry.name for entry in found if entry.name not in (LOCK, ASIDE) and entry.suffix != ".tmp"]
+        strange = [entry.name for entry in found if entry.name not in (LOCK, ASIDE, LENGTHS) and entry.suffix != ".tmp"]
         if strange:
             raise RecordError(
                 f"{self.path} must be empty or hold a {self.KIND}, but it holds {strange[0]}: choose another folder"
@@ -333,6 +335,13 @@ class Record(Folder, Generic[Model]):
         for folder in sorted(folders - {Path()}, key=lambda folder: -len(folder.parts)):
             with suppress(OSError):  # it holds files of the user's
                 (self.path / folder).rmdir()
+
+    def remove(self) -> None:
+        """Delete our files, and the folder if it holds nothing else."""
+        self.clear()
+        (self.path / LOCK).unlink(missing_ok=True)
+        with suppress(OSError):  # it holds files of the user's
+            self.path.rmdir()
 
     def check_made(self) -> None:
         """Refuse a folder without a config."""

@@ -72,6 +72,20 @@ class Status(Part):
         return self.error or "the reason was not recorded"
 
 
+class Lengths(Part):
+    """The lengths of training that were tried; the best one was kept.
+
+    Attributes:
+        nll: Validation NLL by number of epochs.
+    """
+
+    nll: Mapping[int, float]
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as the file has it."""
+        return self.model_dump(mode="json")
+
+
 class _MetricsFile(Part):
     val: Evaluation
     test: Evaluation
@@ -95,14 +109,14 @@ class RunRecord(Record[RunConfig]):
     HISTORY, MODEL, CHECKPOINT, STATUS = "history.csv", "model.safetensors", "checkpoint.safetensors", "status.json"
     NETWORK, PREDICTIONS = "network.json", "predictions.npz"
     INTERIM, LATENCY, DATA, SPLIT = "interim.json", "latency.json", "data.json", "split.safetensors"
-    TEACHER = "teacher.json"
+    TEACHER, LENGTHS = "teacher.json", "lengths.json"
     TRIM, TRIM_ROWS, TRIM_FIGURE = "trim.json", "trim.csv", "trim.png"
     SHIFT: ClassVar[Mapping[Split, str]] = {"val": "shift-val.json", "test": "shift-test.json"}
     """Results on corrupted sets: those of validation that objectives use, and all 95 of test."""
     TENSORBOARD, EVENTS = "tensorboard", "events.out.tfevents.*"
     FILES = (
         *(STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT, NETWORK),
-        *(TEACHER, TRIM, TRIM_ROWS, TRIM_FIGURE, PREDICTIONS),
+        *(TEACHER, LENGTHS, TRIM, TRIM_ROWS, TRIM_FIGURE, PREDICTIONS),
     )
     RETRAIN: ClassVar[str] = "train again with --force"
 
@@ -170,6 +184,10 @@ class RunRecord(Record[RunConfig]):
     def read_trimming(self) -> Trimming | None:
         """Read how the members of a trimmed run were chosen; None for any other run."""
         return self.find_model(self.TRIM, Trimming)
+
+    def read_lengths(self) -> Lengths | None:
+        """Read the lengths of training that were tried; None if there was only one."""
+        return self.find_model(self.LENGTHS, Lengths)
 
     def read_shift(self, split: Split) -> ShiftEvaluation | None:
         """Read the results on corrupted versions of a split; None if they were not measured."""
