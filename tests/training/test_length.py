@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sae.config.run import RunConfig
+from sae.config.settings import Layer
 from sae.core.errors import DivergedError, RecordError
 from sae.data.catalogue import resolve
 from sae.data.defaults import MOST_TIMES, at_length, is_longer
@@ -117,7 +118,7 @@ def test_a_length_that_is_given_stays(tmp_path: Path) -> None:
     data = {"data": {"name": str(tmp_path / "t.csv"), "task": "classification", "target": "y"}}
     assert may_train_longer(resolve(data), data)
     for train_section in ({"epochs": 5}, {"patience": 0}):
-        layers = [data, {"train": train_section}]
+        layers: list[Layer] = [data, {"train": train_section}]
         assert not may_train_longer(resolve(*layers), *layers)
     digits = {"data": {"name": "digits"}}
     assert not may_train_longer(resolve(digits), digits)
