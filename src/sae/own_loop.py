@@ -16,7 +16,7 @@ from sae.config.settings import parse
 from sae.core.errors import ConfigError, DataError
 from sae.core.predictive import member_values
 from sae.core.seeds import derive_seed
-from sae.core.task import Classification, DataSpec, Regression, Shape, Task
+from sae.core.task import Classification, DataSpec, Regression, Shape, Task, num_targets
 from sae.deploy.graph import Aggregation
 from sae.deploy.manifest import Manifest
 from sae.deploy.method_export import TrainedMethod, export_method
@@ -98,6 +98,8 @@ class SingleArchitectureEnsemble(nn.Module):
         super().__init__()
         if not isinstance(task, Task):
             raise ConfigError(f"task must be sae.Classification(10) or sae.Regression(mean, std), got {task!r}")
+        if type(task) not in (Classification, Regression) or num_targets(task) is not None:
+            raise ConfigError(f"a loop of your own predicts classes or one value, got {task!r}: use the command line")
         given = parse(SaeConfig, {"inputs": inputs, "exits": exits, **settings})
         source = _backbone_source(backbone)
         self.backbone_name, self.spec = source.name, DataSpec(_sample_shape(source, shape), task)
@@ -221,7 +223,9 @@ class SingleArchitectureEnsemble(nn.Module):
             raise DataError(f"targets must be (batch,), one for each of {len(x)} samples, got {tuple(y.shape)}")
         if isinstance(self.spec.task, Regression):
             _check_finite(y, "targets")
-            return ((y.double() - self.spec.task.mean) / self.spec.task.std).float()
+            mean, std = torch.tensor([self.spec.task.mean, self.spec.task.std], dtype=torch.float64)
+            scaled: Tensor = (y.double() - mean) / std
+            return scaled.float()
         if y.is_floating_point():
             raise DataError(f"targets must be class indices, whole numbers, got {y.dtype}: convert them with .long()")
         return _check_classes(y.long(), self.spec.task)

@@ -73,7 +73,7 @@ def test_the_law_of_total_variance_agrees_with_sampling() -> None:
 
 def test_log_variance_is_clamped() -> None:
     outputs = torch.tensor([[0.0, -100.0], [0.0, 100.0]])
-    assert as_gaussian(outputs).variance.tolist() == pytest.approx([math.exp(-6), math.exp(1)])
+    assert as_gaussian(Regression(), outputs).variance.tolist() == pytest.approx([math.exp(-6), math.exp(1)])
 
 
 def test_predictions_come_back_in_the_units_of_the_data() -> None:

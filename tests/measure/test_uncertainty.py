@@ -61,8 +61,8 @@ def test_members_that_agree_have_no_disagreement() -> None:
 
 def test_variance_parts_add_up_to_the_mixture() -> None:
     raw = outputs(3, width=2)
-    parts = variance_parts(raw, WEIGHT)
-    member = as_gaussian(raw)
+    parts = variance_parts(Regression(), raw, WEIGHT)
+    member = as_gaussian(Regression(), raw)
     whole = mix_gaussians(member.mean, member.variance, WEIGHT).variance
     torch.testing.assert_close(parts.within + parts.between, whole)
     naive = (WEIGHT * (member.mean - (WEIGHT * member.mean).sum(1, keepdim=True)).square()).sum(1)
@@ -93,7 +93,7 @@ def test_diversity_is_the_naive_loop_over_pairs() -> None:
 
 def test_regression_diversity_is_torchs_divergence() -> None:
     raw = outputs(5, width=2)
-    member = as_gaussian(raw.double())
+    member = as_gaussian(Regression(), raw.double())
     kl, squared = [], []
     for m in range(3):
         for n in range(3):

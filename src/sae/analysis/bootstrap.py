@@ -103,7 +103,7 @@ def draw_metrics(
     task, targets = rival.task, rival.runs[0].test.targets
     found = {name: sample_metric(name, task) for name in metrics}
     columns = {
-        name: [metric.features(numbers, targets) for numbers in rival.test_numbers(name)]
+        name: [metric.of_samples(numbers, targets) for numbers in rival.test_numbers(name)]
         for name, metric in found.items()
     }
     drawn = resampled_means([run for runs in columns.values() for run in runs], resamples, seed)

@@ -99,7 +99,7 @@ def ensemble_equivalent(
     check_same_samples([one, ensemble])
     targets = one.runs[0].test.targets
     nll = sample_metric("nll", one.task)
-    own = [nll.features(numbers, targets) for numbers in one.test_numbers(METRIC)]
+    own = [nll.of_samples(numbers, targets) for numbers in one.test_numbers(METRIC)]
     curves = member_losses(ensemble) if losses is None else losses
     features = [*own, *(_as_features(curve) for curve in curves)]
     drawn = list(resampled_means(features, resamples, seed))

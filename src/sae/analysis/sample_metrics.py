@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array, eye_array, hstack, kron
 
 from sae.analysis.statistics import SCALED
 from sae.analysis.temperature import losses
@@ -39,7 +39,29 @@ class SampleMetric:
 
     def value(self, numbers: Numbers, targets: Labels) -> float:
         """Return the metric on all samples."""
-        return float(self.finish(np.asarray(self.features(numbers, targets).mean(axis=0)).ravel()))
+        return float(self.finish(np.asarray(self.of_samples(numbers, targets).mean(axis=0)).ravel()))
+
+    def of_samples(self, numbers: Numbers, targets: Labels) -> csr_array:
+        """Return features of each sample, (sample, feature): the means over its targets, if there are several."""
+        if targets.ndim == 1:
+            return self.features(numbers, targets)
+        num_samples, num_targets = targets.shape
+        single = self.features(*one_by_one(numbers, targets))
+        over_targets = kron(eye_array(num_samples, format="csr"), np.full((1, num_targets), 1 / num_targets))
+        return csr_array(over_targets @ single)
+
+
+def one_by_one(numbers: Numbers, targets: Labels) -> tuple[Numbers, Labels]:
+    """Return predictions (sample, target, number) of several targets as those of single ones, (sample·target, number).
+
+    Values are in units of their target's deviation, around its mean, so that targets count alike.
+    """
+    if np.issubdtype(targets.dtype, np.floating):
+        mean, unit = targets.mean(axis=0), targets.std(axis=0)
+        unit = np.where(unit > 0, unit, 1.0)
+        targets = (targets - mean) / unit
+        numbers = np.stack([(numbers[..., 0] - mean) / unit, numbers[..., 1] / np.square(unit)], axis=-1)
+    return numbers.reshape(-1, numbers.shape[-1]), targets.ravel()
 
 
 def sample_metric(name: str, task: TaskName) -> SampleMetric:

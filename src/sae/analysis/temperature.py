@@ -1,7 +1,7 @@
 """Temperature scaling: one number, fitted on held-out data, flattens or sharpens predictions.
 
 A distribution at temperature T is p^(1/T), renormalised. For classes this is softmax(log p / T); for a
-Gaussian it is the same mean with T times the variance. Predictions are arrays (sample, number) as
+Gaussian it is the same mean with T times the variance. Predictions are arrays (sample, [target,] number) as
 `sae.records.predictions` keeps them; `sae.measure.calibration` fits tensors by the same code.
 
 On few samples the most likely temperature can be far off: if all classes are predicted right, it is 0. So
@@ -66,13 +66,13 @@ def fit_temperature(task: TaskName, numbers: Numbers, targets: Targets) -> Tempe
 
     Args:
         task: Decides what the numbers mean.
-        numbers: Predictions for the held-out samples, (sample, number).
-        targets: Labels or values of these samples, (sample,).
+        numbers: Predictions for the held-out samples, (sample, [target,] number).
+        targets: Labels or values of these samples, (sample[, target]).
     """
-    exact, count = numbers.astype(np.float64), len(targets)
+    count, exact = len(targets), numbers.astype(np.float64).reshape(-1, numbers.shape[-1])
     if task == "regression":
-        return Temperature(_fit_variance(exact, targets), is_bounded=False, num_samples=count)
-    value = _fit_classes(exact, targets.astype(np.int64))
+        return Temperature(_fit_variance(exact, targets.ravel()), is_bounded=False, num_samples=count)
+    value = _fit_classes(exact, targets.astype(np.int64).ravel())
     return Temperature(value, is_bounded=not COLDEST < value < HOTTEST, num_samples=count)
 
 
@@ -84,7 +84,7 @@ def held_out_temperatures(task: TaskName, numbers: Numbers, targets: Targets) ->
     Args:
         task: Decides what the numbers mean.
         numbers: Predictions for the samples, (sample, number).
-        targets: Labels or values of these samples, (sample,).
+        targets: Labels or values of these samples, (sample[, target]).
     """
     found = np.ones(len(targets))
     fold_of = shuffled(len(targets)) % NUM_FOLDS
@@ -102,12 +102,13 @@ def tempered(task: TaskName, numbers: Numbers, temperature: float | Values) -> N
         >>> tempered("regression", np.array([[1.0, 2.0]]), 1.5).tolist()
         [[1.0, 3.0]]
     """
-    column = np.broadcast_to(np.asarray(temperature, dtype=np.float64), len(numbers))[:, None]
+    column = np.broadcast_to(np.asarray(temperature, dtype=np.float64), len(numbers))
+    column = column.reshape(-1, *[1] * (numbers.ndim - 1))
     if task == "regression":
-        wider: Numbers = np.concatenate([numbers[:, :1], numbers[:, 1:] * column], axis=1)
+        wider: Numbers = np.concatenate([numbers[..., :1], numbers[..., 1:] * column], axis=-1)
         return wider
     scaled = numbers / column
-    normalised: Numbers = scaled - _log_sum_exp(scaled)[:, None]
+    normalised: Numbers = scaled - _log_sum_exp(scaled)[..., None]
     return normalised
 
 
@@ -129,13 +130,14 @@ def effect_under_shift(metrics: Mapping[str, float]) -> str:
 
 
 def losses(task: TaskName, numbers: Numbers, targets: NDArray[np.number]) -> NDArray[np.float64]:
-    """Return the negative log-likelihood of each target, (sample,); for real values without ½·log 2π."""
+    """Return the negative log-likelihood of each sample, the mean over its targets; of values without ½·log 2π."""
     if task == "classification":
-        of_targets: NDArray[np.float64] = numbers[np.arange(len(targets)), targets.astype(np.int64)].astype(np.float64)
-        return -of_targets
-    mean, variance = numbers[:, 0], numbers[:, 1]
-    found: NDArray[np.float64] = 0.5 * (np.log(variance) + np.square(targets - mean) / variance)
-    return found
+        of_targets = np.take_along_axis(numbers, targets.astype(np.int64)[..., None], axis=-1)
+        found = -of_targets.astype(np.float64).squeeze(-1)
+    else:
+        mean, variance = numbers[..., 0], numbers[..., 1]
+        found = 0.5 * (np.log(variance) + np.square(targets - mean) / variance)
+    return found if found.ndim == 1 else found.mean(axis=1)
 
 
 def _fit_variance(numbers: Values, targets: Targets) -> float:
@@ -183,6 +185,6 @@ def shuffled(count: int) -> NDArray[np.int64]:
 
 
 def _log_sum_exp(values: Numbers) -> NDArray[np.float64]:
-    highest = values.max(axis=1)
-    total: NDArray[np.float64] = highest + np.log(np.exp(values - highest[:, None]).sum(axis=1))
+    highest = values.max(axis=-1)
+    total: NDArray[np.float64] = highest + np.log(np.exp(values - highest[..., None]).sum(axis=-1))
     return total

@@ -35,7 +35,20 @@ class Parameter(Protocol):
 
 GROUPS = {
     "Data": (
-        *("data", "task", "target", "kind", "ignore", "missing", "categories", "dates", "group", "time", "size"),
+        *(
+            "data",
+            "task",
+            "target",
+            "order",
+            "kind",
+            "ignore",
+            "missing",
+            "categories",
+            "dates",
+            "group",
+            "time",
+            "size",
+        ),
         *("resize", "fit", "data_root", "allow_other_data", "split", "ood"),
     ),
     "Network": (

@@ -51,8 +51,14 @@ Width = Annotated[float | None, typer.Option(help="width multiplier of the backb
 Depth = Annotated[int | None, typer.Option(help="stages of the backbone; by default all")]
 Blocks = Annotated[str | None, typer.Option(help="convolutions in each stage (vgg), e.g. 1,1,2,2,2")]
 DataRoot = Annotated[Path | None, typer.Option(help="folder of data files; by default SAE_DATA_ROOT, then the cache")]
-Task = Annotated[str | None, typer.Option(help="classification or regression (for your own .npz file or table)")]
-Target = Annotated[str | None, typer.Option(help="column to predict (for your own table)")]
+Task = Annotated[
+    str | None, typer.Option(help="classification, regression, ordinal or counts (for your own .npz file or table)")
+]
+Target = Annotated[str | None, typer.Option(help="column to predict (for your own table), or several: a,b,c")]
+Order = Annotated[
+    list[str] | None,
+    typer.Option(help="classes of an ordinal target, the lowest first, e.g. low,mid,high"),
+]
 Kind = Annotated[str | None, typer.Option(help="what your own .npz file or table holds: images, signals or a table")]
 Ignore = Annotated[
     list[str] | None, typer.Option(help="columns of your table not to use, e.g. id,name or '\"height, cm\",id'")
@@ -300,10 +306,11 @@ def task_layers(layers: "Sequence[Layer]") -> "list[Layer]":
     if not isinstance(data, Mapping) or data.get("task") is not None:
         return []
     name, target, missing = data.get("name"), data.get("target"), data.get("missing") or ()
-    is_named = isinstance(name, str) and isinstance(target, str) and isinstance(missing, list | tuple)
+    targets = [target] if isinstance(target, str) else target
+    is_named = isinstance(name, str) and isinstance(targets, list | tuple) and isinstance(missing, list | tuple)
     if not is_named or Path(str(name)).suffix.lower() not in TABLES:
         return []
-    task, reason = infer_task(find_own(str(name)), str(target), [str(text) for text in missing])
+    task, reason = infer_task(find_own(str(name)), [str(one) for one in targets or ()], [str(text) for text in missing])
     print_message(f"task: {task}, because {reason}; --task says otherwise")
     return [{"data": {"task": task}}]
 
@@ -321,6 +328,7 @@ class DataOptions:
 
     task: Task = None
     target: Target = None
+    order: Order = None
     kind: Kind = None
     ignore: Ignore = None
     missing: Missing = None
@@ -343,7 +351,8 @@ class DataOptions:
         choose_data_root(self.data_root)
         given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "data_root"}
         lists = {key: names(f"--{key}", ",".join(value)) for key, value in given.items() if isinstance(value, list)}
-        return section(name=name, **given | lists)
+        targets = names("--target", self.target)
+        return section(name=name, **given | lists | {"target": targets if targets and targets[1:] else self.target})
 
 
 @dataclass(frozen=True)

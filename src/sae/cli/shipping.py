@@ -125,7 +125,6 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
     from sae.core.wording import count
 
     network, cost, conformal = manifest.network, manifest.cost, manifest.conformal
-    assert conformal is not None, "the manifest of a run's network has conformal scores"
     what = "classes in a set" if manifest.task == "classification" else "width of an interval"
     keys = ("accuracy", "f1", "nll", "ece", "mse")
     rows = [
@@ -139,8 +138,14 @@ def print_manifest(out: Path, manifest: "Manifest") -> None:
             for key in keys
             if key in manifest.metrics["test"]
         ),
-        [f"{conformal.tried:.0%} sets on test", f"{conformal.test_coverage:.1%} contain the truth"],
-        [f"mean {what}", f"{conformal.test_size:.3g}"],
+        *(
+            [
+                [f"{conformal.tried:.0%} sets on test", f"{conformal.test_coverage:.1%} contain the truth"],
+                [f"mean {what}", f"{conformal.test_size:.3g}"],
+            ]
+            if conformal is not None
+            else []
+        ),
         [
             "difference from the run" + (" in float32" if manifest.quantisation else ""),
             f"{manifest.parity.largest_difference:.1e} over {manifest.parity.samples} samples",
@@ -320,6 +325,7 @@ def print_summary(values: Mapping[str, str | float | None]) -> None:
     titles = {
         "abstained": f"for a human (top probability below {values['abstain']})",
         "accuracy_kept": "accuracy of the rest",
+        "all_labels_correct": "samples with all labels correct",
         "coverage": f"truths in sets that promise {values['asked_coverage']}",
         "mean_set_size": "mean classes in a set",
         "mean_width": "mean width of an interval",

@@ -305,7 +305,7 @@ def print_pick(picked: "Pick", found: "Recommendation") -> None:
     chosen = picked.candidate
     print_text(f"{found.sentence}{trained_for(chosen)}")
     print_text(f"why: {picked.why}")
-    test, target = metrics_on_test(chosen.shipped, chosen.eval_exits), chosen.config.data.target
+    test, target = metrics_on_test(chosen.shipped, chosen.eval_exits), chosen.config.data.unit
     again = spreads_of(metrics_on_test(run, chosen.eval_exits) for run in chosen.again)
     shifted = {key: chosen.values.get(f"{key}{SHIFTED}") for key in test} if chosen.has_shift else {}
     rows = [

@@ -42,10 +42,15 @@ class DataConfig(Settings):
     """The data, and how training samples are varied."""
 
     name: str = Field(description="a name of the catalogue, or the path of your own data")
-    task: Literal["classification", "regression"] | None = Field(
-        None, description="what to predict, where the data do not say: .npz files and tables"
+    task: Literal["classification", "regression", "ordinal", "counts"] | None = Field(
+        None,
+        description="what to predict, where the data do not say: .npz files and tables; ordinal: classes in an order; "
+        "counts: whole numbers from 0",
     )
-    target: str | None = Field(None, description="column of a table that is to be predicted")
+    target: str | tuple[str, ...] | None = Field(
+        None, description="column of a table that is to be predicted, or several: numbers, or labels that are 0 or 1"
+    )
+    order: tuple[str, ...] = later((), description="classes of an ordinal target, the lowest first, if they are texts")
     kind: SampleKind | None = later(
         None, description="what a sample is, where the data do not say: signals, for .npz files and tables"
     )
@@ -92,6 +97,21 @@ class DataConfig(Settings):
     scale: float = later(
         0.0, ge=0, allow_inf_nan=False, description="spread of the random factor of each channel of a signal; 0 is off"
     )
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The columns to predict."""
+        return (self.target,) if isinstance(self.target, str) else self.target or ()
+
+    @property
+    def unit(self) -> str | None:
+        """The column whose unit errors have; None for several, which are measured in their deviations."""
+        return self.target if isinstance(self.target, str) else None
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether classes are predicted, one of which is right."""
+        return self.task in ("classification", "ordinal") and not isinstance(self.target, tuple)
 
     @property
     def versions(self) -> int | None:

@@ -126,7 +126,8 @@ def batch_bounds(num_samples: int, batch_size: int, smallest: int = 1) -> list[i
 def standardised(targets: Array, task: Task) -> NDArray[np.int64] | NDArray[np.float32]:
     """Return the targets that a network learns: labels unchanged, real values standardised."""
     if isinstance(task, Regression):
-        return ((targets.astype(np.float64) - task.mean) / task.std).astype(np.float32)
+        scaled: NDArray[np.float64] = (targets.astype(np.float64) - np.array(task.mean)) / np.array(task.std)
+        return scaled.astype(np.float32)
     return targets.astype(np.int64, copy=False)
 
 

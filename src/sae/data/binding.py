@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sae.config.run import DataConfig
 from sae.core.errors import DataError, DataWarning, RecordError
-from sae.core.task import Regression
+from sae.core.task import Moment, Regression
 from sae.data.catalogue import CATALOGUE, load
 from sae.data.dataset import (
     ROWS_AT_ONCE,
@@ -45,8 +45,8 @@ class Target(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    mean: float
-    std: float
+    mean: Moment
+    std: Moment
 
 
 class DataDescription(BaseModel):
@@ -190,7 +190,7 @@ def hash_samples(split: Split) -> Hashes:
         part = slice(start, start + ROWS_AT_ONCE)
         inputs = np.ascontiguousarray(split.inputs[part])
         contents = inputs.reshape(len(inputs), -1).view(np.uint8)
-        targets = split.targets[part].astype(np.float64)[:, None].view(np.uint8)
+        targets = split.targets[part].astype(np.float64).reshape(len(inputs), -1).view(np.uint8)
         rows = np.concatenate([contents, targets], axis=1)
         digests = b"".join(blake2b(row.data, digest_size=8).digest() for row in rows)
         hashes[part] = np.frombuffer(digests, "<u8")
@@ -237,7 +237,8 @@ def _as_recorded(dataset: Dataset, description: DataDescription) -> Dataset:
         )
     spec, target = dataset.spec, description.target
     if target is not None:
-        spec = replace(spec, task=Regression(target.mean, target.std))
+        assert isinstance(spec.task, Regression), "only real values are standardised"
+        spec = replace(spec, task=type(spec.task)(target.mean, target.std))
     return replace(dataset, spec=spec, normalisation=description.normalisation, columns=description.columns)
 
 

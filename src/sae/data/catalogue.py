@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 OWN_SUFFIXES = (".npz", ".csv", ".parquet", ".zip")
 """Suffixes of files that may be the user's own data; a folder may be, too."""
-TABLE_SETTINGS = ("target", "ignore", "missing", "categories", "dates", "group", "time")
+TABLE_SETTINGS = ("target", "order", "ignore", "missing", "categories", "dates", "group", "time")
 """Settings that only the user's own tables take."""
-ROW_SETTINGS = ("target", "ignore", "group", "time")
+ROW_SETTINGS = ("target", "order", "ignore", "group", "time")
 """The ones that a table of signals takes, too."""
 SMALLEST_FOR_VGG = 16
 """Side of the smallest image for VGG, in pixels: VGG halves an image four times."""
@@ -45,7 +45,7 @@ AUGMENTATIONS: Mapping[str, tuple[SampleKind, ...]] = {
 }
 """The kinds of samples that each augmentation applies to."""
 
-LEFT_OUT = {"chestmnist": "its samples have several labels at once, which no task here supports"}
+LEFT_OUT = {"chestmnist": "its samples have several labels at once: name its file, with --task classification"}
 
 TINY_SUGGESTS: Layer = {
     "backbone": {"name": "resnet"},

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sae.config.run import Fit
 from sae.core.errors import DataError
-from sae.core.task import Classification, DataSpec, Regression, Task
+from sae.core.task import Classification, Counts, DataSpec, MultiLabel, Ordinal, Regression, Task, num_targets
 from sae.data.defaults import SMALLEST_SHARE, training_share
 from sae.data.halving import split_in_two
 
@@ -36,6 +36,8 @@ ALL = "all"
 """The name of the only part of a file or folder without splits."""
 ROWS_AT_ONCE = 4096
 """Samples that are processed at once, so that a large set need not be in memory."""
+SPARSE_LABELS = 1000
+"""Above this label, most labels must be in use, because a network has an output for each."""
 MOST_COPIED = 2**25
 """Splits of a data set up to this many bytes are copies, which are faster to index than views."""
 VALIDATION_SHARE = 0.1
@@ -204,6 +206,7 @@ class Dataset:
         label_scale: Divisor that reading applied to real-valued labels.
         columns: Encodings of the columns of a table.
         is_other: Whether these are not the samples of the run that asked for them.
+        target_names: Names of the targets, if there are several.
     """
 
     name: str
@@ -219,6 +222,7 @@ class Dataset:
     label_scale: float = 1.0
     columns: tuple[ColumnEncoding, ...] | None = None
     is_other: bool = False
+    target_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in SPLITS:
@@ -238,6 +242,12 @@ def class_titles(dataset: Dataset) -> tuple[str, ...]:
     return dataset.class_names or tuple(str(label) for label in range(task.num_classes))
 
 
+def target_titles(dataset: Dataset) -> tuple[str, ...]:
+    """Return the names of several targets, or their numbers from 1 if they have none; empty for a single one."""
+    count = num_targets(dataset.spec.task) or 0
+    return dataset.target_names or tuple(str(number + 1) for number in range(count))
+
+
 def check_split(split: Split, spec: DataSpec, where: str) -> None:
     """Refuse a split that cannot be trained on, and name the first wrong sample."""
     if not len(split):
@@ -246,6 +256,10 @@ def check_split(split: Split, spec: DataSpec, where: str) -> None:
         raise DataError(f"{where} must have one target for each sample, got {len(split.inputs)} and {len(split)}")
     if split.inputs.shape[1:] != spec.shape:
         raise DataError(f"samples must have shape {spec.shape}, got {split.inputs.shape[1:]} in {where}")
+    several = num_targets(spec.task)
+    if split.targets.shape[1:] != (() if several is None else (several,)):
+        wanted = "one number" if several is None else f"{several} numbers"
+        raise DataError(f"targets must be {wanted} for each sample, got shape {split.targets.shape} in {where}")
     if np.issubdtype(split.inputs.dtype, np.floating):
         for start in range(0, len(split), ROWS_AT_ONCE):
             _check_finite(split.inputs[start : start + ROWS_AT_ONCE], where, start)
@@ -298,9 +312,46 @@ def standardised_regression(targets: Array, where: str) -> Regression:
     """Return a regression task standardised on these training targets."""
     Regression().check_targets(targets, where)
     values = targets.astype(np.float64)
-    if values.min() == values.max():
-        raise DataError(f"targets must vary, but all {len(values)} are {values[:1].tolist()} in {where}")
-    return Regression(*_moments(values))
+    moments = []
+    for target in values.reshape(len(values), -1).T:
+        if target.min() == target.max():
+            raise DataError(f"targets must vary, but all {len(target)} are {target[:1].tolist()} in {where}")
+        moments.append(_moments(target))
+    means, stds = zip(*moments, strict=True)
+    return Regression(*moments[0]) if targets.ndim == 1 else Regression(means, stds)
+
+
+def task_of(name: str | None, targets: Array, class_names: Sequence[str] | None, where: str) -> Task:
+    """Return the task that the targets of the training samples define.
+
+    Args:
+        name: The task of a run's settings.
+        targets: (sample,), or (sample, target) of several.
+        class_names: Names of the classes, if they have names.
+        where: The place of the targets, for messages.
+    """
+    if name == "classification" and targets.ndim == 2:
+        return MultiLabel(num_labels=targets.shape[1])
+    if name in ("classification", "ordinal"):
+        number = len(class_names) if class_names is not None else count_classes(targets, where)
+        return (Ordinal if name == "ordinal" else Classification)(number)
+    if name != "counts":
+        return standardised_regression(targets, where)
+    Counts().check_targets(targets, where)
+    return Counts(std=standardised_regression(targets, where).mean)
+
+
+def count_classes(labels: Array, where: str) -> int:
+    """Return the number of classes that training labels define."""
+    present = np.unique(labels)
+    if len(present) < 2:
+        raise DataError(f"there must be at least 2 classes, got {present.tolist()} in {where}")
+    if present[-1] >= SPARSE_LABELS + 10 * len(present):
+        raise DataError(
+            f"labels must be 0, 1, 2, … without large gaps, got {present[-1]} and only {len(present)} different ones "
+            f"in {where}: correct a stray label, or number the classes from 0"
+        )
+    return int(present[-1]) + 1
 
 
 def split_indices(
@@ -339,6 +390,11 @@ def split_indices(
     return train, rest[val], rest[test]
 
 
+def are_labels(targets: Array) -> bool:
+    """Return whether targets are classes, (sample,), of which one is right."""
+    return bool(np.issubdtype(targets.dtype, np.integer)) and targets.ndim == 1
+
+
 def hold_out_validation(targets: Array, seed: int, share: float = VALIDATION_SHARE) -> tuple[Indices, Indices]:
     """Return the indices for training and for validation, with the same share of each class in both.
 
@@ -348,7 +404,7 @@ def hold_out_validation(targets: Array, seed: int, share: float = VALIDATION_SHA
         share: Share of the samples for validation.
     """
     generator = np.random.default_rng(seed)
-    is_labels = np.issubdtype(targets.dtype, np.integer)
+    is_labels = are_labels(targets)
     groups = (
         [np.flatnonzero(targets == label) for label in np.unique(targets)] if is_labels else [np.arange(len(targets))]
     )
@@ -369,7 +425,7 @@ def split_parts(
         path: The file or folder, for messages.
     """
     if ALL in targets:
-        labels = targets[ALL] if np.issubdtype(targets[ALL].dtype, np.integer) else None
+        labels = targets[ALL] if are_labels(targets[ALL]) else None
         number = len(targets[ALL])
         chosen = split_indices(number, split_seed, labels, class_names, path, training_share(number))
         return {name: (ALL, rows) for name, rows in zip(SPLITS, chosen, strict=True)}

@@ -1,6 +1,7 @@
 """Tables of image files: one column holds their paths, relative to the table, and another the target."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,8 @@ def read_list(config: DataConfig, _seed: int, known: Known | None = None) -> Dat
         split: Split(rows_of(decoded.images, rows), table.targets[rows])
         for split, rows in zip(SPLITS, table.parts, strict=True)
     }
-    return image_dataset(config.name, parts, table.task, decoded.moments[table.parts[0]], kind, table.class_names)
+    dataset = image_dataset(config.name, parts, table.task, decoded.moments[table.parts[0]], kind, table.class_names)
+    return replace(dataset, target_names=table.target_names)
 
 
 def listed_files(columns: Mapping[str, Column], path: Path) -> Files:

@@ -10,19 +10,15 @@ from typing import IO
 import numpy as np
 
 from sae.core.errors import DataError
-from sae.core.task import Classification, SampleKind, Task
+from sae.core.task import SampleKind
 from sae.data.archive import ZIP_DAMAGES, open_zip
-from sae.data.dataset import ALL, SPLITS, Array, standardised_regression
+from sae.data.dataset import ALL, SPLITS, Array
 
 DAMAGES = (
     *ZIP_DAMAGES,
     *(KeyError, TypeError, OverflowError, SyntaxError, RecursionError, tokenize.TokenError),
 )
 """Exceptions of numpy and zipfile for a damaged file; the header of an array is parsed as Python."""
-
-
-SPARSE_LABELS = 1000
-"""Above this label, most labels must be in use, because a network has an output for each."""
 
 
 @dataclass(frozen=True)
@@ -219,44 +215,18 @@ def named_targets(
     return {part: np.searchsorted(names, array).astype(np.int64) for part, array in raw.items()}, tuple(names.tolist())
 
 
-def task_of(targets: Array, task: str | None, class_names: tuple[str, ...] | None, where: str) -> Task:
-    """Return the task that the targets of the training samples define.
-
-    Args:
-        targets: (sample,).
-        task: The task of a run's settings.
-        class_names: Names of the classes, if they have names.
-        where: Name and file of the labels.
-    """
-    if class_names is not None:
-        return Classification(len(class_names))
-    return classes_of(targets, where) if task == "classification" else standardised_regression(targets, where)
-
-
-def classes_of(labels: Array, where: str) -> Classification:
-    """Return the classification task that these training labels define."""
-    present = np.unique(labels)
-    if len(present) < 2:
-        raise DataError(f"there must be at least 2 classes, got {present.tolist()} in {where}")
-    if present[-1] >= SPARSE_LABELS + 10 * len(present):
-        raise DataError(
-            f"labels must be 0, 1, 2, … without large gaps, got {present[-1]} and only {len(present)} different ones "
-            f"in {where}: correct a stray label, or number the classes from 0"
-        )
-    return Classification(int(present[-1]) + 1)
-
-
 def targets_of(labels: Array, task: str | None, where: str) -> Array:
-    """Return the targets of the samples, (sample,); refuse labels that do not suit the task."""
+    """Return the targets of the samples, (sample[, target]); refuse labels that do not suit the task."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.ndim != 1:
+    if labels.ndim not in (1, 2) or (labels.ndim == 2 and task not in ("classification", "regression")):
         raise DataError(f"there must be one label for each sample, got shape {labels.shape} in {where}")
     is_integer = np.issubdtype(labels.dtype, np.integer)
-    if task == "classification" and not is_integer:
+    has_classes = task in ("classification", "ordinal")
+    if has_classes and not is_integer:
         raise DataError(
             f"labels must be integers for classification, got {labels.dtype} in {where}: use --task regression?"
         )
     if not is_integer and not np.issubdtype(labels.dtype, np.floating):
         raise DataError(f"targets must be numbers, got {labels.dtype} in {where}")
-    return labels.astype(np.int64 if task == "classification" else np.float64)
+    return labels.astype(np.int64 if has_classes else np.float64)

@@ -21,6 +21,7 @@ from sae.data.dataset import (
     Normalisation,
     hold_out_validation,
     some_rows,
+    task_of,
 )
 from sae.data.images import ImageKind, as_floats, channel_axis, resized
 from sae.data.kept_images import (
@@ -42,7 +43,6 @@ from sae.data.npz import (
     named_targets,
     open_member,
     samples_of_split,
-    task_of,
 )
 from sae.data.published import MEDMNIST, PADDED_SIZE, MedMnistSet
 
@@ -114,7 +114,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     targets, class_names = named_targets(labels, config.task, places, known.class_names if known else None)
     parts, moments = split_images(decoded, targets, config.split_seed, class_names, path)
     where = places.get("train", places.get(ALL, ""))
-    task = task_of(parts["train"].targets, config.task, class_names, where)
+    task = task_of(config.task, parts["train"].targets, class_names, where)
     return image_dataset(config.name, parts, task, moments, kind, class_names, _frame(kind))
 
 

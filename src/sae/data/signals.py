@@ -16,9 +16,10 @@ from sae.data.dataset import (
     signal_normalisation,
     some_rows,
     split_parts,
+    task_of,
 )
 from sae.data.locations import find_own
-from sae.data.npz import Member, find_layout, named_targets, open_member, samples_of_split, task_of
+from sae.data.npz import Member, find_layout, named_targets, open_member, samples_of_split
 
 
 def kind_of_samples(path: Path, given: SampleKind | None) -> SampleKind:
@@ -73,7 +74,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
         some_rows(inputs[part], targets[part], rows)
         for part, rows in split_parts(targets, config.split_seed, class_names, path).values()
     )
-    task = task_of(train.targets, config.task, class_names, places.get("train", places.get(ALL, "")))
+    task = task_of(config.task, train.targets, class_names, places.get("train", places.get(ALL, "")))
     spec = DataSpec(train.inputs.shape[1:], task)
     normalisation = signal_normalisation(train.inputs[:])
     return Dataset(config.name, spec, normalisation, train, val, test, class_names)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError, DataError
-from sae.data.dataset import MOST_COPIED, Array, Dataset, Features, Indices, Rows, Split, class_titles
+from sae.data.dataset import MOST_COPIED, Array, Dataset, Features, Indices, Rows, Split, are_labels, class_titles
 from sae.data.defaults import training_share
 
 Parts = tuple[Indices, Indices, Indices]
@@ -91,7 +91,7 @@ def choose_rows(targets: Array, number: int, seed: int) -> Indices:
         [2, 1]
     """
     generator = np.random.default_rng(seed)
-    is_labels = np.issubdtype(targets.dtype, np.integer)
+    is_labels = are_labels(targets)
     groups = (
         [np.flatnonzero(targets == label) for label in np.unique(targets)] if is_labels else [np.arange(len(targets))]
     )
@@ -113,11 +113,11 @@ def limit_training(dataset: Dataset, number: int | None, split_seed: int) -> Dat
             f"data.train_size must be at most {len(train):,}, the training samples of {dataset.name}, got {number:,}"
         )
     rows = choose_rows(train.targets, number, split_seed)
-    titles, missing = class_titles(dataset), set(train.targets.tolist()) - set(train.targets[rows].tolist())
-    if titles and missing:
+    titles, missing = class_titles(dataset), np.setdiff1d(train.targets, train.targets[rows])
+    if titles and len(missing):
         raise ConfigError(
             f"data.train_size must leave a sample of each class of {dataset.name}, got {number:,}: "
-            f"class {titles[min(missing)]} would have none"
+            f"class {titles[missing[0]]} would have none"
         )
     is_small = number * np.prod(train.inputs.shape[1:]) * train.inputs.dtype.itemsize <= MOST_COPIED
     return replace(

@@ -14,7 +14,7 @@ import numpy as np
 from sae.config.run import DataConfig
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.objectives import TaskName
-from sae.core.task import Classification, Task
+from sae.core.task import Task
 from sae.data.cache import roomy
 from sae.data.columns import Column, Reading, as_number
 from sae.data.dataset import (
@@ -29,7 +29,7 @@ from sae.data.dataset import (
     split_indices,
     split_up,
     standardisation,
-    standardised_regression,
+    task_of,
 )
 from sae.data.defaults import training_share
 from sae.data.locations import find_own
@@ -46,6 +46,8 @@ from sae.data.profile import (
 from sae.data.splits import Parts, split_groups, split_in_time
 from sae.data.table_files import column_names, read_columns
 
+YES = {"1": 1, "yes": 1, "true": 1, "0": 0, "no": 0, "false": 0}
+"""Spellings of a label that holds, and of one that does not."""
 MOST_LABELS = 10
 """Up to this many different whole numbers are taken for classes where nobody says what they are."""
 
@@ -102,6 +104,7 @@ class SplitTable:
         task: The task.
         class_names: Names of the classes, if there are any.
         parts: Rows of train, val and test.
+        target_names: Names of the targets, if there are several.
     """
 
     path: Path
@@ -110,12 +113,16 @@ class SplitTable:
     task: Task
     class_names: tuple[str, ...] | None
     parts: Parts
+    target_names: tuple[str, ...] | None = None
 
     def split_up(
         self, name: str, inputs: Array, normalisation: Normalisation, encodings: tuple[ColumnEncoding, ...]
     ) -> Dataset:
         """Make a data set of the encoded inputs."""
-        return split_up(name, inputs, self.targets, self.task, normalisation, self.parts, self.class_names, encodings)
+        dataset = split_up(
+            name, inputs, self.targets, self.task, normalisation, self.parts, self.class_names, encodings
+        )
+        return dataclasses.replace(dataset, target_names=self.target_names)
 
 
 def split_table(config: DataConfig, known: Known) -> SplitTable:
@@ -124,32 +131,41 @@ def split_table(config: DataConfig, known: Known) -> SplitTable:
     names = column_names(path)
     _check_names(config, names, path)
     columns = read_columns(path, _reading(config, known, names))
-    target = columns[config.target or ""]
-    _check_present(target, path)
-    labels, class_names = _classes(target, path, known.class_names) if config.task == "classification" else (None, None)
-    targets = labels if labels is not None else _numbers(target, path)
-    parts = _split(config, columns, labels, class_names, path)
-    task: Task = (
-        Classification(len(class_names))
-        if class_names is not None
-        else standardised_regression(targets[parts[0]], f"column {target.name!r} of {path}")
-    )
-    left_out = {target.name, *config.ignore, *(rule for rule in (config.group, config.time) if rule)}
+    wanted = [columns[name] for name in config.targets]
+    for column in wanted:
+        _check_present(column, path)
+    target, class_names = wanted[0], None
+    if isinstance(config.target, tuple):
+        read_target = label_column if config.task == "classification" else number_column
+        targets: Array = np.stack([read_target(column, path) for column in wanted], axis=1)
+    elif config.has_classes:
+        targets, class_names = _classes(target, path, known.class_names or _ordered(config, target, path))
+    else:
+        targets = number_column(target, path)
+    parts = _split(config, columns, targets.astype(np.int64) if class_names else None, class_names, path)
+    where = f"{'column' if len(wanted) == 1 else 'columns'} {listed_names(config.targets)} of {path}"
+    task = task_of(config.task, targets[parts[0]], class_names, where)
+    left_out = {*config.targets, *config.ignore, *(rule for rule in (config.group, config.time) if rule)}
     chosen = {name: column for name, column in columns.items() if name not in left_out}
     if not chosen:
         raise DataError(f"{path} must hold columns besides {listed_names(sorted(left_out))} to predict from, got none")
-    return SplitTable(path, chosen, targets, task, class_names, parts)
+    target_names = config.targets if isinstance(config.target, tuple) else None
+    return SplitTable(path, chosen, targets, task, class_names, parts, target_names)
 
 
 def profile_table(config: DataConfig) -> list[ColumnProfile]:
     """Describe every column of the user's table, and what is done with it; the target need not be known."""
     path = find_own(config.name)
     names = column_names(path)
-    for name in (config.target, config.group, config.time, *config.ignore, *config.categories, *config.dates):
+    for name in (*config.targets, config.group, config.time, *config.ignore, *config.categories, *config.dates):
         if name is not None:
             check_column("every name of a column", name, names, path)
     columns = read_columns(path, _reading(config, Known(), names))
-    roles = {config.target: "the target", config.group: "the groups", config.time: "the time"}
+    roles: dict[str | None, str] = {
+        **dict.fromkeys(config.targets, "the target"),
+        config.group: "the groups",
+        config.time: "the time",
+    }
     found = []
     for name in names:
         if name not in columns:
@@ -160,16 +176,24 @@ def profile_table(config: DataConfig) -> list[ColumnProfile]:
     return found
 
 
-def infer_task(path: Path, target: str, missing: Sequence[str] = ()) -> tuple[TaskName, str]:
+def infer_task(path: Path, targets: Sequence[str], missing: Sequence[str] = ()) -> tuple[TaskName, str]:
     """Return what to predict in a column, with the reason: texts and few whole numbers are classes.
+
+    Several columns are labels if all hold 0 and 1, or yes and no.
 
     Args:
         path: The table.
-        target: The column.
+        targets: The column or columns.
         missing: Texts that stand for a missing value.
     """
-    check_column("data.target", target, column_names(path), path)
-    column = read_columns(path, Reading(only=[target], missing=missing, unmarked=[target]))[target]
+    for target in targets:
+        check_column("data.target", target, column_names(path), path)
+    columns = read_columns(path, Reading(only=targets, missing=missing, unmarked=targets))
+    if len(targets) > 1:
+        if all(_are_labels(column) for column in columns.values()):
+            return "classification", f"the {len(targets)} targets hold labels that are 0 or 1"
+        return "regression", f"the {len(targets)} targets are not all labels that are 0 or 1"
+    (target,), (column,) = targets, columns.values()
     present = column.values[~column.missing]
     if not column.is_numeric:
         return "classification", f"column {target!r} holds texts"
@@ -215,10 +239,10 @@ def reading_of(
 
 def _reading(config: DataConfig, known: Known, names: Sequence[str]) -> Reading:
     """Return how to read the columns of a data set; ignored columns may hold anything."""
-    skipped = {*config.ignore} - {config.target, config.group, config.time}
+    skipped = {*config.ignore} - {*config.targets, config.group, config.time}
     found = reading_of(known.columns) if known.columns else Reading(texts=config.categories, dates=config.dates)
     only = [name for name in names if name not in skipped]
-    classes = [config.target] if config.target and config.task == "classification" else []
+    classes = config.targets if config.task in ("classification", "ordinal") else ()
     return dataclasses.replace(found, only=only, missing=config.missing, unmarked=classes)
 
 
@@ -232,7 +256,7 @@ def _split(
     """Split the rows at random, by groups or in time, as the settings say."""
     rule = config.group or config.time
     if rule is None:
-        number = len(columns[config.target or ""].values)
+        number = len(columns[config.targets[0]].values)
         return split_indices(number, config.split_seed, labels, class_names, path, training_share(number))
     column, where = columns[rule], f"column {rule!r} of {path}"
     _check_present(column, path)
@@ -324,7 +348,7 @@ def check_column(key: str, name: str, columns: Sequence[str], path: Path) -> Non
 def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None:
     """Refuse settings that name a column which the table does not have, or that contradict each other."""
     known = ", ".join(columns)
-    if config.target is None:
+    if not config.targets:
         raise ConfigError(f"data.target must name the column of {path} to predict: --target COLUMN, one of {known}")
     if config.group and config.time:
         raise ConfigError(f"data.group and data.time are two rules to split, got both for {path}: remove one")
@@ -332,7 +356,7 @@ def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None
     for key, value in given.items():
         for name in (value,) if isinstance(value, str) else value or ():
             check_column(f"data.{key}", name, columns, path)
-            if key != "target" and name == config.target:
+            if key != "target" and name in config.targets:
                 raise ConfigError(f"data.{key} must not name the target {name!r}: remove it")
     both = set(config.categories) & set(config.dates)
     if both:
@@ -371,7 +395,41 @@ def _classes(target: Column, path: Path, known: tuple[str, ...] | None) -> tuple
     return labels.astype(np.int64), names
 
 
-def _numbers(target: Column, path: Path) -> Features:
+def _ordered(config: DataConfig, target: Column, path: Path) -> tuple[str, ...] | None:
+    """Return the classes of an ordinal target in their order; None if nobody names them, or for other targets."""
+    if config.task != "ordinal" or (target.is_numeric and not config.order):
+        return None
+    found = sorted({str(value) for value in target.values})
+    if sorted(config.order) != found and not target.is_numeric:
+        raise ConfigError(
+            f"data.order must list the classes of column {target.name!r} of {path} from the lowest to the highest, "
+            f"got {listed_names(config.order) or 'none'} for {listed_names(found)}: --order LOWEST,…,HIGHEST"
+        )
+    return config.order
+
+
+def _spelling(value: object) -> str:
+    """Return the text of a label: 1.0 is 1."""
+    return f"{value:g}" if isinstance(value, float) else str(value).strip().lower()
+
+
+def _are_labels(column: Column) -> bool:
+    return {_spelling(value) for value in column.values[~column.missing].tolist()} <= YES.keys()
+
+
+def label_column(target: Column, path: Path) -> Indices:
+    """Return whether a label holds, (row,)."""
+    for row, value in enumerate(target.values.tolist()):
+        if _spelling(value) not in YES:
+            raise DataError(
+                f"each of several targets must be a label, 0 or 1, or yes or no, got {value!r} in row {row + 1}, "
+                f"column {target.name!r} of {path}: use --task regression for numbers, or one --target"
+            )
+    return np.array([YES[_spelling(value)] for value in target.values.tolist()], np.int64)
+
+
+def number_column(target: Column, path: Path) -> Features:
+    """Return the values of a target, (row,); refuse texts."""
     if not target.is_numeric:
         wrong = next(index for index, value in enumerate(target.values) if value is None or as_number(value) is None)
         raise DataError(

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError
 from sae.core.table import spreadsheet_text
+from sae.deploy.conformal import are_all
 from sae.deploy.rows import Flags
-from sae.deploy.runtime import ClassPrediction, Model, Prediction, ValuePrediction
+from sae.deploy.runtime import ClassPrediction, LabelPrediction, Model, Prediction, ValuePrediction
 from sae.deploy.sources import Chunk
 from sae.records.targets import check_target, write_target
 
@@ -19,10 +20,11 @@ Columns = dict[str, NDArray[np.generic]]
 
 SEPARATOR = "|"
 """Separates the classes of a set."""
-SUMMED = ("correct", "abstain", "in_set", "set_size", "in_interval", "imputed", "unseen")
+SUMMED = ("correct", "all_correct", "abstain", "in_set", "set_size", "in_interval", "imputed", "unseen")
 """Columns that are summed over all samples."""
 MEANS = {
     "correct": "accuracy",
+    "all_correct": "all_labels_correct",
     "squared_error": "mse",
     "in_set": "coverage",
     "in_interval": "coverage",
@@ -75,10 +77,10 @@ def predict_to_file(
 def check_options(model: Model, abstain: float | None, coverage: float | None) -> None:
     """Refuse options that the model cannot satisfy, before any work starts."""
     if abstain is not None:
-        if model.manifest.task == "regression":
+        if model.manifest.target.class_names is None:
             raise ConfigError(
-                "--abstain is the probability of a class, but this model predicts values: use --coverage, and pass on "
-                "samples whose interval is too wide for you"
+                "--abstain is the probability of a class, but this model predicts values or several labels: use "
+                "--coverage for values, and pass on samples whose interval is too wide for you"
             )
         if not 0 < abstain <= 1:
             raise ConfigError(f"--abstain must be a probability above 0, got {abstain}")
@@ -100,11 +102,13 @@ def _columns(
 ) -> Columns:
     names: Columns = {"sample": _texts(chunk.names), **chunk.kept}
     flags: Columns = {title: flags for title, flags in _flags(chunk).items() if flags.any()}
-    own = (
-        _class_columns(model, chunk, prediction, abstain, coverage)
-        if isinstance(prediction, ClassPrediction)
-        else _value_columns(model, chunk, prediction, coverage)
-    ) | flags
+    if isinstance(prediction, ClassPrediction):
+        own = _class_columns(model, chunk, prediction, abstain, coverage)
+    elif isinstance(prediction, LabelPrediction):
+        own = _label_columns(chunk, prediction)
+    else:
+        own = _value_columns(model, chunk, prediction, coverage)
+    own |= flags
     doubled = [name for name in chunk.kept if name in own or name == "sample"]
     if doubled:
         raise ConfigError(
@@ -143,7 +147,41 @@ def _class_columns(
     return columns | {f"p_{name}": prediction.probs[:, index] for index, name in enumerate(prediction.class_names)}
 
 
+def _label_columns(chunk: Chunk, prediction: LabelPrediction) -> Columns:
+    """Return whether each label holds, its probability, and, if known, the truth and whether each is right."""
+    given: Columns = {"label": prediction.labels.astype(np.int64), "p": prediction.probs}
+    if chunk.targets is not None:
+        given["true"] = chunk.targets
+    columns = _named(given, prediction.names)
+    columns |= {"entropy": prediction.entropy, "disagreement": prediction.disagreement}
+    if chunk.targets is not None:
+        columns["all_correct"] = are_all(np.asarray(prediction.labels == chunk.targets))
+    return columns
+
+
+def _named(given: Mapping[str, NDArray[np.generic]], names: Sequence[str]) -> Columns:
+    """Return a column for each target and each of some values, (row, target), such as `mean_height`."""
+    return {f"{title}_{name}": values[:, i] for i, name in enumerate(names) for title, values in given.items()}
+
+
+def _values_columns(model: Model, chunk: Chunk, prediction: ValuePrediction, coverage: float | None) -> Columns:
+    """Return the columns of several values, each called after its target."""
+    given: Columns = {"mean": prediction.mean, "std": prediction.std}
+    if coverage is not None:
+        lower, upper = model.intervals(prediction, coverage)
+        given |= {"lower": lower, "upper": upper}
+    if chunk.targets is not None:
+        given["true"] = chunk.targets
+    columns = _named(given, model.manifest.target.names or ())
+    columns |= {"entropy": prediction.entropy, "disagreement": prediction.disagreement}
+    if chunk.targets is not None and coverage is not None:
+        columns["in_interval"] = are_all(np.asarray((lower <= chunk.targets) & (chunk.targets <= upper)))
+    return columns
+
+
 def _value_columns(model: Model, chunk: Chunk, prediction: ValuePrediction, coverage: float | None) -> Columns:
+    if model.manifest.target.names is not None:
+        return _values_columns(model, chunk, prediction, coverage)
     columns: Columns = {"mean": prediction.mean, "std": prediction.std}
     columns |= {"entropy": prediction.entropy, "disagreement": prediction.disagreement}
     if coverage is not None:

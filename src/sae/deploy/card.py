@@ -121,6 +121,9 @@ def _summary(manifest: Manifest, receipt: Receipt | None) -> str:
     names = manifest.target.class_names
     if names is not None:
         lines.append(f"It knows {len(names)} classes: {_shortened(names)}.")
+    if manifest.target.names is not None:
+        kind = "labels, each of which holds or not" if manifest.task == "classification" else "values"
+        lines.append(f"It predicts {len(manifest.target.names)} {kind}: {_shortened(manifest.target.names)}.")
     return "\n".join(lines)
 
 
@@ -210,11 +213,10 @@ def _costs(manifest: Manifest, receipt: Receipt | None) -> str:
 def _use(manifest: Manifest) -> str:
     file, shape = manifest.graph.file, ", ".join(map(str, manifest.input.shape))
     rows = " or rows of a table, as dictionaries or a data frame" if manifest.input.columns else ""
-    outputs = (
-        "prediction.names, prediction.probs, prediction.entropy, prediction.disagreement"
-        if manifest.task == "classification"
-        else "prediction.mean, prediction.std, prediction.entropy, prediction.disagreement"
+    what = (
+        "prediction.names, prediction.probs" if manifest.task == "classification" else "prediction.mean, prediction.std"
     )
+    outputs = f"{what}, prediction.entropy, prediction.disagreement"
     return f"""```bash
 pip install saensemble          # onnxruntime, no torch
 sae predict {file} DATA --out predictions.csv
@@ -242,7 +244,7 @@ def _limits(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
         )
     if shift is None and manifest.metrics:
         lines.append("How it does on corrupted or shifted samples was not measured.")
-    if manifest.task == "classification":
+    if manifest.target.class_names is not None:
         lines.append("A sample of none of its classes still gets one. High entropy is a hint, not a proof.")
     if manifest.quantisation is not None:
         before, after = manifest.quantisation.float32.metrics["test"]["nll"], manifest.metrics["test"]["nll"]

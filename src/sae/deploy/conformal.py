@@ -102,9 +102,9 @@ def class_scores(probs: NDArray[np.floating], labels: NDArray[np.number]) -> Val
 
 
 def value_scores(mean: NDArray[np.floating], variance: NDArray[np.floating], targets: NDArray[np.number]) -> Values:
-    """Return |y − mean| / std, (batch,)."""
+    """Return |y − mean| / std, (batch,); of several targets the largest, so that all are promised together."""
     scores: Values = np.abs(targets.astype(np.float64) - mean) / np.sqrt(variance.astype(np.float64))
-    return scores
+    return scores if scores.ndim == 1 else scores.max(axis=1)
 
 
 def class_sets(probs: NDArray[np.floating], threshold: float) -> NDArray[np.bool_]:
@@ -115,7 +115,7 @@ def class_sets(probs: NDArray[np.floating], threshold: float) -> NDArray[np.bool
 
 
 def intervals(mean: NDArray[np.floating], variance: NDArray[np.floating], threshold: float) -> tuple[Values, Values]:
-    """Return the lower and upper ends, (batch,) each."""
+    """Return the lower and upper ends, (batch[, target]) each."""
     half = threshold * np.sqrt(variance.astype(np.float64))
     return mean - half, mean + half
 
@@ -133,13 +133,26 @@ def conformal_sets(
 
 
 def conformal_intervals(
-    val: Outputs, val_values: NDArray[np.number], test: Outputs, test_values: NDArray[np.number]
+    val: Outputs,
+    val_values: NDArray[np.number],
+    test: Outputs,
+    test_values: NDArray[np.number],
+    smallest: float = -math.inf,
 ) -> ConformalPart:
-    """Keep the scores of validation samples, and try intervals of values on test samples."""
+    """Keep the scores of validation samples, and try intervals of values, from `smallest` on, on test samples."""
     kept = keep_scores(value_scores(val["mean"], val["variance"], val_values), "standardised_error")
     tried = _tried_coverage(kept)
     lower, upper = intervals(test["mean"], test["variance"], kept.threshold(tried))
-    return _part(kept, tried, (lower <= test_values) & (test_values <= upper), upper - lower)
+    lower = np.maximum(lower, smallest)
+    unit = test_values.std(axis=0) if test_values.ndim == 2 else 1.0  # of several, so that widths can be averaged
+    inside = np.asarray((lower <= test_values) & (test_values <= upper))
+    return _part(kept, tried, are_all(inside), (upper - lower) / unit)
+
+
+def are_all(holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return whether something holds for all targets of each sample, (batch,), given (batch[, target])."""
+    every: NDArray[np.bool_] = holds.reshape(len(holds), -1).all(axis=1)
+    return every
 
 
 def _tried_coverage(kept: ConformalScores) -> float:

@@ -6,6 +6,7 @@ network, so that a process can build the network without weights and then load o
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
-from sae.core.task import Classification, DataSpec, Regression
+from sae.core.task import Classification, Counts, DataSpec, MultiLabel, Ordinal, Regression, Task
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, Depth, Normalisation
 from sae.deploy.graph import SampleForm, ShippedGraph, raw_shape, sample_dtype, shipped_content
@@ -90,6 +91,7 @@ def write_eager(path: Path, run: Path, model: EagerModel) -> None:
         "inputs": model.module.network.num_inputs,
         "shape": spec.shape,
         "task": asdict(spec.task),
+        "task_type": type(spec.task).__name__,
         "normalisation": asdict(model.form.normalisation),
         "frame": model.form.frame,
         "depth": model.form.depth,
@@ -102,7 +104,11 @@ def read_eager(path: Path) -> EagerModel:
     """Build the network of a file on the meta device, without its weights."""
     with safe_open(path, framework="pt") as file:
         header = json.loads(file.metadata()[HEADER])
-    task = (Classification if "num_classes" in header["task"] else Regression)(**header["task"])
+    kinds: dict[str, Callable[..., Task]] = {
+        kind.__name__: kind for kind in (Classification, Ordinal, MultiLabel, Regression, Counts)
+    }
+    moments = {key: tuple(value) if isinstance(value, list) else value for key, value in header["task"].items()}
+    task = kinds[header["task_type"]](**moments)
     given = header["normalisation"]
     normalisation = Normalisation(tuple(given["mean"]), tuple(given["std"]), given["each_image"])
     form = KnownForm(DataSpec(tuple(header["shape"]), task), normalisation, header["frame"], header["depth"])

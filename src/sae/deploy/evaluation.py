@@ -1,6 +1,5 @@
 """Exported graphs on real samples: their outputs, their metrics, and their parity with the run's network."""
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,7 +11,7 @@ from sae.core.predictive import Categorical, Gaussian, member_values
 from sae.core.task import Regression, Task
 from sae.data.batches import Preparation
 from sae.data.dataset import Dataset, Split
-from sae.deploy.graph import Aggregation, SampleForm, without_frame
+from sae.deploy.graph import Aggregation, SampleForm, shown_probs, without_frame
 from sae.deploy.manifest import ParityPart
 from sae.deploy.session import CHUNK, MEMBERS, NEVER, Floats, Output, Samples, SegmentSessions, Session
 from sae.methods import Method
@@ -45,7 +44,9 @@ def graph_metrics(outputs: Mapping[str, Output], split: Split) -> Metrics:
     """Measure the outputs of a graph for a split."""
     disagreement = {"disagreement": torch.from_numpy(outputs["disagreement"]).double().mean().item()}
     if "probs" in outputs:
-        return class_metrics(outputs["probs"], split.targets) | disagreement
+        probs = outputs["probs"]
+        several = split.targets.ndim == 2  # of labels, only the probability that each holds is given
+        return class_metrics(np.stack([1 - probs, probs], axis=-1) if several else probs, split.targets) | disagreement
     gaussian = Gaussian(torch.from_numpy(outputs["mean"]), torch.from_numpy(outputs["variance"]))
     return measure_predictive(gaussian, torch.from_numpy(np.array(split.targets))) | disagreement
 
@@ -138,7 +139,7 @@ def _expected(
         folded = (
             method.pruned(eval_exits).folded(form.spec.shape).eval()
         )  # its members are those of the graph, in order
-        outputs[MEMBERS] = member_values(method.task, folded(prepared))
+        outputs[MEMBERS] = shown_probs(method.task, member_values(method.task, folded(prepared)))
     return {name: output.double().numpy() for name, output in outputs.items()}
 
 
@@ -150,8 +151,14 @@ def _standardised(task: Task, output: str, values: Output) -> NDArray[np.float64
     exact = values.astype(np.float64)
     if not isinstance(task, Regression):
         return exact
-    if output == MEMBERS:  # (sample, member, mean and variance)
-        return np.stack([(exact[..., 0] - task.mean) / task.std, exact[..., 1] / task.std**2], axis=-1)
+    mean, std = np.array(task.mean), np.array(task.std)
+    if output == MEMBERS:  # (sample, member, [target,] mean and variance)
+        return np.stack([(exact[..., 0] - mean) / std, exact[..., 1] / np.square(std)], axis=-1)
     if output == "mean":
-        return (exact - task.mean) / task.std
-    return exact - math.log(task.std) if output == "entropy" else exact / task.std**2
+        return np.asarray((exact - mean) / std)
+    if output == "entropy":
+        return exact - float(np.log(std).mean())
+    if output == "disagreement" and mean.ndim:
+        return exact  # of several targets, it has no unit
+    unitless: NDArray[np.float64] = exact / np.square(std)
+    return unitless

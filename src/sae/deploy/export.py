@@ -5,6 +5,7 @@ exits, or its quantised version. Nothing is written until all checks have passed
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,9 @@ from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.objectives import TaskName
-from sae.core.task import Classification
+from sae.core.task import Classification, Counts, MultiLabel, Task, num_targets
 from sae.data.binding import AS_BEFORE, Whereabouts
-from sae.data.dataset import Dataset, class_titles
+from sae.data.dataset import Dataset, class_titles, target_titles
 from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
 from sae.deploy.description import cost_part, input_part, network_part, package_versions
@@ -173,7 +174,7 @@ def calibrated(plain: Shipment, shifted: Metrics) -> Shipment:
         shifted: Metrics of the run on corrupted test images; empty if they were not measured.
     """
     source = plain.source
-    name, numbers = _numbers(plain.outputs["val"])
+    name, numbers = _numbers(source.method.task, plain.outputs["val"])
     found = fit_temperature(name, numbers, source.dataset.val.targets[:])
     remark = found.remark if found.value == 1.0 else None
     part = CalibrationPart(
@@ -195,11 +196,14 @@ def calibrated(plain: Shipment, shifted: Metrics) -> Shipment:
     )
 
 
-def _numbers(outputs: Mapping[str, Output]) -> tuple[TaskName, Numbers]:
-    """Return the task and the predictions of a graph, (sample, number), for `sae.analysis.temperature`."""
-    if "probs" in outputs:
-        return "classification", np.log(np.maximum(outputs["probs"].astype(np.float64), SMALLEST_PROBABILITY))
-    return "regression", np.stack([outputs["mean"], outputs["variance"]], axis=1).astype(np.float64)
+def _numbers(task: Task, outputs: Mapping[str, Output]) -> tuple[TaskName, Numbers]:
+    """Return the predictions of a graph, (sample, [target,] number), and their task for `sae.analysis.temperature`."""
+    if "probs" not in outputs:
+        return "regression", np.stack([outputs["mean"], outputs["variance"]], axis=-1).astype(np.float64)
+    probs = outputs["probs"].astype(np.float64)
+    if isinstance(task, MultiLabel):
+        probs = np.stack([1 - probs, probs], axis=-1)
+    return "classification", np.log(np.maximum(probs, SMALLEST_PROBABILITY))
 
 
 def with_segments(plain: Shipment, stem: str, target: ExitTarget) -> Shipment:
@@ -237,14 +241,17 @@ def describe(shipment: Shipment, file: str, identity: RunPart) -> Manifest:
         identity: The run that it comes from.
     """
     source, content, session = shipment.source, shipment.content, shipment.session
+    several = num_targets(source.method.task)
     return Manifest(
         task="classification" if isinstance(source.method.task, Classification) else "regression",
         graph=GraphPart(file=file, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
         input=input_part(session, source.dataset, source.dataset.fit, source.dataset.columns),
         target=TargetPart(
-            class_names=class_titles(source.dataset) or None,
-            column=source.config.data.target,
+            class_names=None if several else class_titles(source.dataset) or None,
+            column=source.config.data.unit,
             label_scale=source.dataset.label_scale,
+            names=target_titles(source.dataset) if several else None,
+            smallest=0.0 if isinstance(source.method.task, Counts) else None,
         ),
         network=network_part(
             source.method, source.config.method, source.config.backbone.name, source.pruned, source.eval_exits
@@ -265,10 +272,16 @@ def _outputs(session: Session, dataset: Dataset) -> dict[str, dict[str, Output]]
     return {name: split_outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
 
 
-def _conformal_part(shipment: Shipment) -> ConformalPart:
-    dataset = shipment.source.dataset
-    compute = conformal_sets if isinstance(dataset.spec.task, Classification) else conformal_intervals
-    return compute(shipment.outputs["val"], dataset.val.targets, shipment.outputs["test"], dataset.test.targets)
+def _conformal_part(shipment: Shipment) -> ConformalPart | None:
+    """Return the scores behind sets or intervals; None for labels, several of which may hold."""
+    dataset, outputs = shipment.source.dataset, shipment.outputs
+    task, val, test = dataset.spec.task, dataset.val.targets, dataset.test.targets
+    if isinstance(task, MultiLabel):
+        return None
+    if isinstance(task, Classification):
+        return conformal_sets(outputs["val"], val, outputs["test"], test)
+    smallest = 0.0 if isinstance(task, Counts) else -math.inf
+    return conformal_intervals(outputs["val"], val, outputs["test"], test, smallest)
 
 
 def _run_part(record: RunRecord, config: RunConfig, dataset: Dataset) -> RunPart:

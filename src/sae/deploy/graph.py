@@ -18,7 +18,7 @@ from sae.backbones import MemberNetwork
 from sae.backbones.dry_run import attention_in_steps
 from sae.core.collection import paused_collection
 from sae.core.predictive import Categorical, Gaussian, Predictive, aggregate, member_values
-from sae.core.task import Classification, DataSpec, SampleKind, Shape, Task
+from sae.core.task import Classification, DataSpec, MultiLabel, SampleKind, Shape, Task
 from sae.data.batches import standardise_each
 from sae.data.dataset import Depth, Normalisation
 from sae.deploy.session import MEMBERS
@@ -89,7 +89,7 @@ class Aggregation(nn.Module):
 
     A temperature scales the joint prediction and its entropy. The disagreement of members does not depend on it.
 
-    Shape: (batch, member, out) → `CLASS_OUTPUTS` or `VALUE_OUTPUTS`, (batch, class) or (batch,) each.
+    Shape: (batch, member, out) → `CLASS_OUTPUTS` or `VALUE_OUTPUTS`, (batch, class) or (batch[, target]) each.
     """
 
     weights: Tensor
@@ -111,14 +111,14 @@ class Aggregation(nn.Module):
             predictive = tempered(predictive, self.temperature)
         doubt = entropy(predictive), disagreement(self.task, outputs, self.weights)
         if isinstance(predictive, Categorical):
-            return predictive.probs, *doubt
+            return shown_probs(self.task, predictive.probs), *doubt
         return predictive.mean, predictive.variance, *doubt
 
 
 def tempered(predictive: Predictive, temperature: float) -> Predictive:
     """Return a prediction at a temperature, in float32 as the graph computes it; see `sae.analysis.temperature`."""
     if isinstance(predictive, Categorical):
-        return Categorical((predictive.log_probs / temperature).log_softmax(dim=1))
+        return Categorical((predictive.log_probs / temperature).log_softmax(dim=-1))
     return Gaussian(predictive.mean, predictive.variance * temperature)
 
 
@@ -143,7 +143,13 @@ class ShippedGraph(nn.Module):
     def forward(self, samples: Tensor) -> tuple[Tensor, ...]:
         """Compute (batch, *raw) → the outputs, in the order of `output_names`."""
         outputs: Tensor = self.network(self.preprocessing(samples))
-        return *self.aggregation(outputs), member_values(self.aggregation.task, outputs)
+        task = self.aggregation.task
+        return *self.aggregation(outputs), shown_probs(task, member_values(task, outputs))
+
+
+def shown_probs(task: Task, values: Tensor) -> Tensor:
+    """Return values of members as a graph gives them: of several labels, only the probability that each holds."""
+    return values[..., 1] if isinstance(task, MultiLabel) else values
 
 
 def raw_shape(dataset: SampleForm) -> Shape:

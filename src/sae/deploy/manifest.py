@@ -86,11 +86,20 @@ class TargetPart(_Part):
         class_names: Names of the classes in the order of the outputs; None for regression.
         column: The column of a table that holds the truth.
         label_scale: The divisor of real-valued labels in a file.
+        names: Names of several targets: labels, each of which holds or not, or values; None for a single one.
+        smallest: The least possible value; None if there is none.
     """
 
     class_names: tuple[str, ...] | None
     column: str | None
     label_scale: float
+    names: tuple[str, ...] | None = Field(None, exclude_if=lambda names: names is None)
+    smallest: float | None = Field(None, exclude_if=lambda smallest: smallest is None)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a table that hold the truth."""
+        return self.names or ((self.column,) if self.column else ())
 
 
 class MemberPart(_Part):
@@ -316,8 +325,9 @@ class Manifest(_Part):
 
     @model_validator(mode="after")
     def _classes_are_named(self) -> Self:
-        if (self.target.class_names is None) != (self.task == "regression"):
-            raise ValueError("must have class names for a classification, and none for a regression")
+        has_classes = self.task == "classification" and self.target.names is None
+        if (self.target.class_names is not None) != has_classes:
+            raise ValueError("must have class names for a classification of one target, and no others")
         return self
 
     def to_json(self) -> str:

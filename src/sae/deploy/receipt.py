@@ -20,7 +20,7 @@ from sae.deploy.export import export
 from sae.deploy.graph import without_frame
 from sae.deploy.latency import BATCH, CONTROL, Effort, Timing, interleaved, session_maker
 from sae.deploy.manifest import Manifest
-from sae.deploy.runtime import ClassPrediction, load
+from sae.deploy.runtime import ValuePrediction, load
 from sae.records.folder import Folder
 from sae.records.receipt import (
     PICK,
@@ -101,9 +101,11 @@ def predict_test(chosen: Candidate, model: Path, where: Whereabouts = AS_BEFORE)
     dataset = load_bound(chosen.config.data, chosen.config.seed, Binding.read(chosen.shipped.record), where)
     prediction = load(model).predict(without_frame(dataset.test.inputs[:], dataset.frame))
     targets = dataset.test.targets
-    if isinstance(prediction, ClassPrediction):
-        return ReceiptPrediction(samples=len(targets), right=int((prediction.labels == targets).sum()))
-    rmse = math.sqrt(float(np.mean((prediction.mean - targets) ** 2)))
+    if not isinstance(prediction, ValuePrediction):
+        is_right = (prediction.labels == targets).reshape(len(targets), -1).all(axis=1)
+        return ReceiptPrediction(samples=len(targets), right=int(is_right.sum()))
+    unit = targets.std(axis=0) if targets.ndim == 2 else 1.0  # of several, each in its deviations, as in metrics
+    rmse = math.sqrt(float(np.mean(((prediction.mean - targets) / unit) ** 2)))
     return ReceiptPrediction(samples=len(targets), rmse=rmse)
 
 

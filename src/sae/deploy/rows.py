@@ -16,7 +16,7 @@ from sae.core.wording import count
 from sae.data.columns import MARK, Column, as_days, without_marks
 from sae.data.dataset import ColumnEncoding, Features
 from sae.data.frames import as_text, is_missing
-from sae.data.table import check_columns, encoded, reading_of
+from sae.data.table import check_columns, encoded, label_column, number_column, reading_of
 from sae.data.table_files import read_columns
 from sae.deploy.manifest import Manifest
 from sae.deploy.session import Integers
@@ -80,9 +80,9 @@ def read_rows(path: Path, manifest: Manifest) -> TableRows:
 
     Columns are found by name, in any order. Columns that the model does not know are ignored.
     """
-    encodings, target = encodings_of(manifest), manifest.target.column
-    classes = [target] if target is not None and manifest.task == "classification" else []
-    wanted = [*(encoding.name for encoding in encodings), *([target] if target else [])]
+    encodings, targets = encodings_of(manifest), manifest.target.columns
+    classes = targets if manifest.task == "classification" else ()
+    wanted = [*(encoding.name for encoding in encodings), *targets]
     columns = read_columns(path, reading_of(encodings, classes, wanted))
     return encode_columns(columns, encodings, str(path), manifest.input.shape)
 
@@ -99,10 +99,18 @@ def encodings_of(manifest: Manifest) -> list[ColumnEncoding]:
 
 
 def true_targets(columns: Mapping[str, Column], manifest: Manifest, path: Path) -> Integers | Features | None:
-    """Return labels or values, if every row has one."""
-    truth = columns.get(manifest.target.column or "")
-    if truth is None or truth.missing.any():
+    """Return labels or values, (row[, target]), if every row has them."""
+    names = manifest.target.columns
+    if not names or any(name not in columns or columns[name].missing.any() for name in names):
         return None
+    if manifest.target.names is None:
+        return _true_target(columns[names[0]], manifest, path)
+    if manifest.task == "classification":
+        return np.stack([label_column(columns[name], path) for name in names], axis=1)
+    return np.stack([number_column(columns[name], path) for name in names], axis=1)
+
+
+def _true_target(truth: Column, manifest: Manifest, path: Path) -> Integers | Features:
     if manifest.task == "regression":
         if not truth.is_numeric:
             raise DataError(f"the target of a regression must be a number, got texts in {truth.name!r} of {path}")

@@ -59,16 +59,44 @@ class ClassPrediction:
 
 
 @dataclass(frozen=True)
+class LabelPrediction:
+    """Predictions of several labels, each of which holds or not.
+
+    Attributes:
+        probs: The probability that each label holds, (batch, label).
+        entropy: Uncertainty of the prediction in nats, the mean over labels, (batch,).
+        disagreement: Disagreement between the members in nats, the mean over labels, (batch,).
+        names: Names of the labels.
+        members: Probabilities of every member, (batch, member, label); None unless asked for.
+    """
+
+    probs: Floats
+    entropy: Floats
+    disagreement: Floats
+    names: tuple[str, ...]
+    members: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.probs)
+
+    @property
+    def labels(self) -> NDArray[np.bool_]:
+        """Which labels hold, (batch, label): those that are more probable than not."""
+        holds: NDArray[np.bool_] = self.probs > 0.5
+        return holds
+
+
+@dataclass(frozen=True)
 class ValuePrediction:
     """Predictions of a regression, in the units of the data and in float64.
 
     Attributes:
-        mean: Means, (batch,).
-        variance: Variances, (batch,).
+        mean: Means, (batch[, target]).
+        variance: Variances, (batch[, target]).
         entropy: Uncertainty of the prediction in nats, (batch,).
-        disagreement: The variance of the members' means, (batch,).
-        members: Mean and variance of every member, (batch, member, 2), ordered as in the manifest; None unless asked
-            for.
+        disagreement: The variance of the members' means, (batch,); of several targets see `sae.measure.uncertainty`.
+        members: Mean and variance of every member, (batch, member, [target,] 2), ordered as in the manifest; None
+            unless asked for.
     """
 
     mean: Output
@@ -87,7 +115,7 @@ class ValuePrediction:
         return root
 
 
-Prediction = ClassPrediction | ValuePrediction
+Prediction = ClassPrediction | LabelPrediction | ValuePrediction
 
 
 class Model:
@@ -121,6 +149,8 @@ class Model:
             outputs = self.graph.run(samples, members=members)
         if self.manifest.task == "regression":
             return ValuePrediction(**outputs)
+        if self.manifest.target.names is not None:
+            return LabelPrediction(**outputs, names=self.manifest.target.names)
         names = self.manifest.target.class_names
         assert names is not None, "the manifest of a classification has class names"
         labels = outputs["probs"].argmax(axis=1) if len(outputs["probs"]) else np.zeros(0, np.int64)
@@ -137,14 +167,19 @@ class Model:
     def sets(self, prediction: Prediction, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Return the classes in each sample's set, (batch, class). It contains the truth with this probability."""
         if not isinstance(prediction, ClassPrediction):
-            raise ConfigError("sets are for classes, but this model predicts values: ask for intervals")
+            raise ConfigError("sets are for classes, one of which is right, but this model predicts something else")
         return class_sets(prediction.probs, self.threshold(coverage))
 
     def intervals(self, prediction: Prediction, coverage: float = 0.9) -> tuple[Values, Values]:
-        """Return lower and upper ends, (batch,) each, that contain the true value with this probability."""
+        """Return lower and upper ends that contain the true value with this probability, (batch[, target]) each.
+
+        Several targets are promised together: with this probability, all are inside.
+        """
         if not isinstance(prediction, ValuePrediction):
             raise ConfigError("intervals are for values, but this model predicts classes: ask for sets")
-        return intervals(prediction.mean, prediction.variance, self.threshold(coverage))
+        lower, upper = intervals(prediction.mean, prediction.variance, self.threshold(coverage))
+        smallest = self.manifest.target.smallest
+        return lower if smallest is None else np.maximum(lower, smallest), upper
 
     def threshold(self, coverage: float) -> float:
         """Return the largest conformal score that is still in a set or interval."""
@@ -169,6 +204,8 @@ class Model:
         part = self.manifest.adaptive
         if part is not None and isinstance(self.graph, SegmentSessions):
             return part.calibration
+        if self.manifest.task == "classification" and self.manifest.target.names is not None:
+            raise ConfigError("sets are for classes, one of which is right, but several labels may hold here")
         if self.manifest.conformal is None:
             raise ConfigError(
                 "sets and intervals need a model that was exported from a run, whose validation samples calibrate "
@@ -250,11 +287,11 @@ def _check_agreement(manifest: Manifest, session: Session, manifest_path: Path) 
     """Refuse a manifest that was changed after the export. The bytes of the graph were checked already."""
     _check_input(manifest, session, manifest_path)
     _check_pairs([("outputs", tuple(manifest.graph.outputs), session.outputs)], manifest_path)
-    names = manifest.target.class_names
-    if names is not None and session.width("probs") != len(names):
+    names, output = manifest.target.class_names or manifest.target.names, session.outputs[0]
+    if names is not None and session.width(output) != len(names):
         raise ModelError(
-            f"{manifest_path} must name every class of its graph, got {len(names)} names for "
-            f"{session.width('probs')} classes: {ADVICE}"
+            f"{manifest_path} must name every class or target of its graph, got {len(names)} names for "
+            f"{session.width(output)} of {output}: {ADVICE}"
         )
 
 

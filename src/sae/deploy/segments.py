@@ -189,10 +189,10 @@ def _states(network: PrunedNetwork, shape: Shape) -> list[State]:
 
 def check_adaptive(network: MemberNetwork, dataset: Dataset) -> None:
     """Refuse a network that cannot have adaptive exits."""
-    if not isinstance(dataset.spec.task, Classification):
+    if type(dataset.spec.task) is not Classification:
         raise ConfigError(
             "adaptive exits are for classification (a sample leaves once its top probability is high enough), but "
-            "this run predicts values: export it without --adaptive"
+            "this run predicts values, several labels or classes in an order: export it without --adaptive"
         )
     if not isinstance(network, PrunedNetwork):
         raise ConfigError(

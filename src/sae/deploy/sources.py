@@ -129,7 +129,13 @@ def _chunked(images: Member) -> Iterator[tuple[int, Samples]]:
 
 def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Targets:
     """Check labels and bring them into the form of training, (sample,)."""
-    flat = labels.reshape(len(labels), -1)
+    flat, several = labels.reshape(len(labels), -1), manifest.target.names
+    if several is not None:
+        if flat.shape[1] != len(several) or not np.issubdtype(flat.dtype, np.number):
+            raise DataError(
+                f"labels must be {len(several)} numbers for each sample, got shape {labels.shape} in {where}"
+            )
+        return flat.astype(np.int64) if manifest.task == "classification" else flat.astype(np.float64)
     if manifest.task == "classification" and flat.dtype.kind == "U" and flat.shape[1] == 1:
         return labels_of(flat[:, 0].tolist(), manifest, where)
     if flat.shape[1] != 1 or not np.issubdtype(flat.dtype, np.number):
@@ -158,9 +164,9 @@ def _images(paths: Sequence[Path], manifest: Manifest) -> Iterator[Chunk]:
 
 def _listed_images(path: Path, manifest: Manifest) -> Iterator[Chunk]:
     """Read the images that a table names, with the truth if its column is there."""
-    target = manifest.target.column or ""
-    columns = read_columns(path, Reading(texts=[target] * (manifest.task == "classification")))
-    others = {name: column for name, column in columns.items() if name != target}
+    targets = manifest.target.columns
+    columns = read_columns(path, Reading(texts=targets if manifest.task == "classification" else ()))
+    others = {name: column for name, column in columns.items() if name not in targets}
     if not any(holds_images(column) for column in others.values()):
         raise _wrong_form(manifest.input, path)
     yield from _decoded(listed_files(others, path), true_targets(columns, manifest, path), manifest)

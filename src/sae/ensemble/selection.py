@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sae.core.predictive import Gaussian, as_gaussian, gaussian_nll
-from sae.core.task import Regression, Task
+from sae.core.errors import ConfigError
+from sae.core.predictive import Gaussian, as_gaussian, as_log_probs, gaussian_nll
+from sae.core.task import Regression, Task, num_targets
 
 MOST_STEPS = 50
 """Members that are chosen, with repetitions; a weight is a multiple of one over their number."""
@@ -50,17 +51,20 @@ class Mixtures:
             outputs: Raw member outputs, (sample, member, out).
             targets: Labels, or values in the units of the data, (sample,).
         """
+        if num_targets(task) is not None:
+            raise ConfigError("members are chosen for one target, but this run predicts several: leave out sae trim")
         outputs = outputs.double().transpose(0, 1)
         if isinstance(task, Regression):
-            member, scaled = as_gaussian(outputs), (targets.double() - task.mean) / task.std
-            unit = torch.tensor(task.std, dtype=torch.float64).log()
+            shift, scale = torch.tensor([task.mean, task.std], dtype=torch.float64)
+            member, scaled, unit = as_gaussian(task, outputs), (targets.double() - shift) / scale, scale.log()
 
             def gaussian(mean: Tensor) -> Tensor:
                 first, second = mean[..., 0], mean[..., 1]
-                return gaussian_nll(Gaussian(first, second - first.square()), scaled) + unit
+                nll: Tensor = gaussian_nll(Gaussian(first, second - first.square()), scaled) + unit
+                return nll
 
             return cls(torch.stack([member.mean, member.variance + member.mean.square()], dim=-1), gaussian)
-        log_probs = outputs.log_softmax(dim=-1)
+        log_probs = as_log_probs(task, outputs)
         true = log_probs.gather(-1, targets.long().expand(len(outputs), -1)[..., None])  # (member, sample, 1)
         best = true.amax(dim=0)  # so that no probability underflows to 0
         return cls((true - best).exp(), lambda mean: -(mean.log() + best).squeeze(-1))

@@ -79,13 +79,13 @@ def exit_loss(task: Task, outputs: Tensor, targets: Tensor, guidance: Guidance |
     Args:
         task: The task, which defines what the outputs mean.
         outputs: (batch, input, exit, out).
-        targets: The target of each input, (batch, input).
+        targets: The target of each input, (batch, input[, target]).
         guidance: The predictions of a teacher for each output.
 
     Returns:
         (input, exit).
     """
-    expanded = targets[:, :, None].expand(outputs.shape[:-1])
+    expanded = targets[:, :, None].expand(*outputs.shape[:-1], *targets.shape[2:])
     return member_loss(task, outputs, expanded, guidance).mean(dim=0)
 
 

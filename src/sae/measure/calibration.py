@@ -15,7 +15,7 @@ def fit_temperature(predictive: Predictive, targets: Tensor) -> Temperature:
 
     Args:
         predictive: The predictions for the held-out samples.
-        targets: The labels or values of these samples, (batch,).
+        targets: The labels or values of these samples, (batch[, target]).
 
     Example:
         >>> import torch
@@ -47,12 +47,16 @@ def calibrated(predictive: Predictive, temperature: float | Tensor) -> Predictiv
         Gaussian(mean=tensor([1.]), variance=tensor([3.]))
     """
     if isinstance(predictive, Gaussian):
-        return Gaussian(predictive.mean, predictive.variance * temperature)
-    divisor = temperature[:, None] if isinstance(temperature, Tensor) else temperature
-    return Categorical((predictive.log_probs.double() / divisor).log_softmax(dim=1))
+        return Gaussian(predictive.mean, predictive.variance * beside(temperature, predictive.variance))
+    return Categorical((predictive.log_probs.double() / beside(temperature, predictive.log_probs)).log_softmax(dim=-1))
+
+
+def beside(temperature: float | Tensor, values: Tensor) -> float | Tensor:
+    """Return a temperature for each sample in a form that multiplies values, (batch, …)."""
+    return temperature.view(-1, *[1] * (values.dim() - 1)) if isinstance(temperature, Tensor) else temperature
 
 
 def _arrays(predictive: Predictive) -> tuple[TaskName, Numbers]:
-    """Return the task and the predictions, (batch, number), in the layout of kept predictions."""
+    """Return the task and the predictions, (batch, [target,] number), in the layout of kept predictions."""
     task: TaskName = "classification" if isinstance(predictive, Categorical) else "regression"
     return task, as_numbers(predictive).double().numpy()

@@ -1,7 +1,8 @@
 """Metrics of predictive distributions, as pure functions that `core.objectives` registers.
 
 Classification metrics take a `Categorical` over (batch, class) and labels (batch,);
-regression metrics a `Gaussian` over (batch,) and targets (batch,). All return a float.
+regression metrics a `Gaussian` over (batch,) and targets (batch,). All return a float. Several targets are measured
+one by one: each sample counts once for each of them.
 """
 
 import math
@@ -119,7 +120,28 @@ def measure_scaled(tempered: Predictive, targets: Tensor) -> dict[str, float]:
     return _measure(tempered, targets, is_scaled=True)
 
 
+def one_by_one(predictive: Predictive, targets: Tensor) -> tuple[Predictive, Tensor]:
+    """Return predictions of several targets as those of single ones, (batch·target,); others unchanged.
+
+    Values are in units of their target's deviation, around its mean, so that targets count alike.
+
+    Args:
+        predictive: Of (batch[, target]).
+        targets: (batch[, target]).
+    """
+    if targets.dim() == 1:
+        return predictive, targets
+    if isinstance(predictive, Categorical):
+        return Categorical(predictive.log_probs.flatten(0, 1)), targets.flatten()
+    exact = targets.double()
+    mean, unit = exact.mean(dim=0), exact.std(dim=0, correction=0)
+    unit = torch.where(unit > 0, unit, 1.0)
+    scaled = Gaussian((predictive.mean - mean) / unit, predictive.variance / unit.square())
+    return Gaussian(scaled.mean.flatten(), scaled.variance.flatten()), ((exact - mean) / unit).flatten()
+
+
 def _measure(predictive: Predictive, targets: Tensor, *, is_scaled: bool) -> dict[str, float]:
+    predictive, targets = one_by_one(predictive, targets)
     task = "classification" if isinstance(predictive, Categorical) else "regression"
     chosen = {key: entry for key, entry in metrics_of(task).items() if entry.is_scaled == is_scaled}
     return {key: entry.measure(predictive, targets) for key, entry in chosen.items()}

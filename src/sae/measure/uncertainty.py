@@ -14,11 +14,12 @@ from sae.core.predictive import (
     Gaussian,
     Predictive,
     as_gaussian,
+    as_log_probs,
     in_units,
     mix_categoricals,
     mix_gaussians,
 )
-from sae.core.task import Classification, Task
+from sae.core.task import Classification, Regression, Task, num_targets
 
 INTERVAL_LEVELS = (0.5, 0.9, 0.95)
 ROWS_AT_ONCE = 16384
@@ -71,10 +72,15 @@ class RiskCoverage:
 
 
 def entropy(predictive: Predictive) -> Tensor:
-    """Return the predictive entropy in nats, (batch,); the differential entropy for a Gaussian."""
+    """Return the predictive entropy in nats, (batch,): differential for a Gaussian, the mean over several targets."""
     if isinstance(predictive, Gaussian):
-        return 0.5 * (predictive.variance.log() + math.log(2 * math.pi * math.e))
-    return _entropy(predictive.log_probs)
+        return _over_targets(0.5 * (predictive.variance.log() + math.log(2 * math.pi * math.e)))
+    return _over_targets(_entropy(predictive.log_probs))
+
+
+def _over_targets(values: Tensor) -> Tensor:
+    """Return the mean over targets, (batch,), of values (batch[, target])."""
+    return values if values.dim() == 1 else values.mean(dim=1)
 
 
 def disagreement(task: Task, outputs: Tensor, weight: Tensor) -> Tensor:
@@ -82,7 +88,8 @@ def disagreement(task: Task, outputs: Tensor, weight: Tensor) -> Tensor:
 
     Classification: the mutual information between the prediction and the member, which is
     the entropy of the mixture minus the mean entropy of the members. Regression: the
-    variance of the member means, in squared units of the data.
+    variance of the member means, in squared units of the data. Of several targets it is the mean, for values in
+    squared deviations of the training targets.
 
     Args:
         task: The task, which defines what the outputs mean.
@@ -90,17 +97,22 @@ def disagreement(task: Task, outputs: Tensor, weight: Tensor) -> Tensor:
         weight: Member weights, (member,), summing to 1.
     """
     if isinstance(task, Classification):
-        log_probs = outputs.log_softmax(dim=-1)
-        mean_entropy = (_entropy(log_probs) * weight).sum(dim=1)
+        log_probs = as_log_probs(task, outputs)
+        member_entropy = _entropy(log_probs)  # (batch, member[, target])
+        if member_entropy.dim() == 3:
+            member_entropy = member_entropy.mean(dim=2)
+        mean_entropy = (member_entropy * weight).sum(dim=1)
         return (entropy(mix_categoricals(log_probs, weight)) - mean_entropy).clamp_min(0.0)
-    between = Gaussian(outputs[:, 0, 0], variance_parts(outputs, weight).between)
-    return in_units(task, between).variance
+    between = variance_parts(task, outputs, weight).between
+    if num_targets(task) is not None:
+        return between.mean(dim=1).double()
+    return in_units(task, Gaussian(outputs[:, 0, 0], between)).variance
 
 
-def variance_parts(outputs: Tensor, weight: Tensor) -> VarianceParts:
-    """Return the terms of the law of total variance for raw outputs (batch, member, 2)."""
-    member = as_gaussian(outputs)
-    within = (weight * member.variance).sum(dim=1)
+def variance_parts(task: Regression, outputs: Tensor, weight: Tensor) -> VarianceParts:
+    """Return the terms of the law of total variance, (batch[, target]), for raw outputs (batch, member, out)."""
+    member = as_gaussian(task, outputs)
+    within = (weight.view(-1, *[1] * (member.variance.dim() - 2)) * member.variance).sum(dim=1)
     return VarianceParts(within, mix_gaussians(member.mean, member.variance, weight).variance - within)
 
 
@@ -116,25 +128,40 @@ def diversity(task: Task, outputs: Tensor, weight: Tensor) -> Diversity | None:
     count = int(used.sum())
     if count < 2:
         return None
-    differences = _class_differences if isinstance(task, Classification) else _gaussian_differences
-    pieces = [differences(piece[:, used].double()) for piece in outputs.split(ROWS_AT_ONCE)]
-    terms = len(outputs) * count * (count - 1)
+    pieces = [_differences(task, piece[:, used].double()) for piece in outputs.split(ROWS_AT_ONCE)]
+    terms = len(outputs) * (num_targets(task) or 1) * count * (count - 1)
     apart, divergence = (sum(sums) / terms for sums in zip(*pieces, strict=True))
-    return Diversity(apart if isinstance(task, Classification) else math.sqrt(apart) * task.std, divergence)
+    if isinstance(task, Classification):
+        return Diversity(apart, divergence)
+    return Diversity(math.sqrt(apart) * (task.std if isinstance(task.std, float) else 1.0), divergence)
 
 
-def _class_differences(outputs: Tensor) -> tuple[float, float]:
+def _differences(task: Task, outputs: Tensor) -> tuple[float, float]:
+    """Return how far pairs of members are apart, and their KL divergence, summed over samples, targets and pairs."""
+    if isinstance(task, Classification):
+        return _class_differences(_single(task, as_log_probs(task, outputs)))
+    member = as_gaussian(task, outputs)
+    return _gaussian_differences(Gaussian(_single(task, member.mean), _single(task, member.variance)))
+
+
+def _single(task: Task, values: Tensor) -> Tensor:
+    """Return values of several targets, (batch, member, target, …), as those of single ones, (batch·target, member, …).
+
+    Others are unchanged.
+    """
+    return values if num_targets(task) is None else values.transpose(1, 2).flatten(0, 1)
+
+
+def _class_differences(log_probs: Tensor) -> tuple[float, float]:
     """Return the number of differing guesses and the KL divergence, summed over samples and pairs of members."""
-    log_probs = outputs.log_softmax(dim=-1)
     guess = log_probs.argmax(dim=-1)
     differ = (guess[:, :, None] != guess[:, None]).sum()
     cross = torch.einsum("bmc,bnc->mn", log_probs.exp(), log_probs)  # Σ p_m log p_n
     return float(differ), (cross.diagonal()[:, None] - cross).sum().item()
 
 
-def _gaussian_differences(outputs: Tensor) -> tuple[float, float]:
+def _gaussian_differences(member: Gaussian) -> tuple[float, float]:
     """Return the squared difference of means and the KL divergence, summed over samples and pairs of members."""
-    member = as_gaussian(outputs)
     mean, variance = member.mean, member.variance
     squared = (mean[:, :, None] - mean[:, None]).square()  # (batch, member, member)
     ratio = variance[:, :, None] / variance[:, None]
@@ -152,9 +179,12 @@ def error_correlations(task: Task, outputs: Tensor, targets: Tensor) -> Tensor:
         targets: Labels, or values in the units of the data, (batch,).
     """
     if isinstance(task, Classification):
-        errors = (outputs.argmax(dim=-1) != targets[:, None]).double()
+        guess = _single(task, as_log_probs(task, outputs)).argmax(dim=-1)
+        errors = (guess != targets.flatten()[:, None]).double()
     else:
-        errors = as_gaussian(outputs).mean.double() - ((targets.double() - task.mean) / task.std)[:, None]
+        shift, scale = torch.tensor([task.mean, task.std], dtype=torch.float64)
+        mean = _single(task, as_gaussian(task, outputs).mean.double())
+        errors = mean - ((targets.double() - shift) / scale).flatten()[:, None]
     centred = errors - errors.mean(dim=0)
     norms = centred.square().sum(dim=0).sqrt()
     return (centred.T @ centred) / (norms[:, None] * norms)
@@ -231,8 +261,11 @@ def fpr95(inside: Tensor, outside: Tensor) -> float:
 def selection_loss(predictive: Predictive, targets: Tensor) -> Tensor:
     """Return the loss of keeping each sample, (batch,): 1 for a wrong class, the squared error for regression."""
     if isinstance(predictive, Categorical):
-        return (predictive.log_probs.argmax(dim=1) != targets).double()
-    return (predictive.mean - targets).double().square()
+        return _over_targets((predictive.log_probs.argmax(dim=-1) != targets).double())
+    if targets.dim() == 1:
+        return (predictive.mean - targets).double().square()
+    unit = targets.double().std(dim=0, correction=0).clamp_min(torch.finfo(torch.float64).tiny)
+    return _over_targets(((predictive.mean - targets) / unit).double().square())
 
 
 def _entropy(log_probs: Tensor) -> Tensor:

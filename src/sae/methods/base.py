@@ -24,7 +24,7 @@ class Batch:
 
     Attributes:
         inputs: (batch, *sample).
-        targets: (batch,), class indices or standardised values.
+        targets: (batch[, target]), class indices or standardised values.
         stream: The number of the method's stream that they come from; 0 if it has only one.
         population: |D|, the size of the training split; None if the batch is the whole split.
         guidance: Predictions of a teacher for them; None without a teacher.

@@ -69,7 +69,7 @@ class Packed(SingleExitMethod[PackedNetwork]):
         """Return the mean loss of all members on every sample; a member learns from the teacher of its own number."""
         del progress, generator
         outputs = self.network(batch.inputs)  # (batch, member, out)
-        targets = batch.targets[:, None].expand(outputs.shape[:2])
+        targets = batch.targets[:, None].expand(*outputs.shape[:2], *batch.targets.shape[1:])
         guidance = batch.guidance and batch.guidance.of(*_pairs(outputs))
         return Loss(member_loss(self.task, outputs, targets, guidance).mean())
 

@@ -14,10 +14,11 @@ from sae.core.errors import ConfigError, DataError
 from sae.core.trust import is_source
 from sae.data.catalogue import resolve
 
+TARGET, QUOTE = "data.target", '"'
 FLAGS = {
     "data.name": "--data",
     "data.task": "--task",
-    "data.target": "--target",
+    TARGET: "--target",
     "data.kind": "--kind",
     "data.size": "--size",
     "method.name": "--method",
@@ -83,7 +84,9 @@ def _command(config: RunConfig, values: Values, defaults: Values, out: str = "ru
     """Return the command that trains a configuration with these settings, naming only what differs from defaults."""
     named = dict.fromkeys(_settings_to_name(values, defaults))
     flagged = [key for key in FLAGS if key in named and values[key] not in (None, "")]  # empty words are refused
-    words = [word for key in flagged for word in _flag(FLAGS[key], values[key])]
+    words = [
+        word for key in flagged for word in _flag(FLAGS[key], _listed(values[key]) if key == TARGET else values[key])
+    ]
     words += [word for key in named if key not in flagged for word in ("--set", _assignment(key, values[key]))]
     trust = ["--trust-code"] if is_source(config.backbone.name) else []
     return shlex.join(["sae", "train", *words, *trust, *_flag("--out", out)])
@@ -158,6 +161,12 @@ def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:
     differ = {key for key in values if key in always or key not in defaults or values[key] != defaults[key]}
     schedules = {key.rpartition(".")[0] for key in differ if key.count(".") > 1}
     return [key for key in values if key in differ or key.rpartition(".")[0] in schedules]
+
+
+def _listed(target: object) -> list[str]:
+    """Return the names of the columns to predict, quoted as in CSV where they hold commas or quotes."""
+    names = [str(name) for name in target] if isinstance(target, list) else [str(target)]
+    return [f'"{name.replace(QUOTE, 2 * QUOTE)}"' if {",", QUOTE} & {*name} else name for name in names]
 
 
 def _flag(flag: str, value: object) -> list[str]:

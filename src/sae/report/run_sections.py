@@ -56,7 +56,7 @@ def _data_of(item: Result) -> str:
     data = item.config.data
     parts = [
         data.name,
-        f"{_task_of(item)}{f' of {data.target}' if data.target else ''}",
+        " of ".join(filter(None, [_task_of(item), ", ".join(data.targets)])),
         *([f"{data.size} pixels"] if data.size else []),
         *([f"split {data.split_seed}"] if data.split_seed else []),
     ]
@@ -100,7 +100,7 @@ def _mistakes(results: Sequence[Result]) -> list["Part | None"]:
     """Show the errors of a single configuration that has kept its predictions."""
     if len(results) != 1 or not any(run.record.has(run.record.PREDICTIONS) for run in results[0].runs):
         return []
-    intro, parts = mistakes_of(results[0], results[0].config.data.target)
+    intro, parts = mistakes_of(results[0], results[0].config.data.unit)
     return [Note(intro), *parts]
 
 

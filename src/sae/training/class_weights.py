@@ -15,10 +15,10 @@ def training_spec(dataset: Dataset, config: TrainConfig) -> DataSpec:
     spec = dataset.spec
     if config.class_weights == "none":
         return spec
-    if not isinstance(spec.task, Classification):
+    if type(spec.task) is not Classification:
         raise ConfigError(
-            f"train.class_weights must be none for regression, got {config.class_weights}: "
-            f"{dataset.name} has no classes"
+            f"train.class_weights are for classes without an order, one of which is right, got "
+            f"{config.class_weights} for {dataset.name}: leave them out"
         )
     weights = balanced_weights(dataset.train.targets, spec.task.num_classes)
     return replace(spec, task=WeightedClassification(spec.task.num_classes, weights))

@@ -16,7 +16,7 @@ from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
 from sae.measure.calibration import calibrated, cross_calibrated, fit_temperature
 from sae.measure.cost import Cost, PartCost, measure_cost, measure_shipped_cost
-from sae.measure.metrics import measure_all, measure_scaled, reliability
+from sae.measure.metrics import measure_all, measure_scaled, one_by_one, reliability
 from sae.measure.uncertainty import (
     disagreement,
     diversity,
@@ -165,8 +165,9 @@ def measure_predictive(predictive: Predictive, targets: Tensor) -> dict[str, flo
     """Return the metrics and uncertainties of any predictive distribution."""
     doubt = entropy(predictive)
     measured = measure_all(predictive, targets)
-    if isinstance(predictive, Gaussian):
-        measured |= interval_metrics(predictive, targets)
+    single, values = one_by_one(predictive, targets)
+    if isinstance(single, Gaussian):
+        measured |= interval_metrics(single, values)
     measured["entropy"] = doubt.double().mean().item()
     measured["aurc"] = risk_coverage(doubt, selection_loss(predictive, targets)).area
     return measured
@@ -207,6 +208,7 @@ def drawn_curves(predictive: Predictive, targets: Tensor, eval_exits: int) -> Cu
     risk = risk_coverage(entropy(predictive), selection_loss(predictive, targets))
     points = torch.linspace(0, len(targets) - 1, min(RECORDED_POINTS, len(targets))).long()
     drawn = RiskCoverage(coverage=tuple(risk.coverage[points].tolist()), risk=tuple(risk.risk[points].tolist()))
+    predictive, targets = one_by_one(predictive, targets)
     if not isinstance(predictive, Categorical):
         return CurveReading(eval_exits=eval_exits, risk_coverage=drawn)
     bins = reliability(predictive, targets)

@@ -256,7 +256,7 @@ def evaluate(
             shift=shifted,
             ood=detection,
             other_data=dataset.is_other,
-            target=record.read_config().data.target,
+            target=record.read_config().data.unit,
         )
 
 

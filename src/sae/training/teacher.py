@@ -21,7 +21,7 @@ from sae.backbones import MemberNetwork
 from sae.backbones.surgery import fuse_batch_norms
 from sae.config.run import RunConfig, TeacherConfig
 from sae.core.errors import ConfigError, DataError, RecordError
-from sae.core.predictive import Guidance, make_guidance
+from sae.core.predictive import Guidance, make_guidance, member_values
 from sae.core.task import Regression, Task
 from sae.data.batches import Preparation, all_versions
 from sae.data.binding import Binding
@@ -117,10 +117,10 @@ class Teacher:
         member is drawn for the batch, and a combination with factors in [−1, 1] for each sample.
         """
         member = int(torch.randint(self.num_members, (), generator=generator))
-        factors = 2 * torch.rand(len(inputs), self.task.num_outputs, generator=generator) - 1
         moved = inputs.detach().requires_grad_()
         outputs = self.network.outputs_of(member, moved)
-        predicted = outputs if isinstance(self.task, Regression) else outputs.softmax(dim=-1)
+        predicted = outputs if isinstance(self.task, Regression) else member_values(self.task, outputs).flatten(1)
+        factors = 2 * torch.rand(predicted.shape, generator=generator) - 1
         (gradient,) = torch.autograd.grad((predicted * factors.to(inputs.device)).sum(), moved)
         steps = (gradient * self.unit).flatten(1)  # in units of each number
         largest = steps.abs().amax(dim=1, keepdim=True)
