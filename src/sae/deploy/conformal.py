@@ -151,8 +151,7 @@ def conformal_intervals(
 
 def are_all(holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return whether something holds for all targets of each sample, (batch,), given (batch[, target])."""
-    every: NDArray[np.bool_] = holds.reshape(len(holds), -1).all(axis=1)
-    return every
+    return np.asarray(holds.reshape(len(holds), -1).all(axis=1))
 
 
 def _tried_coverage(kept: ConformalScores) -> float:

@@ -18,6 +18,7 @@ from sae.report.content import Gallery, Note, Part, Picture, Section, section
 from sae.report.figures.mistakes import confusion_figure, residual_figure
 from sae.report.findings import Findings
 from sae.report.samples import TestSamples, read_samples
+from sae.report.target_tables import target_table
 
 TITLE = "What does it get wrong, and does it know?"
 MOST_PICTURES = 12
@@ -60,6 +61,9 @@ def mistakes_of(item: Result, target: str | None) -> tuple[str, list["Part | Non
     missing = Note(f"The samples cannot be shown: {samples}.") if isinstance(samples, str) else None
     shown = None if isinstance(samples, str) else samples
     which = f"{item.label} with seed {run.config.seed}"
+    if split.targets.ndim == 2:
+        table = target_table(predictions.task, split.readings[item.eval_exits], split.targets, run.config.data.targets)
+        return f"{which} on the test split.", [table]
     if predictions.task == "regression":
         return _regressed(split, item.eval_exits, shown, which, target, missing)
     return _classified(split, item.eval_exits, shown, which, missing)

@@ -9,6 +9,7 @@ from sae.analysis.curves import risk_curve
 from sae.analysis.depth import depth_preference, read_preferences
 from sae.analysis.results import Result
 from sae.core.errors import RecordError
+from sae.core.objectives import TaskName
 from sae.core.wording import count
 from sae.records.run import Run, RunRecord, read_run
 from sae.report.confirmed_sections import calibration_figures, corruption_figure
@@ -56,15 +57,15 @@ def _data_of(item: Result) -> str:
     data = item.config.data
     parts = [
         data.name,
-        " of ".join(filter(None, [_task_of(item), ", ".join(data.targets)])),
+        " of ".join(filter(None, [data.task or _task_of(item), ", ".join(data.targets)])),
         *([f"{data.size} pixels"] if data.size else []),
         *([f"split {data.split_seed}"] if data.split_seed else []),
     ]
     return ", ".join(parts)
 
 
-def _task_of(item: Result) -> str:
-    return "regression" if "mse" in item.test else item.config.data.task or "classification"
+def _task_of(item: Result) -> TaskName:
+    return "regression" if "mse" in item.test else "classification"
 
 
 def _names(texts: Iterable[str]) -> list[str]:
