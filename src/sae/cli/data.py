@@ -187,8 +187,9 @@ def print_summary(summary: "Summary") -> None:
         for label, title in enumerate(summary["classes"]):
             rows += [[title, *(f"{split['per_class'][label]:,}" for split in splits.values())]]
     else:
-        for key in ("mean", "std", "min", "max"):
-            rows += [[f"{key} of targets", *(f"{split['targets'][key]:.4g}" for split in splits.values())]]
+        for key in splits["train"]["targets"]:
+            title = key if " of " in key else f"{key} of targets"
+            rows += [[title, *(f"{split['targets'][key]:.4g}" for split in splits.values())]]
     shape = "×".join(map(str, summary["shape"]))
     title = f"{summary['name']}: {summary['task']}, samples of shape {shape}"
     print_table(text_table(title, ["", *splits], rows))

@@ -7,9 +7,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from sae.core.errors import DataError
-from sae.core.task import Classification
+from sae.core.task import Classification, MultiLabel
 from sae.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from sae.data.dataset import SPLITS, Array, Dataset, Split, class_titles
+from sae.data.dataset import SPLITS, Array, Dataset, Split, class_titles, target_titles
 
 CELL_SIDE = 96
 """Images are enlarged by a whole factor to about this many pixels."""
@@ -27,7 +27,7 @@ class SplitSummary(TypedDict):
 
 
 class Summary(TypedDict):
-    """A data set in numbers; `classes` is empty for regression."""
+    """A data set in numbers; `classes` are those of a sample or all of its labels, and empty for regression."""
 
     name: str
     task: str
@@ -44,7 +44,7 @@ def summarise(dataset: Dataset) -> Summary:
         "name": dataset.name,
         "task": "classification" if is_classification else "regression",
         "shape": list(dataset.spec.shape),
-        "classes": list(class_titles(dataset)),
+        "classes": list((target_titles(dataset) or class_titles(dataset)) if is_classification else ()),
         "normalisation": {"mean": list(dataset.normalisation.mean), "std": list(dataset.normalisation.std)},
         "splits": {name: _describe(dataset.split(name), dataset) for name in SPLITS},
     }
@@ -62,6 +62,9 @@ def first_of_each_class(dataset: Dataset, most: int = 80, most_per_class: int = 
         Images, (image, channel, height, width), and the title of each.
     """
     targets, titles = dataset.train.targets, class_titles(dataset)
+    if targets.ndim == 2:  # of several, each combination is a class of its own
+        unique, targets = np.unique(targets, axis=0, return_inverse=True)
+        titles = tuple(", ".join(f"{value:g}" for value in row) for row in unique.tolist())
     values = np.unique(targets)[:most]
     per_class = max(1, min(most_per_class, most // len(values)))
     chosen = [rows for value in values for rows in np.flatnonzero(targets == value)[:per_class]]
@@ -122,12 +125,20 @@ def sample_grid(images: Array, titles: Sequence[object], num_columns: int = 8) -
 
 def _describe(split: Split, dataset: Dataset) -> SplitSummary:
     task = dataset.spec.task
+    if isinstance(task, MultiLabel):
+        return {"samples": len(split), "per_class": split.targets.sum(axis=0).tolist()}
     if isinstance(task, Classification):
         counts = np.bincount(split.targets, minlength=task.num_classes)
         return {"samples": len(split), "per_class": counts.tolist()}
     values = split.targets.astype(np.float64)
-    spread = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
-    return {"samples": len(split), "targets": {key: float(value) for key, value in spread.items()}}
+    columns = dict(zip(target_titles(dataset), values.T, strict=True)) or {"targets": values}
+    spread = {
+        f"{key} of {name}": float(getattr(column, key)())
+        for name, column in columns.items()
+        for key in ("mean", "std", "min", "max")
+    }
+    single = {key.removesuffix(" of targets"): value for key, value in spread.items()}
+    return {"samples": len(split), "targets": single}
 
 
 def _enlarge(image: Array) -> Image.Image:
