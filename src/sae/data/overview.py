@@ -131,7 +131,8 @@ def _describe(split: Split, dataset: Dataset) -> SplitSummary:
         counts = np.bincount(split.targets, minlength=task.num_classes)
         return {"samples": len(split), "per_class": counts.tolist()}
     values = split.targets.astype(np.float64)
-    columns = dict(zip(target_titles(dataset), values.T, strict=True)) or {"targets": values}
+    titles = target_titles(dataset)
+    columns = dict(zip(titles, values.T, strict=True)) if titles else {"targets": values}
     spread = {
         f"{key} of {name}": float(getattr(column, key)())
         for name, column in columns.items()
