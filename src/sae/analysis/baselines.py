@@ -16,6 +16,7 @@ from sae.core.objectives import TaskName, metric_label
 from sae.records.baselines import Baselines, Measured
 from sae.records.evaluation import Json
 from sae.records.predictions import Numbers, Predictions
+from sae.records.receipt import PICK, Receipt
 from sae.records.study import StudyRecord
 
 COMPARED: Mapping[TaskName, tuple[str, ...]] = {
@@ -86,6 +87,14 @@ def describe(baselines: Baselines, network: Measured) -> str:
     reached = [f"{item.name} {_short(item.val[name])}" for item in (network, *found)]
     start = f"{metric_label(name)} on validation: {reached[0]}"
     return ", ".join(filter(None, [start, *reached[1:], baselines.reason])) + some
+
+
+def baselines_text(receipt: Receipt) -> str:
+    """Return one line on what baselines reach on the test split, beside the network that was shipped."""
+    name = COMPARED[receipt.task][0]
+    both = [(NETWORK, receipt.rows[PICK].metrics), *((one.name, one.test) for one in receipt.baselines)]
+    reached = ", ".join(f"{title} {_short(metrics[name])}" for title, metrics in both)
+    return f"Simple baselines ({MADE_WITH}), {metric_label(name)} on test: {reached}."
 
 
 def to_json(baselines: Baselines, network: Measured) -> Json:
