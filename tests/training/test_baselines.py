@@ -141,7 +141,7 @@ def compared(**losses: NDArray[np.float64]) -> Baselines:
 def test_the_best_of_the_better_baselines_is_the_verdict() -> None:
     losses = np.array([0.5, 0.6, 0.7, 0.8] * 25)
     found = compared(boosting=losses - 0.2, linear=losses - 0.1, shares=losses + 1)
-    said = "Boosting is better here: NLL 0.45 against 0.65 on validation (test: NLL 0.45 against 0.65)."
+    said = "Boosting is better here: NLL 0.45 against 0.65 on validation (0.45 against 0.65 on test)."
     assert verdict(found, network(losses)) == said
 
 

@@ -70,13 +70,14 @@ def verdict(baselines: Baselines, network: Measured) -> str | None:
     if not better:
         return None
     best = min(better, key=lambda baseline: np.mean(baseline.losses))
-    val, test = (_against(getattr(best, split), getattr(network, split), baselines.task) for split in ("val", "test"))
-    return f"{best.name[:1].upper()}{best.name[1:]} is better here: {val} on validation (test: {test})."
+    name, said = f"{best.name[:1].upper()}{best.name[1:]}", [key for key in SAID[baselines.task] if key in network.val]
+    val = ", ".join(f"{metric_label(key)} {_against(best.val, network.val, key)}" for key in said)
+    test = ", ".join(_against(best.test, network.test, key) for key in said)
+    return f"{name} is better here: {val} on validation ({test} on test)."
 
 
-def _against(own: Mapping[str, float], network: Mapping[str, float], task: TaskName) -> str:
-    names = [name for name in SAID[task] if name in network]
-    return ", ".join(f"{metric_label(name)} {_short(own[name])} against {_short(network[name])}" for name in names)
+def _against(own: Mapping[str, float], network: Mapping[str, float], key: str) -> str:
+    return f"{_short(own[key])} against {_short(network[key])}"
 
 
 def describe(baselines: Baselines, network: Measured) -> str:
