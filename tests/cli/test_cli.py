@@ -45,10 +45,12 @@ def test_train_says_what_baselines_reach_and_warns_if_they_are_better(tmp_path: 
     assert code == 0
     number = r"[\d.,]+"
     line = f"this network {number}, the mean {number}, ridge regression {number}, gradient boosting {number}\n"
-    assert re.search(f"MSE on validation: {line}", error)
-    assert out.startswith("Ridge regression is better here: MSE ")
+    assert re.search(f"RMSE on validation: {line}", error)
+    assert out.startswith("Ridge regression is better here: RMSE ")
     _, out, _ = sae("train", "--data", "diabetes", *FAST, "--out", tmp_path / "x", "--json")
-    assert json.loads(out)["baselines"]["verdict"].startswith("Ridge regression is better here: ")
+    found = json.loads(out)["baselines"]
+    assert found["verdict"].startswith("Ridge regression is better here: ")
+    assert found["test"]["ridge regression"] < found["test"]["this network"]
 
 
 def test_cost_prints_the_published_parameters() -> None:

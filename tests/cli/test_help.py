@@ -52,8 +52,8 @@ def test_no_option_of_the_main_commands_is_left_out_of_the_groups(name: str) -> 
     assert "\nOptions:\n" not in shown(name, "-h")
 
 
-def test_the_help_of_trials_says_that_small_spaces_are_tried_in_full() -> None:
-    assert "a method with few configurations tries all of them instead" in " ".join(shown("search", "-h").split())
+def test_the_help_of_trials_says_that_they_are_of_each_method() -> None:
+    assert "trials of each method, fewer where it has fewer configurations" in " ".join(shown("search", "-h").split())
 
 
 def test_every_name_of_a_group_is_an_option_of_some_command() -> None:

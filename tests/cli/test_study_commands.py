@@ -200,7 +200,7 @@ def test_pick_prints_one_configuration_with_its_reason_and_what_to_do(study: Pat
 
 def test_the_json_of_pick_is_an_item_of_the_front_with_its_reason(study: Path) -> None:
     report = read("pick", study)
-    more = ("why", "chosen_by", "recommendation", "test", "commands")
+    more = ("why", "chosen_by", "recommendation", "baselines", "test", "commands")
     assert {key: report[key] for key in report if key not in more} in read("pareto", study)["front"]
     assert report["chosen_by"]["seeds"] == [0]
     assert not report["chosen_by"]["are_new"]

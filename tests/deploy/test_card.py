@@ -17,7 +17,7 @@ from sae.deploy.card import card_text, write_card
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, Manifest, read_manifest
 from sae.records.evaluation import ShiftEvaluation
-from sae.records.receipt import read_receipt
+from sae.records.receipt import ReceiptBaseline, read_receipt
 from sae.records.shipped import CARD, is_own_card
 
 pytestmark = pytest.mark.long
@@ -139,6 +139,13 @@ def test_the_pick_of_a_study_stands_beside_its_rivals(tmp_path: Path) -> None:
     assert receipt.why in text
     for row in receipt.rows.values():
         assert f"| {row.settings} | {row.metrics['nll']:.4f} | {row.shipped_flops:,} |" in text
+    assert "Simple baselines" not in text
+    better = ReceiptBaseline(name="gradient boosting", val={"nll": 0.1}, test={"nll": 0.2})
+    beaten = receipt.model_copy(update={"baselines": (better,), "verdict": "Gradient boosting is better here."})
+    text = card_text(manifest, beaten)
+    assert text.index("Gradient boosting is better here.") < text.index(receipt.why)
+    assert "Simple baselines (scikit-learn, CPU), NLL on test: this network " in text
+    assert "gradient boosting 0.2." in text
     other = manifest.model_copy(update={"graph": manifest.graph.model_copy(update={"sha256": "0" * 64})})
     write_card(tmp_path, other)
     assert receipt.why not in (tmp_path / CARD).read_text(), "a receipt of another model is not used"

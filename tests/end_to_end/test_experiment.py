@@ -85,6 +85,12 @@ def test_it_leaves_a_model_its_receipt_and_a_page(whole: tuple[Path, dict[str, A
     assert "ms for 64 samples" in page
     assert report["receipt"]["rows"]["pick"]["trial"] == report["pick"]["trial"]
     assert len(report["confirmed"]["seeds"]) == 2
+    beside = report["pick"]["baselines"]
+    assert list(beside["val"]) == ["this network", "class shares", "logistic regression on 16 × 16 pixels"]
+    assert beside["verdict"] == report["receipt"]["verdict"]  # after four epochs
+    assert beside["verdict"].startswith("Logistic regression on 16 × 16 pixels is better here: NLL ")
+    assert beside["verdict"] in page
+    assert (study(folder) / StudyRecord.BASELINES).stat().st_size < 30_000
     assert sum("trials/" in name for name in trained(folder)) == 3 + 1
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from sae.analysis.baselines import compare_with_baselines
 from sae.analysis.ensemble_equivalent import EnsembleEquivalent
 from sae.analysis.evidence import Evidence
 from sae.analysis.selection import select
 from sae.analysis.statistics import Spread
 from sae.core.table import Table
+from sae.records.baselines import Baselines, Measured
 from sae.records.receipt import PICK
 from sae.records.study import StudyRecord
 from sae.report.findings import Findings, find
@@ -194,6 +196,35 @@ def test_kept_predictions_give_intervals_seeds_samples_temperatures_and_the_wort
     vars(found)["headline"] = replace(found.headline, worth={PICK: open_to_both_sides})
     assert worth_text(found).startswith("There is not enough evidence to tell how many members of the deep ensemble")
     assert worth_range(open_to_both_sides) == "not enough evidence to tell"
+
+
+VALUES = {"nll": 0.2, "accuracy": 0.8, "f1": 0.8, "cc_ece": 0.01}
+
+
+@pytest.mark.parametrize("samples", ["same", "others"])
+def test_a_baseline_that_is_better_on_the_same_samples_comes_first(tmp_path: Path, samples: str) -> None:
+    record = confirmed_study(tmp_path / "s", shift=False).record
+    keep_predictions(find(record).confirmed)
+    record.write_baselines(trivial(samples))
+    own = compare_with_baselines(record, select(record).pick().candidate)
+    losses = [0.9 * loss for loss in own[1].losses] if own else [0.1] * 300
+    better = Measured(name="gradient boosting", losses=tuple(losses), val={"nll": 0.1, "accuracy": 0.9}, test=VALUES)
+    record.write_baselines(trivial(samples, better))
+    lead = study_lead(find(record))
+    is_said = lead.sentence.startswith("Gradient boosting is better here: NLL 0.1 against ")
+    assert is_said == (samples == "same")
+    assert lead.receipt is not None
+    assert lead.receipt.columns[-1].title == "gradient boosting"
+    assert cells(lead.receipt, "configuration")[-1] == "scikit-learn, CPU"
+    assert cells(lead.receipt, "NLL ↓")[-1] == "0.200"
+    assert cells(lead.receipt, "MFLOPs as counted in the paper ↓")[-1] == "–"
+    assert all(len(row) == len(lead.receipt.columns) for row in lead.receipt.rows)
+
+
+def trivial(samples: str, *more: Measured) -> Baselines:
+    """Baselines of which the trivial one is worse than any network."""
+    shares = Measured(name="class shares", losses=(9.0,) * 300, val={"nll": 9.0, "accuracy": 0.1}, test=VALUES)
+    return Baselines(task="classification", samples=samples, found=(shares, *more), num_fitted=9, num_training=9)
 
 
 def test_the_receipt_names_the_costs_of_the_paper_and_those_as_shipped(whole: Findings) -> None:

@@ -181,6 +181,22 @@ def test_a_small_finite_space_is_tried_out_in_order_and_in_full(tmp_path: Path) 
     assert not study_of(tmp_path, "ensemble", given=given, grid=7).is_enumerated
 
 
+def test_a_small_space_that_may_be_cut_is_tried_all_over_and_nothing_twice(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"backbone": {"name": "fc", "depth": {"choice": [2, 5]}, "width": {"choice": [1, 4]}}}
+    study = study_of(tmp_path, "standard", given=given, grid=4)
+    first = study.ask().config  # in order, by an earlier session without a limit
+    study.is_spread = True
+    assert study.budget(100, most=3) == 3
+    asked = [first, *(study.ask().config for _ in range(3))]
+    assert (asked[1].backbone.width, asked[1].backbone.depth) != (first.backbone.width, first.backbone.depth)
+    assert len({config.model_dump_json() for config in asked}) == study.space.size == 4
+
+
+def test_a_grid_is_tried_in_full_whatever_number_of_trials_is_asked_for(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"backbone": {"name": "fc", "depth": {"choice": [2, 5]}}}
+    assert study_of(tmp_path, "standard", given=given, sampler="grid").budget(1, most=1) == 8
+
+
 def test_an_enumerated_trial_cut_short_is_its_point(tmp_path: Path) -> None:
     study = study_of(tmp_path, "standard", given={"backbone": {"depth": {"int": [1, 3]}}}, grid=100)
     point = next(study.space.points())

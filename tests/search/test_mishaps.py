@@ -66,12 +66,14 @@ def test_another_storage_is_refused(study: Path, tmp_path: Path, inline: InlineE
     assert "give the same --storage as before" in error
 
 
-def timed_driver(study: Path) -> Driver:
+def timed_driver(study: Path, trials: int | None = None) -> Driver:
     """A driver with one hour for a study, whose own storage is not used."""
     record = StudyRecord.open(study)
     spaces = [build_space(method, DIGITS, {}, {}) for method in record.config.spaces]
     studies = open_studies(f"sqlite:///{study.parent}/o.db", record.config, spaces, record.objectives)
-    return Driver(record, studies, DataSpec((1, 16, 16), Classification(10)), LocalExecutor(1), Budget(None, 1.0))
+    return Driver(
+        record, studies, DataSpec((1, 16, 16), Classification(10)), LocalExecutor(1), Budget(trials, 1.0, trials)
+    )
 
 
 def test_time_alone_is_shared_evenly_with_what_is_enumerated(tmp_path: Path) -> None:
@@ -95,6 +97,35 @@ def test_methods_get_the_same_time_and_not_the_same_number_of_trials(tmp_path: P
         asked.append(study.ask().method)
         driver._worked[study.method] += takes[study.method]
     assert asked.count("sae") == 5 * asked.count("mc_dropout")
+
+
+def test_asked_for_trials_are_dealt_in_turn_however_long_they_take(tmp_path: Path) -> None:
+    assert search(tmp_path / "x", "--hours", "1e-9", "--method", "sae,mc_dropout", "--sampler", "random")[0] == 3
+    driver = timed_driver(tmp_path / "x", trials=4)
+    asked = []
+    for _ in range(8):
+        study = driver._next_study()
+        assert study is not None
+        asked.append(study.ask().method)
+        driver._worked[study.method] += {"sae": 5.0, "mc_dropout": 1.0}[study.method]
+    assert asked == ["sae", "mc_dropout"] * 4
+    assert driver._next_study() is None
+
+
+@pytest.mark.parametrize(
+    ("trials", "forecast"), [(20, {"sae": 14, "mc_dropout": 13}), (None, {"sae": 9, "mc_dropout": 40})]
+)
+def test_the_forecast_deals_the_time_left_as_the_search_does(
+    tmp_path: Path, trials: int | None, forecast: dict[str, int]
+) -> None:
+    assert search(tmp_path / "x", "--hours", "1e-9", "--method", "sae,mc_dropout", "--sampler", "random")[0] == 3
+    driver = timed_driver(tmp_path / "x", trials)
+    for name, seconds in (("sae", 240.0), ("mc_dropout", 48.0)):
+        assert driver.forecast() is None
+        study = driver.studies[name]
+        study.tell_finished(study.ask().number, [0.5, 0.1, 1e5], {}, "run")
+        driver._worked[name] += seconds
+    assert driver.forecast() == forecast  # 3,600 s are left: 12.5 rounds of 288 s, or 1,944 s in all for each method
 
 
 def test_a_grid_stays_inside_the_users_space() -> None:

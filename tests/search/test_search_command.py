@@ -353,8 +353,7 @@ def test_every_method_gets_trials_and_a_fair_share_of_the_hours(tmp_path: Path, 
     assert search(tmp_path / "x", *ALL_METHODS, *FOUR_SECONDS)[0] == 0
     trained = [job.config.method.name for job in inline.done]
     assert set(trained) == {"sae", "ensemble", "standard", "mc_dropout", "batch_ensemble"}
-    assert trained[0] == "standard"  # finite and cheapest
-    assert set(trained[:3]) == {"standard", "ensemble", "batch_ensemble"}  # finite
+    assert trained[:5] == ALL_METHODS[1].split(",")  # in the order they were given, before any has two
     seconds = StudyRecord.open(tmp_path / "x").read_clock().by_method
     assert set(seconds) == set(trained)
     assert all(seconds.values())
@@ -363,6 +362,19 @@ def test_every_method_gets_trials_and_a_fair_share_of_the_hours(tmp_path: Path, 
 def test_a_method_that_had_no_time_gets_one_trial_all_the_same(tmp_path: Path, inline: InlineExecutor) -> None:
     assert search(tmp_path / "x", *ALL_METHODS, "--hours", "1e-4")[0] == 0  # less than the first trial takes
     assert sorted(job.config.method.name for job in inline.done) == sorted(ALL_METHODS[1].split(","))
+
+
+def test_asked_for_trials_are_of_each_method_also_of_small_spaces(tmp_path: Path, inline: InlineExecutor) -> None:
+    code, _, error = search(tmp_path / "x", *ALL_METHODS, "--trials", "2", "--hours", "1")
+    assert code == 0
+    trained = [job.config.method.name for job in inline.done]
+    assert {name: trained.count(name) for name in trained} == {
+        **dict.fromkeys(("sae", "ensemble", "mc_dropout", "batch_ensemble"), 2),
+        "standard": 1,  # its space has no more
+    }
+    assert "2 of the 4 configurations of ensemble" in error
+    assert "the methods take turns, and no trial starts after 1 h" in error
+    assert "all 9 planned trials should fit into 1 h" in error
 
 
 def test_the_clock_decides_the_order_of_methods_and_not_their_configurations(

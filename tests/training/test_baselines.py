@@ -8,14 +8,16 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss, mean_squared_error
 
+from sae.analysis.baselines import describe, verdict
 from sae.config.run import DataConfig
-from sae.core.task import Classification, DataSpec
+from sae.core.task import Classification, DataSpec, Regression
 from sae.data.catalogue import load
 from sae.data.columns import Column
 from sae.data.dataset import Dataset, Split
 from sae.data.frames import dataset_of
+from sae.records.baselines import Baselines, Measured
 from sae.training import baselines
-from sae.training.baselines import Baseline, Baselines, fit_logistic, fit_ridge, measure_baselines, network_losses
+from sae.training.baselines import measure_baselines, network_losses
 from sae.training.run import train
 from tests.builders import blobs, run_config
 
@@ -28,19 +30,31 @@ def standardised(dataset: Dataset, split: Split) -> NDArray[np.float64]:
     return scaled
 
 
+def by_name(found: Baselines, metric: str, split: str = "val") -> dict[str, float]:
+    return {one.name: getattr(one, split)[metric] for one in found.found}
+
+
+def network(losses: NDArray[np.float64], metric: str = "nll") -> Measured:
+    value = {metric: float(losses.mean())}
+    return Measured(name="this network", losses=tuple(losses), val=value, test=value)
+
+
 def test_the_baselines_of_a_regression_are_those_of_scikit_learn() -> None:
     dataset = load(DataConfig(name="diabetes"))
     found = measure_baselines(dataset)
     model = Ridge().fit(standardised(dataset, dataset.train), dataset.train.targets)
     inputs, targets = standardised(dataset, dataset.val), dataset.val.targets
-    losses = found.by_name
+    losses = by_name(found, "mse")
     assert losses["ridge regression"] == pytest.approx(mean_squared_error(targets, model.predict(inputs)), rel=1e-4)
     assert losses["the mean"] == pytest.approx(np.mean((targets - dataset.train.targets.mean()) ** 2))
     boosted = HistGradientBoostingRegressor(random_state=0, early_stopping=False).fit(
         standardised(dataset, dataset.train), dataset.train.targets
     )
     assert losses["gradient boosting"] == pytest.approx(mean_squared_error(targets, boosted.predict(inputs)), rel=1e-2)
-    assert found.metric == "mse"
+    on_test = boosted.predict(standardised(dataset, dataset.test))
+    assert by_name(found, "rmse", "test")["gradient boosting"] == pytest.approx(
+        mean_squared_error(dataset.test.targets, on_test) ** 0.5, rel=1e-2
+    )
 
 
 def test_the_baselines_of_classes_are_those_of_scikit_learn() -> None:
@@ -48,32 +62,49 @@ def test_the_baselines_of_classes_are_those_of_scikit_learn() -> None:
     found = measure_baselines(dataset)
     model = LogisticRegression(max_iter=200).fit(standardised(dataset, dataset.train), dataset.train.targets)
     expected = log_loss(dataset.val.targets, model.predict_proba(standardised(dataset, dataset.val)))
-    assert found.by_name == {
+    assert by_name(found, "nll") == {
         "class shares": pytest.approx(np.log(10), rel=0.01),
-        "logistic regression": pytest.approx(expected, rel=0.02),
+        "logistic regression on 16 × 16 pixels": pytest.approx(expected, rel=0.02),
     }
-    assert (found.metric, found.num_fitted) == ("nll", found.num_training)
+    assert found.num_fitted == found.num_training
 
 
 def test_many_samples_are_thinned_out_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "MOST_SAMPLES", 50)
     found = measure_baselines(blobs(Classification(3)))
     assert found.num_fitted == 50
-    assert "logistic regression" in found.describe(0.5)
-    assert "(on 50 of 96 samples)" in found.describe(0.5)
+    said = describe(found, network(np.full(96, 0.5)))
+    assert "logistic regression" in said
+    assert "(on 50 of 96 samples)" in said
 
 
-def test_large_images_are_left_out_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "MOST_FEATURES", 10)
-    found = measure_baselines(blobs(Classification(3)))
-    assert list(found.by_name) == ["class shares"]
-    assert "logistic regression left out because a sample has" in found.describe(0.5)
+def test_large_images_are_pooled_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = blobs(Classification(3), shape=(2, 6, 4))
+    monkeypatch.setattr(baselines, "MOST_POOLED", 12)
+    found = by_name(measure_baselines(dataset), "nll")
+    means = dataset.train.inputs[:].reshape(96, 2, 3, 2, 2, 2).mean(axis=(3, 5)).reshape(96, 12)
+    model = LogisticRegression(max_iter=200).fit(means, dataset.train.targets)
+    expected = log_loss(dataset.val.targets, model.predict_proba(means))
+    assert found["logistic regression on 3 × 2 pixels"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_long_signals_are_pooled_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baselines, "MOST_POOLED", 12)
+    found = by_name(measure_baselines(blobs(Regression(), shape=(2, 21))), "rmse")
+    assert list(found) == ["the mean", "ridge regression on 6 numbers a channel"]
+
+
+def test_wide_tables_are_left_out_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baselines, "MOST_FEATURES", 9)
+    found = measure_baselines(load(DataConfig(name="diabetes")))
+    assert list(by_name(found, "rmse")) == ["the mean"]
+    assert "ridge regression left out because a sample has 10 numbers, more than 9" in found.reason
 
 
 def test_a_class_without_training_samples_leaves_the_linear_one_out() -> None:
     dataset = blobs(Classification(3))
     found = measure_baselines(replace(dataset, spec=DataSpec(dataset.spec.shape, Classification(4))))
-    assert np.isfinite(found.by_name["class shares"])
+    assert np.isfinite(by_name(found, "nll")["class shares"])
     assert "do not have all 4 classes" in found.reason
 
 
@@ -86,7 +117,7 @@ def test_boosting_of_classes_is_that_of_scikit_learn() -> None:
         standardised(dataset, dataset.train), labels[:200]
     )
     expected = log_loss(labels[200:], model.predict_proba(standardised(dataset, dataset.val)))
-    assert measure_baselines(dataset).by_name["gradient boosting"] == pytest.approx(expected, rel=1e-6)
+    assert by_name(measure_baselines(dataset), "nll")["gradient boosting"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_boosting_takes_a_class_of_one_sample_and_is_left_out_for_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,33 +126,42 @@ def test_boosting_takes_a_class_of_one_sample_and_is_left_out_for_many_classes(m
     table = {"x": Column("x", rng.normal(size=len(labels)))}
     rows = (np.arange(11_000), np.arange(11_000, len(labels)))
     dataset = dataset_of(table, labels, ("a", "b", "c"), rows, "X")
-    assert "gradient boosting" in measure_baselines(dataset).by_name
+    assert "gradient boosting" in by_name(measure_baselines(dataset), "nll")
     monkeypatch.setattr(baselines, "MOST_BOOSTED", 100)
     found = measure_baselines(dataset)
-    assert list(found.by_name) == ["class shares", "logistic regression"]
-    assert "gradient boosting left out because there are 3 classes" in found.describe(0.5)
+    assert list(by_name(found, "nll")) == ["class shares", "logistic regression"]
+    assert "gradient boosting left out because there are 3 classes" in found.reason
 
 
-def compared(**losses: list[float]) -> Baselines:
-    return Baselines("nll", tuple(Baseline(name, np.array(values)) for name, values in losses.items()), 96, 96)
+def compared(**losses: NDArray[np.float64]) -> Baselines:
+    found = tuple(network(values).model_copy(update={"name": name}) for name, values in losses.items())
+    return Baselines(task="classification", samples="", found=found, num_fitted=96, num_training=96)
 
 
 def test_the_best_of_the_better_baselines_is_the_verdict() -> None:
-    network = np.array([0.5, 0.6, 0.7, 0.8] * 25)
-    found = compared(boosting=list(network - 0.2), linear=list(network - 0.1), shares=list(network + 1))
-    said = found.verdict(network)
+    losses = np.array([0.5, 0.6, 0.7, 0.8] * 25)
+    found = compared(boosting=losses - 0.2, linear=losses - 0.1, shares=losses + 1)
+    said = "Boosting is better here: NLL 0.45 against 0.65 on validation (0.45 against 0.65 on test)."
+    assert verdict(found, network(losses)) == said
+
+
+def test_the_verdict_on_a_regression_is_in_the_unit_of_its_target() -> None:
+    losses = np.array([9.0, 16.0] * 50)
+    better = network(losses - 5, "rmse").model_copy(update={"name": "boosting", "val": {"rmse": 2.74}})
+    found = Baselines(task="regression", samples="", found=(better,), num_fitted=9, num_training=9)
+    said = verdict(found, network(losses, "rmse").model_copy(update={"val": {"rmse": 3.54, "mse": 12.5}}))
     assert said is not None
-    assert said.startswith("Boosting is better here: NLL 0.45 on validation, against 0.65 of this network.")
+    assert said.startswith("Boosting is better here: RMSE 2.74 against 3.54 on validation")
 
 
 def test_a_baseline_is_better_only_beyond_the_noise_of_the_samples() -> None:
     rng = np.random.default_rng(0)
-    network = rng.uniform(0, 1, 400)
+    losses = rng.uniform(0, 1, 400)
     noise = rng.normal(size=400)
-    nearly = network + 0.1 * (noise - noise.mean()) - 0.009  # a gain of less than two standard errors of 0.005
-    assert compared(linear=list(nearly)).verdict(network) is None
-    assert compared(linear=list(nearly - 0.004)).verdict(network) is not None
-    assert compared(linear=[0.1]).verdict(np.array([0.9])) is None
+    nearly = losses + 0.1 * (noise - noise.mean()) - 0.009  # a gain of less than two standard errors of 0.005
+    assert verdict(compared(linear=nearly), network(losses)) is None
+    assert verdict(compared(linear=nearly - 0.004), network(losses)) is not None
+    assert verdict(compared(linear=np.array([0.1])), network(np.array([0.9]))) is None
 
 
 @pytest.mark.parametrize("name", ["digits", "diabetes"])
@@ -129,32 +169,3 @@ def test_the_losses_of_a_network_are_those_of_its_metric(name: str, tmp_path: Pa
     record = train(run_config(data={"name": name}), tmp_path / "run")
     metrics = record.read_evaluation().val.chosen.metrics
     assert network_losses(record).mean() == pytest.approx(metrics["nll" if name == "digits" else "mse"], rel=1e-5)
-
-
-@pytest.mark.parametrize("num_classes", [2, 3])
-@pytest.mark.parametrize("num_features", [4, 60])
-def test_logistic_regression_is_that_of_scikit_learn(num_classes: int, num_features: int) -> None:
-    rng = np.random.default_rng(num_classes)
-    inputs, labels = rng.normal(size=(50, num_features)), np.arange(50) % num_classes
-    weights = fit_logistic(inputs, labels, num_classes, tolerance=1e-9)
-    model = LogisticRegression(max_iter=10_000, tol=1e-9).fit(inputs, labels)
-    np.testing.assert_allclose(weights, np.column_stack([model.coef_, model.intercept_]), rtol=1e-4, atol=1e-6)
-
-
-def test_a_logistic_regression_is_fitted_until_scikit_learn_s_is() -> None:
-    rng = np.random.default_rng(0)
-    inputs, labels = rng.normal(size=(80, 20)), np.arange(80) % 3
-    model, exact = (LogisticRegression(max_iter=10_000, tol=tol).fit(inputs, labels).coef_ for tol in (1e-4, 1e-10))
-    found = fit_logistic(inputs, labels, 3)[:, :-1]
-    assert np.abs(found - exact).max() < 3 * np.abs(model - exact).max()
-
-
-@pytest.mark.parametrize("num_features", [4, 60])
-def test_ridge_regression_is_that_of_scikit_learn(num_features: int) -> None:
-    rng = np.random.default_rng(0)
-    inputs, targets, others = (
-        rng.normal(3, 2, (50, num_features)),
-        rng.normal(5, 1, 50),
-        rng.normal(size=(9, num_features)),
-    )
-    np.testing.assert_allclose(fit_ridge(inputs, targets)(others), Ridge().fit(inputs, targets).predict(others))

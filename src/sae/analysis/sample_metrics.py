@@ -57,10 +57,10 @@ def one_by_one(numbers: Numbers, targets: Labels) -> tuple[Numbers, Labels]:
     Values are in units of their target's deviation, around its mean, so that targets count alike.
     """
     if np.issubdtype(targets.dtype, np.floating):
-        mean, unit = targets.mean(axis=0), targets.std(axis=0)
+        mean, unit = targets.mean(axis=0)[:, None], targets.std(axis=0)[:, None]
         unit = np.where(unit > 0, unit, 1.0)
-        targets = (targets - mean) / unit
-        numbers = np.stack([(numbers[..., 0] - mean) / unit, numbers[..., 1] / np.square(unit)], axis=-1)
+        targets = (targets[..., None] - mean) / unit
+        numbers = np.concatenate([(numbers[..., :1] - mean) / unit, numbers[..., 1:] / np.square(unit)], axis=-1)
     return numbers.reshape(-1, numbers.shape[-1]), targets.ravel()
 
 

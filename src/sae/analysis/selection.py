@@ -41,6 +41,7 @@ class Selection:
     """The answer of a study to a question: its front, never empty, and its pick.
 
     Attributes:
+        study: The study.
         objectives: What candidates are compared by.
         limits: What the front keeps.
         runs: All trials of the requested methods, however they ended.
@@ -52,6 +53,7 @@ class Selection:
             within the limits, those that failed on a seed only if all did; the front while there are none.
     """
 
+    study: StudyRecord
     objectives: tuple[Objective, ...]
     limits: tuple[Limit, ...]
     runs: list[Run]
@@ -172,7 +174,7 @@ def select(
         raise NothingFoundError(_out_of_reach(found, kept))
     for listed_ in (best, finalists):
         listed_.sort(key=lambda item: item.losses(compared))
-    return Selection(compared, kept, asked, everything, found, best or finalists, again, finalists)
+    return Selection(study, compared, kept, asked, everything, found, best or finalists, again, finalists)
 
 
 def _confirmed(everything: Sequence[Candidate], results: Sequence[Result]) -> list[Candidate]:

@@ -97,7 +97,7 @@ KeepPredictions = Annotated[
 Epochs = Annotated[
     int | None, typer.Option(help="passes over the training data; default: what suits the data, or {train.epochs}")
 ]
-SAMPLED = "trials of each method that is sampled; a method with few configurations tries all of them instead"
+SAMPLED = "trials of each method, fewer where it has fewer configurations"
 Trials = Annotated[
     int | None,
     typer.Option(

@@ -19,6 +19,7 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
         receipt: The measurements.
         target: The name of what is predicted, as unit of the metrics that have one.
     """
+    from sae.analysis.baselines import baselines_text
     from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
     from sae.config.methods import rivals
     from sae.core.table import text_table
@@ -52,6 +53,8 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
         else f"{metric_name('rmse', target)} {predicted.rmse:.4g}"
     )
     print_line(f"predicted from the file alone: {predicted.samples:,} test samples, {result}")
+    if receipt.baselines:
+        print_line(baselines_text(receipt))
     print_line(f"time: one thread, interleaved; the pick differs from itself by {abs(receipt.noise - 1):.1%}")
 
 

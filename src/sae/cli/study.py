@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sae.analysis.recommendation import Recommendation
     from sae.analysis.selection import Pick, Selection
     from sae.core.table import Table
+    from sae.records.baselines import Baselines, Measured
     from sae.records.evaluation import Json
     from sae.records.run import Run
     from sae.records.study import StudyRecord
@@ -78,6 +79,7 @@ def pick(
     json: options.Json = False,
 ) -> None:
     """Pick one configuration of a study on the validation split, and explain why."""
+    from sae.analysis.baselines import compare_with_baselines
     from sae.analysis.recommendation import recommend
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json, print_line
@@ -97,7 +99,8 @@ def pick(
     )
     picked = selection.pick(preferred(record, prefer, shift=shift), options.bounds("--weight", weight))
     found = recommend(picked.candidate, runs, record.read_plan(), record.num_again())
-    print_json(describe(picked, found)) if json else print_pick(picked, found)
+    beside = compare_with_baselines(record, picked.candidate)
+    print_json(describe(picked, found, beside)) if json else print_pick(picked, found, beside)
     if not json:
         given = [("--prefer", prefer), *(("--max", one) for one in max_ or ()), *(("--min", one) for one in min_ or ())]
         run = picked.candidate if shift or objectives or weight else None  # `sae export STUDY` does not choose by them
@@ -247,14 +250,17 @@ def save_figure(selection: "Selection", path: Path, title: str) -> None:
         raise ConfigError(f"--figure must name a file that can be written, but {error}") from None
 
 
-def describe(picked: "Pick", found: "Recommendation") -> "Json":
+def describe(picked: "Pick", found: "Recommendation", beside: "tuple[Baselines, Measured] | None") -> "Json":
     """Return the pick as a JSON object; `test` was not used for choosing."""
+    from sae.analysis.baselines import to_json
+
     chosen = picked.candidate
     return {
         **chosen.describe(),
         "why": picked.why,
         "chosen_by": chosen.chosen_by(),
         "recommendation": {"state": found.state, "sentence": found.sentence},
+        "baselines": to_json(*beside) if beside else None,
         "test": dict(metrics_on_test(chosen.shipped, chosen.eval_exits)),
         "commands": commands(chosen),
     }
@@ -286,8 +292,12 @@ def export_command(study: Path, flags: Sequence[tuple[str, str | None]] = (), ch
     return " ".join(["sae export", shlex.quote(str(study)), *given, "--out shipped/model.onnx"])
 
 
-def print_pick(picked: "Pick", found: "Recommendation") -> None:
-    """Print the recommendation, the reason, its metrics and costs, its run folder and what to do next."""
+def print_pick(picked: "Pick", found: "Recommendation", beside: "tuple[Baselines, Measured] | None" = None) -> None:
+    """Print the recommendation, the reason, its metrics and costs, its run folder and what to do next.
+
+    If a simple baseline is better, that comes first.
+    """
+    from sae.analysis.baselines import verdict
     from sae.analysis.statistics import spreads_of
     from sae.cli.output import (
         COST_ROWS,
@@ -303,6 +313,8 @@ def print_pick(picked: "Pick", found: "Recommendation") -> None:
     from sae.core.wording import count
 
     chosen = picked.candidate
+    if beside and (beaten := verdict(*beside)):
+        print_text(beaten)
     print_text(f"{found.sentence}{trained_for(chosen)}")
     print_text(f"why: {picked.why}")
     test, target = metrics_on_test(chosen.shipped, chosen.eval_exits), chosen.config.data.unit
@@ -342,6 +354,7 @@ def trained_for(chosen: "Candidate") -> str:
 
 def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = None) -> None:
     """Print the front, its confirmed configurations and the pick; `more` is added to the JSON."""
+    from sae.analysis.baselines import compare_with_baselines
     from sae.analysis.recommendation import recommend
     from sae.analysis.selection import select
     from sae.cli.output import print_json
@@ -352,11 +365,12 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
     selection = select(record, runs=runs)
     picked = selection.pick()
     recommended = recommend(picked.candidate, runs, record.read_plan(), record.num_again())
+    beside = compare_with_baselines(record, picked.candidate)
     if json:
         confirmed = record.read_confirmed()
         found = confirmed.model_dump(mode="json") if confirmed else None
         answer = {
-            "pick": describe(picked, recommended),
+            "pick": describe(picked, recommended, beside),
             "confirmed": found,
             **(more or {}),
         }
@@ -364,7 +378,7 @@ def print_results(out: Path, *, json: bool, more: Mapping[str, object] | None = 
         return
     print_front(out, selection, record.config.task)
     print_confirmed(record, selection)
-    print_pick(picked, recommended)
+    print_pick(picked, recommended, beside)
     print_shifted(record, out, selection)
 
 

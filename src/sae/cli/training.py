@@ -78,10 +78,11 @@ def train(
     for package in ("torch", "sklearn", *(["tensorboard"] if tensorboard else [])):
         require(package, "this command")
     import_for_good("torch")
+    from sae.analysis.baselines import describe, to_json, verdict
     from sae.cli.output import print_evaluation, print_json, print_message, print_text
     from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
-    from sae.training.baselines import measure_baselines, network_losses
+    from sae.training.baselines import measure_baselines, measure_network
     from sae.training.length import Training, is_still_improving, may_train_longer, train_enough
     from sae.training.predictions import keep_predictions as keep
     from sae.training.tracking import TensorBoard
@@ -95,17 +96,16 @@ def train(
         keep(out)
     found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
     baselines = measure_baselines(read[0])
-    loss = record.read_evaluation().val.chosen.metrics[baselines.metric]
-    is_beaten = min(baselines.by_name.values()) < loss  # only then the samples must tell whether beyond noise
+    network = measure_network(record, baselines)
     best, epochs = is_still_improving(record), record.read_config().train.epochs
-    verdict = baselines.verdict(network_losses(record)) if is_beaten else None
     if json:
-        compared = {"metric": baselines.metric, "network": loss, **baselines.by_name, "verdict": verdict}
+        compared = to_json(baselines, network)
         print_json({**found.to_json(), "baselines": compared, "still_improving": best is not None})
     else:
-        print_text(verdict) if verdict else None
+        if beaten := verdict(baselines, network):
+            print_text(f"{beaten} More epochs, other settings or a search may help.")
         print_evaluation(found)
-    print_message(baselines.describe(loss))
+    print_message(describe(baselines, network))
     if best is not None:
         print_message(
             f"still improving: of {epochs:,} epochs the best on validation was number {best:,}, so more may help: "

@@ -35,14 +35,16 @@ class SearchConfig(Settings):
     )
     max: dict[str, float] = Field({}, description="upper limits on metrics and costs")
     min: dict[str, float] = Field({}, description="lower limits on them")
-    trials: int | None = Field(None, ge=1, description=f"sampled trials per method; {DEFAULT_TRIALS} if nothing limits")
+    trials: int | None = Field(
+        None, ge=1, description=f"trials per method; if nothing limits, {DEFAULT_TRIALS} of each sampled one"
+    )
     hours: float | None = Field(None, gt=0, description="no trial is started after this time")
     sampler: Sampler | None = Field(None, description="by default gp, or scalarized above 3 objectives")
     startup: int | None = Field(None, ge=1, description="random trials first; by default a quarter, at most 50")
     first: tuple[dict[str, Value], ...] = Field(
         (), description="values of holes by their paths, tried before random trials wherever a space has them"
     )
-    grid: int = Field(200, ge=1, description="finite spaces of at most this many configurations are tried in full")
+    grid: int = Field(200, ge=1, description="finite spaces of at most this many configurations are tried one by one")
     k_free: bool = Field(False, description="with sampler grid: train the largest K only")
     shift: bool = Field(False, description="evaluate every trial on corrupted validation and test sets, 95 of each")
     shift_sets: ShiftSets | None = Field(
@@ -149,7 +151,7 @@ class StudyConfig(Settings):
         sampler: How sampled trials are chosen.
         startup: Random trials before the sampler's model.
         first: Values of some holes to begin with, by method; other holes are random there.
-        grid: A space of at most this many configurations is tried in full.
+        grid: A space of at most this many configurations is tried one by one.
         rungs: Epochs at which dominated trials are stopped; none if they are not.
         reduction: One in this many trials passes a rung.
         shift: Whether runs are evaluated on the 95 corrupted test sets: confirmed ones, and trials if `shift_trials`.

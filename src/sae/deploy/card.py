@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from sae.analysis.baselines import baselines_text
 from sae.analysis.temperature import effect_under_shift
 from sae.core.errors import ModelError, ModelWarning, RecordError
 from sae.core.objectives import metric_label
@@ -117,6 +118,7 @@ def _summary(manifest: Manifest, receipt: Receipt | None) -> str:
         _origin(manifest),
     ]
     if receipt is not None:
+        lines += [receipt.verdict] if receipt.verdict else []
         lines.append(f"It was chosen from a search: {receipt.why}.")
     names = manifest.target.class_names
     if names is not None:
@@ -207,7 +209,8 @@ def _costs(manifest: Manifest, receipt: Receipt | None) -> str:
     titles = ["", "settings", "NLL on test", "FLOPs as shipped", "bytes", f"ms for a batch of {receipt.batch}"]
     names = ", ".join(f"best {role}" for role in receipt.rows if role != PICK)
     beside = f"Beside the study's {names}, " if names else ""
-    return f"{text}\n\n{beside}measured side by side on the machine that exported:\n\n{_table(titles, compared)}"
+    told = f"{text}\n\n{beside}measured side by side on the machine that exported:\n\n{_table(titles, compared)}"
+    return told + (f"\n\n{baselines_text(receipt)}" if receipt.baselines else "")
 
 
 def _use(manifest: Manifest) -> str:

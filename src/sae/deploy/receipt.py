@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from sae.analysis.baselines import compare_with_baselines, verdict
 from sae.analysis.candidates import Candidate
 from sae.analysis.results import kept_spreads
 from sae.analysis.selection import Selection
@@ -25,6 +26,7 @@ from sae.records.folder import Folder
 from sae.records.receipt import (
     PICK,
     Receipt,
+    ReceiptBaseline,
     ReceiptIdentity,
     ReceiptPrediction,
     ReceiptRatios,
@@ -32,6 +34,8 @@ from sae.records.receipt import (
     read_receipt,
 )
 from sae.records.study import MeanAndStd, StudyRecord
+from sae.training.baselines import measure_baselines
+from sae.training.predictions import keep_predictions
 
 RECEIPT_EFFORT = Effort(repeats=20, sessions=3)
 
@@ -67,9 +71,12 @@ def ship_pick(
     others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
     compared = {method: item.label for method, item in others.items()}
     identity = ReceiptIdentity(sha256=manifest.graph.sha256, compared=compared)
-    known = _known_receipt(out)
+    known, compared_with = _known_receipt(out), _baselines(selection.study, chosen, where)
     if known is not None and known.identity == identity:
-        return manifest, known
+        receipt = known.model_copy(update=compared_with)
+        if receipt != known:  # an earlier version measured no baselines
+            _write(receipt, out, manifest, chosen)
+        return manifest, receipt
     manifests, contents = {PICK: manifest}, {PICK: out.read_bytes()}
     with TemporaryDirectory() as folder:
         for method, item in others.items():
@@ -90,10 +97,36 @@ def ship_pick(
         predicted=predict_test(chosen, out, where),
         rows=rows,
         ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
-    )
+    ).model_copy(update=compared_with)
+    _write(receipt, out, manifest, chosen)
+    return manifest, receipt
+
+
+def _write(receipt: Receipt, out: Path, manifest: Manifest, chosen: Candidate) -> None:
     Folder(out.parent).write_json(StudyRecord.RECEIPT, receipt.to_json())
     write_card(out.parent, manifest, chosen.shipped.record.read_shift("test"))
-    return manifest, receipt
+
+
+def _baselines(study: StudyRecord, chosen: Candidate, where: Whereabouts) -> dict[str, object]:
+    """Return what simple baselines reach on the study's data, as parts of the receipt.
+
+    They and the predictions of the network are kept in the study. Nothing is said on other data, or if nothing can be
+    kept because the study may not be written to.
+    """
+    run = chosen.shipped.record
+    if where.allow_other:
+        return {}
+    try:
+        keep_predictions(run.path, where)
+        baselines = study.read_baselines()
+        if baselines is None:
+            dataset = load_bound(chosen.config.data, chosen.config.seed, Binding.read(run), where)
+            study.write_baselines(baselines := measure_baselines(dataset))
+    except RecordError:
+        return {}
+    both = compare_with_baselines(study, chosen)
+    found = [ReceiptBaseline(name=one.name, val=dict(one.val), test=dict(one.test)) for one in baselines.found]
+    return {"baselines": tuple(found), "verdict": both and verdict(*both)}
 
 
 def predict_test(chosen: Candidate, model: Path, where: Whereabouts = AS_BEFORE) -> ReceiptPrediction:

@@ -98,6 +98,20 @@ class ReceiptRatios(_Part):
     ms: float
 
 
+class ReceiptBaseline(_Part):
+    """A simple baseline on the same data: scikit-learn on the CPU, which has no FLOPs to compare.
+
+    Attributes:
+        name: Its name for people.
+        val: Metrics on the validation split.
+        test: Metrics on the test split.
+    """
+
+    name: str
+    val: dict[str, float]
+    test: dict[str, float]
+
+
 class Receipt(_Part):
     """The pick of a study once it is shipped, beside the best of other methods.
 
@@ -110,6 +124,8 @@ class Receipt(_Part):
         predicted: Predictions of the test split from the file alone.
         rows: The shipped networks; the pick first, then others by method.
         ratios: Costs of the others relative to the pick's, by method.
+        baselines: Simple baselines on the same data; missing in receipts of earlier versions.
+        verdict: A sentence if one of them is better on validation, beyond noise.
     """
 
     identity: ReceiptIdentity
@@ -120,6 +136,8 @@ class Receipt(_Part):
     predicted: ReceiptPrediction
     rows: dict[str, ReceiptRow]
     ratios: dict[str, ReceiptRatios]
+    baselines: tuple[ReceiptBaseline, ...] = Field((), exclude_if=lambda baselines: not baselines)
+    verdict: str | None = Field(None, exclude_if=lambda verdict: verdict is None)
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of the file."""

@@ -15,6 +15,7 @@ from sae.config.study import StudyConfig
 from sae.core.collection import paused_collection
 from sae.core.errors import MissingPluginError, NotRegisteredError
 from sae.core.objectives import Limit, Objective, limits, objectives
+from sae.records.baselines import Baselines
 from sae.records.evaluation import Part
 from sae.records.folder import LOCK, Folder, Record
 from sae.records.run import Run, RunRecord, read_run
@@ -127,7 +128,7 @@ class StudyRecord(Record[StudyConfig]):
     KIND, MAKER = "study", "sae search"
     MARK = "# The resolved settings of a study of sae."
     CONFIG, STORAGE, CLOCK, CONFIRMED = "study.yaml", "optuna.db", "clock.json", "confirmed.json"
-    PLAN = "plan.json"
+    PLAN, BASELINES = "plan.json", "baselines.json"
     TRIALS, CONFIRM, DISTILLED, SHIPPED, REPORT = "trials", "confirm", "distilled", "shipped", "report.html"
     SLURM = "slurm"
     """What the driver of a search exchanges with the tasks of a SLURM cluster."""
@@ -137,6 +138,7 @@ class StudyRecord(Record[StudyConfig]):
         f"{STORAGE}-journal",
         CLOCK,
         PLAN,
+        BASELINES,
         CONFIRMED,
         SLURM,
         TRIALS,
@@ -215,6 +217,14 @@ class StudyRecord(Record[StudyConfig]):
     def write_plan(self, plan: Plan) -> None:
         """Record what the study is to do."""
         self.write_json(self.PLAN, plan.model_dump(mode="json"))
+
+    def read_baselines(self) -> Baselines | None:
+        """Read what simple baselines reach on the study's data; None if they were not measured."""
+        return self.derived().find_model(self.BASELINES, Baselines)
+
+    def write_baselines(self, baselines: Baselines) -> None:
+        """Record what simple baselines reach, on one line, because there is a number for each sample."""
+        self.write_text(self.BASELINES, baselines.model_dump_json() + "\n")
 
     def num_again(self) -> int:
         """Count the runs on other seeds that have ended."""

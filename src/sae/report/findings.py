@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from sae.analysis.baselines import compare_with_baselines, verdict
 from sae.analysis.candidates import Candidate, Network, candidates
 from sae.analysis.contestants import Contestant
 from sae.analysis.evidence import read_predictions
@@ -16,6 +17,7 @@ from sae.analysis.selection import Selection, select
 from sae.config.methods import rivals
 from sae.core.errors import ConfigError, NothingFoundError, RecordError
 from sae.core.objectives import TaskName
+from sae.records.baselines import Measured
 from sae.records.receipt import PICK, Receipt
 from sae.records.run import Run
 from sae.records.study import StudyRecord
@@ -50,6 +52,8 @@ class Findings:
         recommendation: Whether the pick may be shipped, or leads only provisionally, or on too little evidence.
         kept: Predictions for each sample of the pick and of confirmed rivals, where they were kept.
         tolerance: Share of a cost by which candidates that are one row of the front may differ; None for the default.
+        baselines: Simple baselines on the same data; empty if they were not measured.
+        verdict: A sentence if one of them is better than the pick on validation, beyond noise.
     """
 
     record: StudyRecord
@@ -71,6 +75,8 @@ class Findings:
     recommendation: Recommendation | None = None
     kept: Mapping[Network, Contestant] = field(default_factory=dict)
     tolerance: float | None = None
+    baselines: Sequence[Measured] = ()
+    verdict: str | None = None
 
     @property
     def task(self) -> TaskName:
@@ -162,6 +168,8 @@ def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
     receipt = _read(lambda: _read_receipt(record, chosen), record.RECEIPT, lost)
     is_unread = receipt is None and record.RECEIPT not in lost
     plan = _read(record.read_plan, record.PLAN, lost)
+    baselines = _read(record.read_baselines, record.BASELINES, lost)
+    compared_with = compare_with_baselines(record, pick)
     compared = [*shown.values(), *(item for item in results if item.method in rivals())]
     kept = {item.network: own for item in compared if (own := read_predictions(item)) is not None}
     return Findings(
@@ -183,6 +191,8 @@ def find(record: StudyRecord, tolerance: float | None = None) -> Findings:
         kept=kept,
         tolerance=tolerance,
         shifted_results=shifted_results,
+        baselines=baselines.found if baselines else (),
+        verdict=compared_with and verdict(*compared_with),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sae.analysis.baselines import MADE_WITH, SAID
 from sae.analysis.candidates import Candidate
 from sae.analysis.ensemble_equivalent import EnsembleEquivalent
 from sae.analysis.evidence import Evidence
@@ -11,6 +12,7 @@ from sae.analysis.statistics import SCALED, Spread
 from sae.core.objectives import metric_label
 from sae.core.table import MISSING, Cell, Column, Table, digits_for, show
 from sae.core.wording import count
+from sae.records.baselines import Measured
 from sae.records.receipt import ReceiptRow
 from sae.report.findings import Findings, role_label
 from sae.report.labels import SHOWN_COSTS, metric_column
@@ -25,21 +27,28 @@ def receipt_table(found: Findings) -> Table:
 
     Metrics are over seeds. Costs, time and size are those of the networks to ship: other seeds may choose other exits.
     """
-    shown = found.shown
+    shown, baselines = found.shown, _fitted(found)
     is_shifted = all(item.shift for item in shown.values())
+    texts = [*(_configuration_text(found.chosen[role]) for role in shown), *(MADE_WITH for _ in baselines)]
     rows = [
-        ["configuration", *(_configuration_text(found.chosen[role]) for role in shown)],
+        ["configuration", *texts],
         ["runs", *(_runs_text(item, found) for item in shown.values())],
         *_worth_rows(found),
         *(row for name in found.metrics for row in (_metric_row(found, name, "test"), *_difference_rows(found, name))),
+        *(_metric_row(found, name, "test") for name in SAID[found.task] if baselines and name not in found.metrics),
         *_scaled_rows(found),
         *(_metric_row(found, name, "shift") for name in found.metrics if is_shifted),
         *(_cost_row(found, name) for name in (*SHOWN_COSTS, *SHIPPED_COSTS)),
         *_shipped_rows(found),
     ]
-    columns = (Column("Measure"), *(Column(role_label(role)) for role in shown))
-    cells = tuple(tuple(Cell(text) for text in row) for row in rows)
+    columns = (Column("Measure"), *map(Column, (*map(role_label, shown), *(item.name for item in baselines))))
+    cells = tuple(tuple(map(Cell, (*row, *[MISSING] * (len(columns) - len(row))))) for row in rows)
     return Table("receipt", "Receipt", _receipt_caption(found), columns, cells)
+
+
+def _fitted(found: Findings) -> Sequence[Measured]:
+    """Return the baselines with a column: those that look at the inputs."""
+    return found.baselines[1:]
 
 
 def _receipt_caption(found: Findings) -> str:
@@ -63,6 +72,7 @@ def _receipt_caption(found: Findings) -> str:
     )
     told += ["Time: onnxruntime on one thread, measured side by side."] if found.receipt else []
     told += [f"Rivals: the best of their method by {first} on validation."] if len(found.shown) > 1 else []
+    told += [f"{MADE_WITH}: simple baselines on the same data, with default settings."] if _fitted(found) else []
     return " ".join(told)
 
 
@@ -135,6 +145,7 @@ def _scaled(found: Findings, role: str, name: str) -> Spread | None:
 
 def _metric_row(found: Findings, name: str, where: Tested) -> list[str]:
     cells = [spread_cell(item.get(name, where), name) for item in found.shown.values()]
+    cells += [number_cell(item.test.get(name), name) for item in _fitted(found) if where == "test"]
     column = metric_column(name, found.task, _numbers(cells), under_shift=where == "shift")
     return [column.heading, *(show(cell, column) for cell in cells)]
 

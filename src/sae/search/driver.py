@@ -5,9 +5,8 @@ killed at any moment and started again with the same command.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from sae.config.study import DEFAULT_TRIALS
 from sae.core.errors import SaeError
 from sae.core.task import DataSpec
 from sae.data.catalogue import CATALOGUE
-from sae.methods.costing import cost_bounds
 from sae.records.run import RunRecord
 from sae.records.study import Clock, StudyRecord
 from sae.search.dispatch import POLL, Dispatcher, gives_members
@@ -41,10 +39,20 @@ class Budget:
     Attributes:
         trials: Sampled trials per method, or None.
         hours: Hours over all sessions after which no trial is started, or None; methods have equal shares.
+        most: Trials per method that were asked for, which also limit a small space; or None.
     """
 
     trials: int | None
     hours: float | None
+    most: int | None = None
+
+    def of(self, study: MethodStudy) -> int | None:
+        """Return the planned number of trials of a method."""
+        return study.budget(self.trials, self.most)
+
+    def may_cut(self, study: MethodStudy) -> bool:
+        """Return whether a small space may not be tried in full, so that its first trials must be spread over it."""
+        return self.hours is not None or self.of(study) != study.budget(self.trials)
 
 
 class Driver:
@@ -62,6 +70,8 @@ class Driver:
         self.record, self.spec, self.budget = record, spec, budget
         self.config, self.objectives, self.limits = record.config, record.objectives, record.limits
         self.studies = {study.method: study for study in studies}
+        for study in studies:
+            study.is_spread = budget.may_cut(study)
         self.dispatcher = Dispatcher(executor)
         self.is_stopping = False
         self._asked: dict[str, Asked] = {}  # by the name of the job
@@ -126,7 +136,7 @@ class Driver:
 
     def num_planned(self) -> int | None:
         """Return the planned number of trials; None if only time limits them."""
-        budgets = [study.budget(self.budget.trials) for study in self.studies.values()]
+        budgets = [self.budget.of(study) for study in self.studies.values()]
         return None if any(budget is None for budget in budgets) else sum(budget or 0 for budget in budgets)
 
     def is_over(self) -> bool:
@@ -154,8 +164,11 @@ class Driver:
         return self._next_by_trials(studies) if self.budget.hours is None else self._next_by_time(studies)
 
     def _has_more(self, study: MethodStudy) -> bool:
-        budget = study.budget(self.budget.trials)
-        return (budget is None or study.num_asked() < budget) and not (self.limits and is_hopeless(study))
+        return self._has_room(study, study.num_asked()) and not (self.limits and is_hopeless(study))
+
+    def _has_room(self, study: MethodStudy, asked: int) -> bool:
+        budget = self.budget.of(study)
+        return budget is None or asked < budget
 
     def _next_by_trials(self, studies: Sequence[MethodStudy]) -> MethodStudy | None:
         """Return the method with the smallest share of its trials done; those that copy members wait for the source."""
@@ -164,30 +177,40 @@ class Driver:
         return min(ready, key=self._share_of_trials, default=None)
 
     def _share_of_trials(self, study: MethodStudy) -> float:
-        return study.num_asked() / (study.budget(self.budget.trials) or DEFAULT_TRIALS)
+        return study.num_asked() / (self.budget.of(study) or DEFAULT_TRIALS)
 
     def _next_by_time(self, studies: Sequence[MethodStudy]) -> MethodStudy | None:
-        """Return the method whose trials took the least time so far, so that all get the same share in the end.
+        """Return the next method in turn; one that has nothing left to try leaves its share to the others.
 
-        A method that has nothing left to try leaves its share to the others. First, every method gets one trial:
-        finite spaces before sampled ones, and cheap networks before expensive ones. These are started even if the
-        time is up by then.
+        First, every method gets one trial in the order they were given, even if the time is up by then.
         """
         new = [study for study in studies if not study.num_asked()]
-        if self.is_over() and not any(study.num_asked() for study in self.studies.values()):
-            return None
         if new or self.is_over():
-            return min(new, key=lambda study: self._prices[study.method], default=None)
-        return min(studies, key=lambda study: self._worked[study.method], default=None)
+            is_begun = any(study.num_asked() for study in self.studies.values())
+            return next(iter(new), None) if is_begun or not self.is_over() else None
+        asked = {study.method: study.num_asked() for study in studies}
+        return self.studies[self._in_turn(asked, self._worked)] if asked else None
 
-    @cached_property
-    def _prices(self) -> dict[str, tuple[bool, int]]:
-        """Whether the space of each method is sampled, and the FLOPs of its first configuration."""
-        prices = {}
-        for method, study in self.studies.items():
-            first = next(study.space.points() if study.is_enumerated else study.space.corners())
-            prices[method] = not study.is_enumerated, cost_bounds(study.space.fill(first), self.spec).flops
-        return prices
+    def _in_turn(self, asked: Mapping[str, int], worked: Mapping[str, float]) -> str:
+        """Return the method with the fewest trials, or with the least time where time alone limits the search.
+
+        With a number of trials the plan is so many of each method, and the time only cuts it: equally for all.
+        """
+        return min(asked, key=worked.__getitem__ if self.budget.trials is None else asked.__getitem__)
+
+    def forecast(self) -> dict[str, int] | None:
+        """Return how many trials of each method fit into the time; None before each of them has been timed."""
+        studies = [study for study in self.studies.values() if study.num_asked() or self._has_more(study)]
+        ended = {study.method: sum(map(study.count, ENDED)) for study in studies}
+        if self.budget.hours is None or not all(ended.values()):
+            return None
+        asked, worked = {study.method: study.num_asked() for study in studies}, dict(self._worked)
+        takes = {name: worked[name] / (asked[name] + ended[name]) * 2 for name in asked}  # running ones are half done
+        left = (self.budget.hours * 3600 - self.seconds) * self.dispatcher.executor.capacity
+        while left > 0 and (more := {name: n for name, n in asked.items() if self._has_room(self.studies[name], n)}):
+            name = self._in_turn(more, worked)
+            asked[name], worked[name], left = asked[name] + 1, worked[name] + takes[name], left - takes[name]
+        return asked
 
     def _start(self, asked: Asked) -> None:
         self.dispatcher.add(self._prepare(asked))

@@ -19,11 +19,14 @@ from sae.config.study import StudyConfig
 from sae.core.errors import ConfigError, SaeError
 from sae.core.objectives import Objective
 from sae.core.seeds import derive_seed
+from sae.search.holes import Point, number
 from sae.search.samplers.repeatable import FixedSampler, make_sampler
-from sae.search.space import Space
+from sae.search.space import MEMBERS, Space
 
 REFUSED, ERROR, RUN, RUNG = "refused", "error", "run", "rung"
 """Names of the notes that are stored with a trial."""
+GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of the golden ratio, without whole numbers, fill the interval from 0 to 1 evenly."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,14 @@ class MethodStudy:
 
     Attributes:
         space: The configurations that may be tried.
-        is_enumerated: Whether all of them are tried, in order.
+        is_enumerated: Whether they are tried one by one, none of them twice.
+        is_spread: Whether the first ones to be tried are spread over all of them, because not all may be.
     """
 
     def __init__(self, space: Space, study: StudyConfig, optuna_study: optuna.Study) -> None:
         self.space, self.config, self.optuna = space, study, optuna_study
         self.is_enumerated = space.is_enumerated(study)
+        self.is_spread = False
         self._points = list(space.points()) if self.is_enumerated else []
         self._first = study.first.get(space.method, ())
         self._configs: dict[int, RunConfig] = {}
@@ -93,9 +98,16 @@ class MethodStudy:
         """Count the trials that were refused before training."""
         return sum(REFUSED in trial.user_attrs for trial in self.trials())
 
-    def budget(self, trials: int | None) -> int | None:
-        """Return the planned number of trials without refused ones; None if only time limits them."""
-        return len(self._points) - self.num_refused() if self.is_enumerated else trials
+    def budget(self, trials: int | None, most: int | None = None) -> int | None:
+        """Return the planned number of trials without refused ones; None if only time limits them.
+
+        Args:
+            trials: Trials of a space that is sampled.
+            most: Most trials of a small space, unless a grid was asked for; by default all.
+        """
+        if not self.is_enumerated:
+            return trials
+        return planned(len(self._points) - self.num_refused(), self.config, most)
 
     def ask(self) -> Asked:
         """Return the next trial."""
@@ -177,13 +189,20 @@ class MethodStudy:
         A model learns nothing from a trial without values, and might suggest the same again.
         """
         if self.is_enumerated:
-            return FixedSampler(self._points[number])
+            return FixedSampler(self._next_point(number))
         earlier = [trial for trial in self.trials() if trial.number < number and trial.state.is_finished()]
         has_failed = bool(earlier) and earlier[-1].state == TrialState.FAIL
         name = "random" if has_failed or number < len(self._first) else self.config.sampler
         seed = derive_seed(self.config.seed, "search", self.method, number)
         sampler = make_sampler(name, seed, self.config.startup)
         return FixedSampler(self._first[number], sampler) if number < len(self._first) else sampler
+
+    def _next_point(self, number: int) -> Point:
+        """Return the first point that no other trial has, and that agrees with what this one has already."""
+        own = next((trial.params for trial in self.trials() if trial.number == number), {})
+        tried = [trial.params for trial in self.trials() if trial.number != number]
+        points = spread(self._points) if self.is_spread else self._points
+        return next(point for point in points if point not in tried and own.items() <= point.items())
 
     def _asked(self, trial: optuna.trial.Trial) -> Asked:
         self._open[trial.number] = trial
@@ -200,6 +219,25 @@ class MethodStudy:
         self.optuna.tell(self._open[number], values, state)
         del self._open[number]
         self._known = None
+
+
+def planned(size: int, config: StudyConfig, most: int | None) -> int:
+    """Return how many configurations of a small space are tried: at most those asked for, but a grid in full."""
+    return size if most is None or config.sampler == "grid" else min(size, most)
+
+
+def spread(points: Sequence[Point]) -> list[Point]:
+    """Return points in an order whose beginnings, however long, are spread over all of them.
+
+    The largest ensembles still come first, because smaller ones can take their members from them.
+
+    Example:
+        >>> [point["place"] for point in spread([{"place": place} for place in range(6)])]
+        [1, 5, 3, 0, 4, 2]
+    """
+    steps = ((step + 0.5) * GOLDEN % 1 for step in range(3 * len(points)))  # these leave no gap of a point's width
+    found = [points[place] for place in dict.fromkeys(int(share * len(points)) for share in steps)]
+    return sorted(found, key=lambda point: -number(point.get(MEMBERS, 0)))
 
 
 def _suggest(trial: optuna.trial.Trial, name: str, distribution: BaseDistribution) -> None:

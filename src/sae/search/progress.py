@@ -1,7 +1,7 @@
 """Progress of a search: a live display on a terminal, or one line for each trial in a log."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -175,6 +175,43 @@ class SearchLines:
         pairs = zip(self.driver.objectives, trial.values, strict=True)
         values = ", ".join(f"{objective.name} {objective.show(value)}" for objective, value in pairs)
         return f"{finished(self.driver.record.path / trial.user_attrs[RUN])}, {values}"
+
+
+class ForecastLine:
+    """A line, as soon as every method has been timed, on how many trials fit into the hours.
+
+    Args:
+        driver: The search to follow.
+        say: Prints the line.
+    """
+
+    def __init__(self, driver: Driver, say: Callable[[str], None]) -> None:
+        self.driver, self.say, self.is_said = driver, say, driver.budget.hours is None
+
+    def update(self) -> None:
+        """Print the line if it is known and was not printed yet."""
+        if not self.is_said and (found := self.driver.forecast()):
+            self.is_said = True
+            self.say(forecast_text(found, self.driver.num_planned(), (self.driver.budget.hours or 0.0) * 3600))
+
+
+def forecast_text(trials: Mapping[str, int], planned: int | None, seconds: float) -> str:
+    """Say how many trials fit into a time.
+
+    Example:
+        >>> forecast_text({"sae": 4, "ensemble": 4}, 10, 360)
+        'about 8 of the 10 planned trials fit into 6 min: 4 of each method (sae, ensemble)'
+        >>> forecast_text({"sae": 4, "ensemble": 1}, None, 360)
+        'about 5 trials fit into 6 min: 4 of sae, 1 of ensemble'
+    """
+    total, fewest = sum(trials.values()), min(trials.values())
+    if planned is not None and total >= planned:
+        return f"all {planned} planned trials should fit into {duration(seconds)}"
+    shown = f"about {total} of the {planned} planned trials" if planned else f"about {count(total, 'trial')}"
+    each = ", ".join(f"{number} of {method}" for method, number in trials.items())
+    if len(trials) > 1 and fewest == max(trials.values()):
+        each = f"{fewest} of each method ({', '.join(trials)})"
+    return f"{shown} fit into {duration(seconds)}: {each}"
 
 
 class ConfirmationLines:

@@ -16,15 +16,15 @@ from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig, Value
 from sae.core.errors import ConfigError
 from sae.core.objectives import limits, objectives
 from sae.core.task import DataSpec, Regression
-from sae.core.wording import count
+from sae.core.wording import count, duration
 from sae.data.catalogue import load, suggestions
 from sae.records.study import Plan, StudyRecord
 from sae.search.confirm import Confirmation, Distillation, Retraining
 from sae.search.driver import Budget, Driver
 from sae.search.executors import Executor
 from sae.search.holes import read_holes
-from sae.search.method_study import MethodStudy, check_storage, close_storage, open_studies, reaching_storage
-from sae.search.progress import ConfirmationLines, SearchLines, SearchView, render_confirmation, showing
+from sae.search.method_study import MethodStudy, check_storage, close_storage, open_studies, planned, reaching_storage
+from sae.search.progress import ConfirmationLines, ForecastLine, SearchLines, SearchView, render_confirmation, showing
 from sae.search.screening import check_reach, rungs
 from sae.search.space import RATE, Space, build_space, read_space
 from sae.training.shift import check_images
@@ -185,7 +185,14 @@ def run_study(place: Place, plan: SearchPlan, say: Say) -> StudyRecord:
         record = open_study(place.out, plan.study, settings, force=place.force)
         say(announcement(settings, record.config))
         with record.lock():
-            run_search(record, plan.spec, executor, Budget(settings.budget, settings.hours), place.storage, say)
+            run_search(
+                record,
+                plan.spec,
+                executor,
+                Budget(settings.budget, settings.hours, settings.trials),
+                place.storage,
+                say,
+            )
             jobs = 0
             if plan.confirm.seeds:
                 confirmation = Confirmation(record, executor, plan.confirm)
@@ -226,12 +233,18 @@ def announcement(settings: SearchConfig, config: StudyConfig) -> str:
         parts += [
             f"of {method} first {_listed(points)}" for method, points in config.first.items() if method in sampled
         ]
-    parts += [
-        f"every configuration of {space.method} ({count(int(space.size), 'trial')})"
-        for space in spaces
-        if space.is_enumerated(config)
-    ]
+    parts += [_announced(space, config, settings.trials) for space in spaces if space.is_enumerated(config)]
+    if settings.hours and settings.trials:
+        parts.append(f"the methods take turns, and no trial starts after {duration(settings.hours * 3600)}")
     return f"searching for the best {', '.join(config.objectives)}: {'; '.join(parts)}"
+
+
+def _announced(space: Space, config: StudyConfig, most: int | None) -> str:
+    size = int(space.size)
+    tried = planned(size, config, most)
+    if tried < size:
+        return f"{tried} of the {size} configurations of {space.method}"
+    return f"every configuration of {space.method} ({count(size, 'trial')})"
 
 
 def _listed(points: Sequence[Mapping[str, Value]]) -> str:
@@ -290,9 +303,14 @@ def run_search(
         _check_same_storage(record, studies)
         driver = Driver(record, studies, spec, executor, budget)
         record.write_plan(Plan(trials=driver.num_planned()))
-        view, lines = SearchView(driver), SearchLines(driver, say)
+        view, lines, forecast = SearchView(driver), SearchLines(driver, say), ForecastLine(driver, say)
+
+        def show() -> None:
+            live.update(view.render()) if live else lines.update()
+            forecast.update()
+
         with _stopping_cleanly(driver, say), showing() as live:
-            driver.run(lambda: live.update(view.render()) if live else lines.update())
+            driver.run(show)
         close_storage(studies)
     if driver.is_stopping:
         raise KeyboardInterrupt

@@ -11,6 +11,7 @@ from sae.core.task import Classification
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.binding import AS_BEFORE, Whereabouts, hash_samples
 from sae.data.dataset import Dataset
+from sae.data.dataset import Split as Samples
 from sae.methods import Method
 from sae.records.evaluation import Split
 from sae.records.predictions import Numbers, Predictions, SplitPredictions
@@ -47,11 +48,16 @@ def _predict(method: Method, dataset: Dataset, name: Split, prepare: Preparation
     split = dataset.split(name)
     outputs = member_outputs(method, evaluation_batches(split.inputs, prepare))
     return SplitPredictions(
-        hashlib.sha256(hash_samples(split).astype("<u8").tobytes()).hexdigest(),
+        hash_of(split),
         split.targets,
         {k: as_numbers(predictive_at(method, outputs, k)).numpy() for k in method.exit_choices},
         _members(method, outputs) if method.num_streams > 1 else None,
     )
+
+
+def hash_of(split: Samples) -> str:
+    """Return a hash of the samples of a split, in their order."""
+    return hashlib.sha256(hash_samples(split).astype("<u8").tobytes()).hexdigest()
 
 
 def _members(method: Method, outputs: Tensor) -> Numbers:
