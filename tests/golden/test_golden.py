@@ -56,6 +56,7 @@ ADDED_KEYS = {
     "recommendation",
     "chosen_by",
     "baselines",
+    "verdict",
     "still_improving",
     *(f"{name}_scaled{suffix}" for name in ("nll", "ece", "cc_ece") for suffix in ("", "@shift")),
 }

@@ -192,6 +192,15 @@ def test_a_small_space_that_may_be_cut_is_tried_all_over_and_nothing_twice(tmp_p
     assert len({config.model_dump_json() for config in asked}) == study.space.size == 4
 
 
+def test_two_enumerated_trials_cut_short_are_two_points(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"backbone": {"depth": {"int": [1, 3]}}}
+    study = study_of(tmp_path, "standard", given=given, grid=100)
+    for _ in range(2):
+        study.optuna.ask()  # killed before any of its values was stored
+    first, second = (asked.config for asked in study_of(tmp_path, "standard", given=given, grid=100).unfinished())
+    assert first != second
+
+
 def test_a_grid_is_tried_in_full_whatever_number_of_trials_is_asked_for(tmp_path: Path) -> None:
     given: dict[str, Any] = {"backbone": {"name": "fc", "depth": {"choice": [2, 5]}}}
     assert study_of(tmp_path, "standard", given=given, sampler="grid").budget(1, most=1) == 8

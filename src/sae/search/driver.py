@@ -202,9 +202,9 @@ class Driver:
         """Return how many trials of each method fit into the time; None before each of them has been timed."""
         studies = [study for study in self.studies.values() if study.num_asked() or self._has_more(study)]
         ended = {study.method: sum(map(study.count, ENDED)) for study in studies}
-        if self.budget.hours is None or not all(ended.values()):
-            return None
         asked, worked = {study.method: study.num_asked() for study in studies}, dict(self._worked)
+        if self.budget.hours is None or not all(ended.values()) or not all(worked[name] for name in asked):
+            return None
         takes = {name: worked[name] / (asked[name] + ended[name]) * 2 for name in asked}  # running ones are half done
         left = (self.budget.hours * 3600 - self.seconds) * self.dispatcher.executor.capacity
         while left > 0 and (more := {name: n for name, n in asked.items() if self._has_room(self.studies[name], n)}):

@@ -130,7 +130,7 @@ class MethodStudy:
                 for name, distribution in self.space.distributions.items():
                     _suggest(resumed, name, distribution)
                 found.append(self._asked(resumed))
-        self._known = None
+                self._known = None  # the next one must not get the same point
         return found
 
     def config_of(self, trial: FrozenTrial) -> RunConfig:
