@@ -4,10 +4,10 @@
     python -m benchmarks.learning_curves --tables  # write the tables of docs/defaults.md from the stored results
 
 A fifth of each set's rows is for testing, the same for every size. Of the others, a seed chooses 500, 1,000, 2,000, …
-up to all, at most `MOST`; smaller choices are part of larger ones, and classes keep their shares. They become a CSV, and
-`sae train` on it without settings is what is measured: it splits the rows by its own shares, and trains again with twice
-the epochs where that helps. Linear models and boosting, with scikit-learn's defaults, take training and validation rows
-together, for they stop at no validation row.
+up to all, at most `MOST`; smaller choices are part of larger ones, and classes keep their shares. They become a CSV,
+and `sae train` on it without settings is what is measured: it splits the rows by its own shares, and trains again with
+twice the epochs where that helps. Linear models and boosting, with scikit-learn's defaults, take training and
+validation rows together, for they stop at no validation row.
 
 A step to more rows is judged on the same test rows, over rows and seeds (`sae.analysis.intervals`), with Holm's
 correction for all steps of a curve and both metrics. The losses of single rows stay in the cache.
@@ -32,7 +32,7 @@ from scipy.sparse import csr_array
 from sklearn.model_selection import train_test_split
 
 from benchmarks.defaults import REGRESSORS, class_probs, prepared
-from benchmarks.small_sets import CURVE_SETS, SmallSet, train_or_print
+from benchmarks.small_sets import CURVE_SETS, CURVES_TUNED, SmallSet, train_or_print
 from sae.analysis.bootstrap import RESAMPLES, resampled_means
 from sae.analysis.evidence import Evidence, corrected
 from sae.analysis.intervals import Side, combine
@@ -54,8 +54,8 @@ from sae.training.length import Training, may_train_longer, train_enough
 from sae.training.run import preparation, restore
 
 STORED = Path(__file__).with_suffix(".json")
-SEEDS = (0, 1, 2, 3, 4)
-SMALLEST, MOST = 500, 20_000
+SEEDS = (0, 1, 2)
+SMALLEST, LONG, MOST = 500, 8_000, 20_000
 NETWORKS = ("sae", "standard")
 MODELS = ("linear", "boosting")
 OTHERS = ("ensemble", "mc_dropout", "batch_ensemble", "packed")
@@ -148,17 +148,18 @@ class Rows:
 
 
 def planned(names: list[str]) -> list[Cell]:
-    """Return what is to be measured, seed by seed, so that an early end leaves whole curves."""
-    sets = {item.name: Rows.of(item).sizes() for item in CURVE_SETS if not names or item.name in names}
-    return [
-        Cell(name, method, size, seed)
+    """Return what is to be measured, seed by seed, so that an early end leaves whole curves; the longest come last."""
+    sets = sorted(
+        (item for item in CURVE_SETS if not names or item.name in names), key=lambda item: item.name in CURVES_TUNED
+    )
+    cells = [
+        Cell(item.name, method, size, seed)
         for seed in SEEDS
-        for methods in ((*NETWORKS, *MODELS), OTHERS)
-        for name, sizes in sets.items()
-        if methods != OTHERS or name in OTHERS_ON
-        for method in methods
+        for item, sizes in [(item, Rows.of(item).sizes()) for item in sets]
+        for method in (*MODELS, *NETWORKS, *(OTHERS if item.name in OTHERS_ON else ()))
         for size in sizes
     ]
+    return sorted(cells, key=lambda cell: (cell.size > LONG, cell.method in OTHERS))
 
 
 def measure(cell: Cell, rows: Rows) -> Row:
