@@ -43,7 +43,7 @@ from sae.core.objectives import TaskName
 from sae.core.predictive import as_numbers
 from sae.data.batches import evaluation_batches
 from sae.data.catalogue import load, resolve
-from sae.data.dataset import Dataset, Split
+from sae.data.dataset import Dataset, Features, Split
 from sae.data.locations import cache_root
 from sae.data.splits import choose_rows
 from sae.data.table import reading_of
@@ -221,18 +221,23 @@ def fit_model(cell: Cell, data: Mapping[str, object], rows: Rows) -> tuple[Value
 
 def test_split(dataset: Dataset, rows: Rows) -> Split:
     """Return the test rows, encoded like the training rows."""
-    assert dataset.columns is not None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "test.csv"
-        rows.test.to_csv(path, index=False)
-        columns = read_columns(path, reading_of(dataset.columns))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # values that 500 rows did not have
-        samples = encode_columns(columns, dataset.columns, "the test rows", dataset.spec.shape).samples
-    targets = rows.test[rows.item.target]
+    samples, targets = encoded_rows(dataset, rows.test), rows.test[rows.item.target]
     if rows.item.task == "regression":
         return Split(samples, targets.to_numpy(np.float64))
-    return Split(samples, targets.map({name: label for label, name in enumerate(dataset.class_names or ())}).to_numpy())
+    labels = {name: label for label, name in enumerate(dataset.class_names or ())}
+    return Split(samples, targets.map(labels).to_numpy(np.int64))
+
+
+def encoded_rows(dataset: Dataset, frame: pd.DataFrame) -> Features:
+    """Return other rows of a table, encoded as a data set encoded its own, (row, feature)."""
+    assert dataset.columns is not None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        frame.to_csv(path, index=False)
+        columns = read_columns(path, reading_of(dataset.columns))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of values that few rows did not have
+        return encode_columns(columns, dataset.columns, "the test rows", dataset.spec.shape).samples
 
 
 def judged(item: SmallSet, method: str, rows: list[Row]) -> list[Step]:
