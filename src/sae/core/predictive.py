@@ -5,7 +5,7 @@ regression. Only this module knows what they mean.
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -65,7 +65,26 @@ def as_gaussian(outputs: Tensor) -> Gaussian:
         >>> as_gaussian(torch.tensor([[3.0, 0.0]]))
         Gaussian(mean=tensor([3.]), variance=tensor([1.]))
     """
-    return Gaussian(outputs[..., 0], outputs[..., 1].clamp(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE).exp())
+    log_variance = outputs[..., 1]
+    if log_variance.requires_grad:
+        return Gaussian(outputs[..., 0], _Clamped.apply(log_variance).exp())
+    return Gaussian(outputs[..., 0], log_variance.clamp(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE).exp())
+
+
+class _Clamped(torch.autograd.Function):
+    """The clamp of log-variances. Outside, gradients that lead back pass; else what went too far would stay there."""
+
+    @staticmethod
+    def forward(ctx: Any, log_variance: Tensor) -> Tensor:
+        ctx.save_for_backward(log_variance)
+        return log_variance.clamp(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (log_variance,) = ctx.saved_tensors
+        leads_up, leads_down = gradient < 0, gradient > 0  # descent goes against the gradient
+        is_stuck = (log_variance > MAX_LOG_VARIANCE) & leads_up | (log_variance < MIN_LOG_VARIANCE) & leads_down
+        return gradient.masked_fill(is_stuck, 0.0)
 
 
 def mix_categoricals(log_probs: Tensor, weight: Tensor) -> Categorical:
