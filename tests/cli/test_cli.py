@@ -266,6 +266,28 @@ def test_evaluate_has_the_shape_of_the_specification(run: Path) -> None:
     }
 
 
+def test_a_decision_by_cost_is_printed_and_in_json(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    rows = [f"{number % 7},{(number * 37) % 11},{'yes' if number % 7 > 4 else 'no'}" for number in range(120)]
+    table.write_text("\n".join(["a,b,bought", *rows]))
+    code, _, error = sae("train", table, "--target", "bought", *FAST, "--out", tmp_path / "x")
+    assert code == 0, error
+    costs = ["--cost-fp", "1", "--cost-fn", "10"]
+    decision = json.loads(sae("evaluate", tmp_path / "x", *costs, "--json")[1])["decision"]
+    assert (decision["positive"], decision["is_best"]) == ("yes", True)
+    missed, wrong = decision["false_negatives"], decision["false_positives"]
+    total = missed + wrong + decision["true_positives"] + decision["true_negatives"]
+    assert decision["mean_cost"] == pytest.approx((wrong + 10 * missed) / total)
+    code, out, _ = sae("evaluate", tmp_path / "x", "--threshold", "0.3", "--positive", "no")
+    assert "no from a probability of 0.3 on: on test, recall " in out
+
+
+def test_ten_classes_are_not_decided_by_cost(run: Path) -> None:
+    code, _, error = sae("evaluate", run, "--threshold", "0.3")
+    assert code == 2
+    assert "--threshold and costs are for two classes, got 10 classes: leave them out" in error
+
+
 def test_evaluating_nothing_is_a_mistake(tmp_path: Path) -> None:
     code, _, error = sae("evaluate", tmp_path)
     assert code == 2

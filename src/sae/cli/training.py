@@ -190,6 +190,15 @@ def evaluate(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="evaluate also after temperature scaling on the validation split")
     ] = False,
+    threshold: Annotated[
+        float | None, typer.Option(help="of two classes, call the positive one from this probability on")
+    ] = None,
+    cost_fp: Annotated[
+        float | None,
+        typer.Option(help="cost of a false positive; without --threshold, the cheapest on validation is used"),
+    ] = None,
+    cost_fn: Annotated[float | None, typer.Option(help="cost of a false negative")] = None,
+    positive: Annotated[str | None, typer.Option(help="the positive class; default: the last of the two")] = None,
     source: options.RunDataOptions,
     device: options.Device = None,
     processes: Annotated[
@@ -199,6 +208,9 @@ def evaluate(
     json: options.Json = False,
 ) -> None:
     """Evaluate a finished run from its weights, at every number of exits."""
+    from sae.analysis.decision import DecisionRule
+
+    rule = DecisionRule.of(threshold, cost_fp, cost_fn, positive)
     import_for_good("torch")
     from sae.cli.output import print_evaluation, print_json
     from sae.core.progress import Bar
@@ -214,6 +226,7 @@ def evaluate(
         shift=shift,
         ood=ood,
         calibrate=calibrate,
+        rule=rule,
         device=device,
         where=where,
         display=Bar(),
