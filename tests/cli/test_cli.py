@@ -17,6 +17,7 @@ from sae.cli import app
 from sae.cli.output import print_evaluation
 from sae.cli.receipt import print_receipt
 from sae.records.evaluation import Evaluation, Reading, ShiftEvaluation, ShiftReading, SplitEvaluation
+from sae.records.run import RunRecord
 from tests.fuzz.running import run_command
 from tests.studies import StudyBuilder
 from tests.study_stages import measured, ship
@@ -242,10 +243,12 @@ def test_flags_go_over_yaml_and_set_over_flags(tmp_path: Path) -> None:
 
 
 def test_training_prints_a_row_for_each_number_of_exits(run: Path) -> None:
-    code, out, _ = sae("train", "--data", "digits", "--inputs", "2", "--exits", "2", *FAST, "--out", run)
+    code, out, error = sae("train", "--data", "digits", "--inputs", "2", "--exits", "2", *FAST, "--out", run)
     assert code == 0
     assert "accuracy" in out
-    assert "2 ←" in out
+    best = min((1, 2), key=lambda exits: RunRecord(run).read_evaluation().val.at(exits).metrics["nll"])
+    assert f"{best} ←" in out
+    assert f"is read at {best} of 2 exits per input, which is best on validation" in error
 
 
 def test_another_config_in_the_folder_is_refused_without_force(run: Path, tmp_path: Path) -> None:

@@ -154,6 +154,13 @@ def print_message(message: str) -> None:
     console.print(message, markup=False, soft_wrap=not console.is_terminal)
 
 
+def say_exits(run: object, eval_exits: int, most: int) -> None:
+    """Say at which K′ a network is read by default, if it can be read at several."""
+    if most > 1:
+        of = f"{eval_exits} of {most} exits per input"
+        print_message(f"{run} is read at {of}, which is best on validation; --eval-exits names others")
+
+
 @contextmanager
 def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
     """Show the progress of a download on standard error; show nothing if that is not a terminal."""

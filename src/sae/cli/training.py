@@ -78,24 +78,27 @@ def train(
     for package in ("torch", "sklearn", *(["tensorboard"] if tensorboard else [])):
         require(package, "this command")
     import_for_good("torch")
-    from sae.cli.output import print_evaluation, print_json, print_message, print_text
+    from sae.cli.output import print_evaluation, print_json, print_message, print_text, say_exits
     from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
     from sae.training.baselines import measure_baselines, network_losses
     from sae.training.length import Training, is_still_improving, may_train_longer, train_enough
     from sae.training.predictions import keep_predictions as keep
-    from sae.training.tracking import TensorBoard
+    from sae.training.tracking import EpochNotes, TensorBoard
 
-    callbacks = [TensorBoard()] if tensorboard else []
+    bar = Bar()
+    callbacks = [EpochNotes(bar), *([TensorBoard()] if tensorboard else [])]
     cores = processes or options.num_cores()
     read: list[Dataset] = []
-    training = Training(run, force, cores, Bar(), callbacks, read.append, print_message)
+    training = Training(run, force, cores, bar, callbacks, read.append, print_message)
     record = train_enough(training, out) if may_train_longer(run, *layers) else training.run(run, out)
     if keep_predictions:
         keep(out)
-    found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
+    evaluation = record.read_evaluation()
+    test = evaluation.test.model_copy(update={"exits": evaluation.best_exits})
+    found = SplitEvaluation(run=str(out), split="test", evaluation=test)
     baselines = measure_baselines(read[0])
-    loss = record.read_evaluation().val.chosen.metrics[baselines.metric]
+    loss = evaluation.val.at(found.exits).metrics[baselines.metric]
     is_beaten = min(baselines.by_name.values()) < loss  # only then the samples must tell whether beyond noise
     best, epochs = is_still_improving(record), record.read_config().train.epochs
     verdict = baselines.verdict(network_losses(record)) if is_beaten else None
@@ -105,6 +108,7 @@ def train(
     else:
         print_text(verdict) if verdict else None
         print_evaluation(found)
+    say_exits(out, found.exits, len(found.readings))
     print_message(baselines.describe(loss))
     if best is not None:
         print_message(
@@ -212,7 +216,7 @@ def evaluate(
 
     rule = DecisionRule.of(threshold, cost_fp, cost_fn, positive)
     import_for_good("torch")
-    from sae.cli.output import print_evaluation, print_json
+    from sae.cli.output import print_evaluation, print_json, say_exits
     from sae.core.progress import Bar
     from sae.records.run import RunRecord
     from sae.training.predictions import keep_predictions as keep
@@ -236,6 +240,8 @@ def evaluate(
         keep(run, where)
     shifted = None if found.other_data else found.shift or RunRecord(run).read_shift(split)
     print_json(found.to_json()) if json else print_evaluation(found, shifted)
+    if eval_exits is None:
+        say_exits(run, found.exits, len(found.readings))
     if found.shift is not None:
         write_shift(run, found, found.shift)
 

@@ -58,3 +58,13 @@ def duration(seconds: float) -> str:
     largest, next_one = ((hours, "h"), (minutes, "min")) if hours else ((minutes, "min"), (rest, "s"))
     parts = [f"{number} {unit}" for number, unit in (largest, next_one) if number]
     return " ".join(parts) or "0 s"
+
+
+def rounded(seconds: float) -> float:
+    """Round an estimate of over a minute to whole minutes.
+
+    Example:
+        >>> rounded(59.0), rounded(200.0)
+        (59.0, 180.0)
+    """
+    return seconds if seconds < 60 else 60.0 * round(seconds / 60)

@@ -118,6 +118,18 @@ def regression_nll(predictive: Gaussian, targets: Tensor) -> float:
     return gaussian_nll(predictive, targets).double().mean().item()
 
 
+def weighted_nll(predictive: Predictive, targets: Tensor, weights: Tensor | None) -> float:
+    """Return the mean negative log-likelihood with a weight for each sample, (batch,); None weighs all alike."""
+    measure = nll if isinstance(predictive, Categorical) else regression_nll
+    if weights is None:
+        return measure(predictive, targets)  # type: ignore[operator]
+    if isinstance(predictive, Categorical):
+        losses = -predictive.log_probs.gather(1, targets[:, None])[:, 0]
+    else:
+        losses = gaussian_nll(predictive, targets)
+    return ((losses.double() * weights).sum() / weights.sum()).item()
+
+
 def mse(predictive: Gaussian, targets: Tensor) -> float:
     """Return the mean squared error of the predictive mean."""
     return (predictive.mean - targets).double().square().mean().item()

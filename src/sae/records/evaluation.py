@@ -7,6 +7,7 @@ missing or wrong content. JSON keeps the short key `exits` where the code says `
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -308,6 +309,11 @@ class RunEvaluation:
         return self.val.exits
 
     @property
+    def best_exits(self) -> int:
+        """The K′ that is best on validation, at which the network is read unless a user names another."""
+        return best_exits([self])
+
+    @property
     def eval_exits(self) -> tuple[int, ...]:
         """Every K′ at which the network was evaluated."""
         return tuple(reading.eval_exits for reading in self.val.readings)
@@ -342,6 +348,12 @@ class RunEvaluation:
         if self.latency is not None:
             values["latency"] = self.latency.at(reading.eval_exits).latency
         return values
+
+
+def best_exits(runs: Sequence[RunEvaluation]) -> int:
+    """Return the K′ with the lowest validation NLL, the mean over runs of one configuration; of equals the smallest."""
+    shared = set.intersection(*(set(run.eval_exits) for run in runs))
+    return min(sorted(shared), key=lambda exits: fmean(run.val.at(exits).metrics["nll"] for run in runs))
 
 
 class Detection(Part):

@@ -139,12 +139,12 @@ def measure_baselines(dataset: Dataset) -> Baselines:
 
 
 def network_losses(record: RunRecord) -> Numbers:
-    """Return the loss of each validation sample in the baselines' metric, at the trained number of exits, (sample,)."""
+    """Return the loss of each validation sample in the baselines' metric, at the number of exits that is read."""
     settings = record.read_config().train
     with torch_threads(settings.threads):
         method, dataset = restore(record)
         outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, preparation(dataset, settings.device)))
-        numbers = as_numbers(predictive_at(method, outputs, method.exits)).double().numpy()
+        numbers = as_numbers(predictive_at(method, outputs, record.exits_to_read(None))).double().numpy()
     if isinstance(dataset.spec.task, Classification):
         return losses_of("classification", numbers, dataset.val.targets)
     return np.square(numbers[:, 0] - dataset.val.targets)

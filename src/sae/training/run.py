@@ -223,7 +223,7 @@ def evaluate(
     Args:
         run: The run folder.
         split: val or test.
-        eval_exits: K′ to evaluate at; by default the trained K.
+        eval_exits: K′ to evaluate at; by default the best on validation.
         shift: Whether to also evaluate on the 95 corrupted versions of the split.
         ood: Name or path of another data set; measures how well uncertainty detects its samples.
         calibrate: Whether to also evaluate after temperature scaling fitted on the validation split.
@@ -242,7 +242,7 @@ def evaluate(
             check_images(dataset)
         if others is not None:
             check_same_shape(dataset, others)
-        chosen = method.resolve_exits(eval_exits)
+        chosen = method.resolve_exits(record.exits_to_read(eval_exits))
         label = rule.label_in(class_titles(dataset)) if rule else 0
         prepare = preparation(dataset, device or settings.device)
         outputs = split_outputs(method, dataset, prepare, dict.fromkeys(("val", split)))
