@@ -13,6 +13,17 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def quoted(name: str) -> str:
+    """Return a name as options take it in a list, where commas separate names.
+
+    Example:
+        >>> quoted("height"), quoted("height, cm")
+        ('height', '"height, cm"')
+    """
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"' if set(name) & set(',"') else name
+
+
 def count(number: int, noun: str) -> str:
     """Format a count with its noun.
 

@@ -351,7 +351,12 @@ class RunEvaluation:
 
 
 def best_exits(runs: Sequence[RunEvaluation]) -> int:
-    """Return the K′ with the lowest validation NLL, the mean over runs of one configuration; of equals the smallest."""
+    """Return the K′ with the lowest validation NLL, the mean over runs of one configuration; of equals the smallest.
+
+    Without an NLL it is the trained K.
+    """
+    if not all("nll" in reading.metrics for run in runs for reading in run.val.readings):
+        return runs[0].exits
     shared = set.intersection(*(set(run.eval_exits) for run in runs))
     return min(sorted(shared), key=lambda exits: fmean(run.val.at(exits).metrics["nll"] for run in runs))
 

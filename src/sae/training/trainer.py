@@ -353,7 +353,10 @@ def pick_device(name: str) -> torch.device:
     """Return the device with this name, or raise an error if torch cannot use it here."""
     if not _is_usable(name):
         usable = ", ".join(filter(_is_usable, DEVICES))
-        raise ConfigError(f"train.device must be a device that torch can use here ({usable}), got {name!r}")
+        raise ConfigError(
+            f"train.device must be a device that torch can use here ({usable}), got {name!r}: leave it out, choose one "
+            f"of these, or install a torch for yours"
+        )
     return torch.device(name)
 
 
