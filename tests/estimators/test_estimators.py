@@ -107,8 +107,9 @@ def test_a_row_of_weight_zero_is_as_if_it_were_not_there() -> None:
     [(np.ones(3), "one number for each of the 150 rows"), (np.zeros(150), "zero"), (-np.ones(150), "at least 0")],
 )
 def test_weights_that_cannot_be_are_refused(weights: np.ndarray, message: str) -> None:
+    x, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=message):
-        classifier().fit(*load_iris(return_X_y=True), sample_weight=weights)
+        classifier().fit(x, y, sample_weight=weights)
 
 
 def test_a_backbone_is_named_and_must_take_rows() -> None:

@@ -116,7 +116,8 @@ def fit_network(
         with trainer.averaged():
             progress.stopping.restore(method)
             if eval_exits is None:
-                eval_exits = best_exits(method, dataset.val, trainer.prepare, rows.weights and rows.weights.val)
+                weights = rows.weights.val if rows.weights else None
+                eval_exits = best_exits(method, dataset.val, trainer.prepare, weights)
             return Fit(FittedNetwork.of(method, dataset, config, eval_exits), progress)
 
 

@@ -120,9 +120,8 @@ def regression_nll(predictive: Gaussian, targets: Tensor) -> float:
 
 def weighted_nll(predictive: Predictive, targets: Tensor, weights: Tensor | None) -> float:
     """Return the mean negative log-likelihood with a weight for each sample, (batch,); None weighs all alike."""
-    measure = nll if isinstance(predictive, Categorical) else regression_nll
     if weights is None:
-        return measure(predictive, targets)  # type: ignore[operator]
+        return nll(predictive, targets) if isinstance(predictive, Categorical) else regression_nll(predictive, targets)
     if isinstance(predictive, Categorical):
         losses = -predictive.log_probs.gather(1, targets[:, None])[:, 0]
     else:
