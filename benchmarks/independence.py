@@ -46,7 +46,7 @@ def measure(run: Path) -> Row:
         "inputs": settings.num_inputs,
         "exits": settings.trained_exits,
     }
-    evaluation = evaluate(run)
+    evaluation = evaluate(run, eval_exits=record.read_evaluation().exits)
     row |= {key: evaluation.metrics.get(key) for key in ("error_correlation", "accuracy", "nll", "f1")}
     if not settings.has_exits:
         return row

@@ -14,12 +14,12 @@ from sae.deploy.runtime import ClassPrediction
 
 
 def main(epochs: int = 10) -> None:
-    """Train two inputs and two exits, predict at every K′, and compare with onnxruntime."""
+    """Train one input and three exits, predict at every K′, and compare with onnxruntime."""
     digits = load_digits()
     x, y = torch.tensor(digits.images).float()[:, None] / 16, torch.tensor(digits.target)
     train, test = slice(0, 1400), slice(1400, None)
 
-    model = sae.SingleArchitectureEnsemble("fc", sae.Classification(10), inputs=2, exits=2, shape=(1, 8, 8))
+    model = sae.SingleArchitectureEnsemble("fc", sae.Classification(10), inputs=1, exits=3, shape=(1, 8, 8))
     optimizer = torch.optim.AdamW(model.parameter_groups(), lr=1e-3)
     data = torch.utils.data.TensorDataset(x[train], y[train])
     loader = torch.utils.data.DataLoader(data, batch_size=64, shuffle=True)

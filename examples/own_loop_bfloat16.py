@@ -13,7 +13,7 @@ def main(epochs: int = 5) -> None:
     """Train on scikit-learn's digits and print losses and the accuracy on samples that were held out."""
     digits = load_digits()
     x, y = torch.tensor(digits.images).float()[:, None] / 16, torch.tensor(digits.target)
-    model = sae.SingleArchitectureEnsemble("fc", sae.Classification(10), inputs=2, exits=2, shape=(1, 8, 8))
+    model = sae.SingleArchitectureEnsemble("fc", sae.Classification(10), inputs=1, exits=3, shape=(1, 8, 8))
     optimizer = torch.optim.AdamW(model.parameter_groups(), lr=1e-3)
     for epoch in range(epochs):
         for batch in torch.randperm(1400).split(64):

@@ -12,7 +12,7 @@ import sae
 def train(x: torch.Tensor, y: torch.Tensor, steps: int, *, compiled: bool) -> tuple[list[float], torch.Tensor]:
     """Return the losses of some steps, and predictions after them."""
     backbone = {"name": "fc", "depth": 2}
-    model = sae.SingleArchitectureEnsemble(backbone, sae.Classification(10), inputs=2, exits=2, shape=(1, 8, 8))
+    model = sae.SingleArchitectureEnsemble(backbone, sae.Classification(10), inputs=1, exits=3, shape=(1, 8, 8))
     if compiled:
         model.compile()  # the network; what is drawn around it stays as it is
     optimizer = torch.optim.SGD(model.parameter_groups(), lr=0.05)

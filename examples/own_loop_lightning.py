@@ -20,7 +20,7 @@ class LitEnsemble(lightning.LightningModule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.model = sae.SingleArchitectureEnsemble("fc", sae.Classification(10), inputs=2, exits=2, shape=(1, 8, 8))
+        self.model = sae.SingleArchitectureEnsemble("fc", sae.Classification(10), inputs=1, exits=3, shape=(1, 8, 8))
 
     def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
         """Return the loss; schedules follow Lightning's count of steps."""

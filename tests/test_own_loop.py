@@ -477,3 +477,8 @@ def test_the_shape_of_a_sample_is_known_once() -> None:
         SingleArchitectureEnsemble("vgg", TASKS[0], 2, 2)
     with pytest.raises(ConfigError, match=r"got TwoBlocks: give sae.wrap\(module, sample\)"):
         SingleArchitectureEnsemble(TwoBlocks(), TASKS[0], 2, 2)  # type: ignore[arg-type]
+
+
+def test_by_default_it_has_one_input_and_all_exits() -> None:
+    model = SingleArchitectureEnsemble({"name": "fc", "depth": 3}, Classification(3), shape=(5,))
+    assert model.predict(torch.randn(2, 5)).members.shape == (2, 3, 3)

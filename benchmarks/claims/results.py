@@ -124,7 +124,10 @@ def reduce(out: Path, name: str) -> None:
     seeds = {row: own for row, own in done.items() if len(own) > 1}
     if not seeds:
         raise SystemExit(f"{name}: two seeds of a row must have finished, got {done}")
-    sides = {row: read_contestant([out / name / f"{row}-{seed}" for seed in own]) for row, own in seeds.items()}
+    sides = {
+        row: read_contestant([out / name / f"{row}-{seed}" for seed in own], as_trained=True)
+        for row, own in seeds.items()
+    }
     rows = {row: _read(out, name, row, sides[row], own) for row, own in seeds.items()}
     for row, trained in rows.items():
         if {"standard", "ensemble"} <= rows.keys() and row not in ("standard", "ensemble"):

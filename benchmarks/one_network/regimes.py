@@ -77,7 +77,7 @@ def work_on_map(out: Path) -> None:
 def _measure(queue: Queue, size: int, width: int, rates: Mapping[str, float]) -> dict[Place, Cell]:
     """Return the methods of one cell, compared with each other on the same test samples."""
     runs = {row: [queue.folder(row, rate, seed) for seed in SEEDS] for row, rate in rates.items()}
-    sides = {row: read_contestant(folders) for row, folders in runs.items()}
+    sides = {row: read_contestant(folders, as_trained=True) for row, folders in runs.items()}
 
     def differences(row: str, other: str) -> dict[str, Difference]:
         return {} if row == other else _differences(sides[row], sides[other])

@@ -157,7 +157,9 @@ def _are_close(one: list[float], other: list[float]) -> bool:
 
 def contestant(queue: Queue, row: str) -> Contestant:
     """Return the runs of a row, to compare them sample by sample."""
-    return read_contestant([queue.folder(row, queue.best_rate(row), seed) for seed in queue.seeds(row)])
+    return read_contestant(
+        [queue.folder(row, queue.best_rate(row), seed) for seed in queue.seeds(row)], as_trained=True
+    )
 
 
 def _read(queue: Queue, row: str, sides: dict[str, Contestant]) -> Found:

@@ -3,8 +3,8 @@ Your own network, with weights that it has already
 ==================================================
 
 A plain convolutional network is trained on half of the digits, as anybody would. Then ``sae.wrap`` makes a
-backbone of it that keeps its weights, with exits behind three of its layers and two inputs, and a short
-training teaches the exits.
+backbone of it that keeps its weights, with exits behind three of its layers, and a short training
+teaches the exits.
 """
 
 import matplotlib.pyplot as plt
@@ -57,8 +57,8 @@ def plain_nll():
 before = steps(network.parameters(), lambda a, b, _: F.cross_entropy(network(a), b), old, 300, plain_nll)[-1]
 
 # %%
-# Where could exits go? And the same network with two inputs: its first layer is widened so that two equal
-# inputs give exactly what the network computed before.
+# Where could exits go? Begin with one input. With two, which need more steps, the first layer is widened so that two
+# equal inputs give exactly what the network computed before.
 
 print(sae.suggest_exits(network, x[0]))
 backbone = sae.wrap(network, x[0], inputs=2, outputs=10, pretrained=True)
@@ -72,7 +72,7 @@ print("equal inputs give the features of the network:", same)
 fresh = sae.wrap(network, x[0], inputs=2, outputs=10)
 figure, panel = plt.subplots(figsize=(6.5, 4), layout="constrained")
 for name, source in (("SAE, its weights kept", backbone), ("SAE, fresh weights", fresh)):
-    model = sae.SingleArchitectureEnsemble(source, sae.Classification(10), inputs=2, exits=2)
+    model = sae.SingleArchitectureEnsemble(source, sae.Classification(10), inputs=1, exits=2)
     losses = steps(
         model.parameter_groups(),
         model.loss,

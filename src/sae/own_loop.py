@@ -59,8 +59,8 @@ class SingleArchitectureEnsemble(nn.Module):
         backbone: The name of a backbone, `"vgg"`; its settings, `{"name": "vgg", "width": 2}`; or a module of your own
             that `sae.wrap` made a backbone of.
         task: `Classification(10)`, or `Regression(mean, std)` with the mean and deviation of the training targets.
-        inputs: N, the samples that one pass reads in training.
-        exits: K, the exits per input.
+        inputs: N, the samples that one pass reads in training; more than one needs more steps.
+        exits: K, the exits per input; by default all of the backbone.
         shape: The shape of one sample: (channel, height, width), (channel, length) or (feature,). A wrapped module
             knows its own.
         seed: Seed of the weights, and of the module's own generator.
@@ -74,22 +74,22 @@ class SingleArchitectureEnsemble(nn.Module):
 
     Example:
         >>> import sae
-        >>> model = sae.SingleArchitectureEnsemble("fc", sae.Classification(3), inputs=2, exits=2, shape=(4,))
+        >>> model = sae.SingleArchitectureEnsemble("fc", sae.Classification(3), exits=2, shape=(4,))
         >>> optimizer = torch.optim.AdamW(model.parameter_groups(), lr=1e-3, weight_decay=1e-5)
         >>> x, y = torch.randn(8, 4), torch.arange(8) % 3
         >>> model.loss(x, y, progress=0.0).backward()
         >>> optimizer.step()
         >>> prediction = model.predict(x)
         >>> tuple(prediction.mean.shape), tuple(prediction.members.shape)
-        ((8, 3), (8, 4, 3))
+        ((8, 3), (8, 2, 3))
     """
 
     def __init__(
         self,
         backbone: str | Mapping[str, object] | BackboneSettings | WrappedBackbone,
         task: Task,
-        inputs: int,
-        exits: int,
+        inputs: int = 1,
+        exits: int | None = None,
         *,
         shape: Shape | None = None,
         seed: int = 0,
@@ -100,8 +100,8 @@ class SingleArchitectureEnsemble(nn.Module):
             raise ConfigError(f"task must be sae.Classification(10) or sae.Regression(mean, std), got {task!r}")
         if type(task) not in (Classification, Regression) or num_targets(task) is not None:
             raise ConfigError(f"a loop of your own predicts classes or one value, got {task!r}: use the command line")
-        given = parse(SaeConfig, {"inputs": inputs, "exits": exits, **settings})
         source = _backbone_source(backbone)
+        given = parse(SaeConfig, {"inputs": inputs, "exits": source.depth if exits is None else exits, **settings})
         self.backbone_name, self.spec = source.name, DataSpec(_sample_shape(source, shape), task)
         method = build_method(given, source, self.spec, seed)
         assert isinstance(method, Sae), f"the settings of sae must build it, got {type(method).__name__}"

@@ -209,9 +209,22 @@ def test_runs_that_differ_only_in_their_seed_are_one_result(tmp_path: Path) -> N
     runs = [write_run(tmp_path / f"a{seed}", two.model_copy(update={"seed": seed}), metrics(seed)) for seed in SEEDS]
     runs.insert(1, write_run(tmp_path / "b", one, metrics(1)))
     first, second = run_results(runs)
-    assert (first.label, first.eval_exits, first.kind) == ("a1, a2, a3", 2, "I/B")
-    assert first.test["nll"].mean == pytest.approx(np.mean([value + 1 for value in NLL.values()]))
-    assert (second.label, second.test["nll"]) == ("b", Spread(1.5, None))
+    assert (first.label, first.eval_exits, first.kind) == ("a1, a2, a3", 1, "I/B")
+    assert first.test["nll"].mean == pytest.approx(np.mean(list(NLL.values())))
+    assert (second.label, second.test["nll"]) == ("b", Spread(0.5, None))
+
+
+def test_loose_runs_are_read_where_their_mean_is_best_on_validation(tmp_path: Path) -> None:
+    values = {0: [0.5, 0.6, 0.9], 1: [0.9, 0.6, 0.9]}  # the first alone would be read at 1
+    config = small_config(name="sae", inputs=2, exits=3)
+    runs = [
+        write_run(
+            tmp_path / f"a{seed}", config.model_copy(update={"seed": seed}), [{"nll": nll} for nll in values[seed]]
+        )
+        for seed in values
+    ]
+    assert [item.eval_exits for item in run_results(runs)] == [2]
+    assert [item.eval_exits for item in run_results(runs[:1])] == [1]
 
 
 def test_a_seed_counts_once(tmp_path: Path) -> None:
@@ -241,7 +254,7 @@ def test_what_was_not_recorded_is_none() -> None:
     assert result("x", {"nll": 1.0}).get("nll", "shift") is None
 
 
-def over(runs: list[RunRecord], eval_exits: int | None = None) -> Result:
+def over(runs: list[RunRecord], eval_exits: int = 2) -> Result:
     return make_result("x", [read_run(run, with_shift=True) for run in runs], 0, eval_exits)
 
 

@@ -17,6 +17,7 @@ from sae.cli import app
 from sae.cli.output import print_evaluation
 from sae.cli.receipt import print_receipt
 from sae.records.evaluation import Evaluation, Reading, ShiftEvaluation, ShiftReading, SplitEvaluation
+from sae.records.run import RunRecord
 from tests.fuzz.running import run_command
 from tests.studies import StudyBuilder
 from tests.study_stages import measured, ship
@@ -244,10 +245,12 @@ def test_flags_go_over_yaml_and_set_over_flags(tmp_path: Path) -> None:
 
 
 def test_training_prints_a_row_for_each_number_of_exits(run: Path) -> None:
-    code, out, _ = sae("train", "--data", "digits", "--inputs", "2", "--exits", "2", *FAST, "--out", run)
+    code, out, error = sae("train", "--data", "digits", "--inputs", "2", "--exits", "2", *FAST, "--out", run)
     assert code == 0
     assert "accuracy" in out
-    assert "2 ←" in out
+    best = min((1, 2), key=lambda exits: RunRecord(run).read_evaluation().val.at(exits).metrics["nll"])
+    assert f"{best} ←" in out
+    assert f"is read at {best} of 2 exits per input, which is best on validation" in error
 
 
 def test_another_config_in_the_folder_is_refused_without_force(run: Path, tmp_path: Path) -> None:
@@ -266,6 +269,28 @@ def test_evaluate_has_the_shape_of_the_specification(run: Path) -> None:
     assert set(report["by_exits"][0]) == {
         *("exits", "active", "params", "flops", "shipped_params", "shipped_flops", "metrics", "members")
     }
+
+
+def test_a_decision_by_cost_is_printed_and_in_json(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    rows = [f"{number % 7},{(number * 37) % 11},{'yes' if number % 7 > 4 else 'no'}" for number in range(120)]
+    table.write_text("\n".join(["a,b,bought", *rows]))
+    code, _, error = sae("train", table, "--target", "bought", *FAST, "--out", tmp_path / "x")
+    assert code == 0, error
+    costs = ["--cost-fp", "1", "--cost-fn", "10"]
+    decision = json.loads(sae("evaluate", tmp_path / "x", *costs, "--json")[1])["decision"]
+    assert (decision["positive"], decision["is_best"]) == ("yes", True)
+    missed, wrong = decision["false_negatives"], decision["false_positives"]
+    total = missed + wrong + decision["true_positives"] + decision["true_negatives"]
+    assert decision["mean_cost"] == pytest.approx((wrong + 10 * missed) / total)
+    code, out, _ = sae("evaluate", tmp_path / "x", "--threshold", "0.3", "--positive", "no")
+    assert "no from a probability of 0.3 on: on test, recall " in out
+
+
+def test_ten_classes_are_not_decided_by_cost(run: Path) -> None:
+    code, _, error = sae("evaluate", run, "--threshold", "0.3")
+    assert code == 2
+    assert "--threshold and costs are for two classes, got 10 classes: leave them out" in error
 
 
 def test_evaluating_nothing_is_a_mistake(tmp_path: Path) -> None:

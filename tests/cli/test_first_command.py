@@ -108,6 +108,7 @@ def test_a_name_of_the_catalogue_is_taken_too(table: Path) -> None:
         (("digits", "--raet", "0.1"), "No such option: --raet (Possible options: "),
         (("digits", "--set", "train.learning_rate=1"), "train.learning_rate, did you mean train.lr?"),
         (("digits", "--set", "train.device=qpu"), "torch can use here (cpu"),
+        (("digits", "--set", "train.device=qpu"), "choose one of these, or install a torch for yours"),
     ],
 )
 def test_what_is_wrong_is_said_before_a_run_exists(table: Path, asked: tuple[str, ...], message: str) -> None:

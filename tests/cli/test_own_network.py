@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from sae.cli import app
 from sae.core.trust import trust_code
+from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.commands import train_command
 
@@ -94,6 +95,14 @@ def place(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 def test_code_is_not_run_unless_it_is_trusted(place: Path, words: list[str]) -> None:
     assert "my_nets.py is code that would run on this machine: if you trust it, add --trust-code" in refusal(*words)
     assert not (place / "was_run").exists()
+
+
+def test_it_begins_with_one_input_unless_another_number_is_given(place: Path) -> None:
+    config = RunRecord(place / "run").read_config()
+    assert config.method.num_inputs == 1
+    assert "--inputs" not in train_command(config)
+    two = config.model_copy(update={"method": config.method.model_copy(update={"inputs": 2})})
+    assert "--inputs 2" in train_command(two)
 
 
 def test_a_run_records_the_file_and_the_exits_and_can_be_used_again(place: Path) -> None:

@@ -22,7 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_terminal_shows_a_drawing_and_the_parts(run: Path) -> None:
-    code, out, error = sae("show", run)
+    code, out, error = sae("show", run, "--eval-exits", "1")
     assert (code, error) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "run: one network with several inputs and all exits (N=3 K=1 W=1 D=2), read at both exits"
@@ -30,6 +30,16 @@ def test_the_terminal_shows_a_drawing_and_the_parts(run: Path) -> None:
     assert any(line.startswith("  stage 1 ") for line in lines)
     assert "prediction: weighted mean of 3" in out
     assert "Parts of the network" in out
+
+
+def test_by_default_it_is_read_where_it_is_best_on_validation(run: Path) -> None:
+    best = min((1, 2), key=lambda exits: RunRecord(run).read_evaluation().val.at(exits).metrics["nll"])
+    code, out, error = sae("show", run, "--json")
+    assert (code, json.loads(out)["exits"]) == (0, best)
+    assert (
+        error
+        == f"{run} is read at {best} of 2 exits per input, which is best on validation; --eval-exits names others\n"
+    )
 
 
 @pytest.mark.parametrize("eval_exits", [1, 2])

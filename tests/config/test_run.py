@@ -36,6 +36,8 @@ def test_a_section_without_a_name_keeps_the_one_below() -> None:
     [
         ({"train": {"epochz": 3}}, "unknown setting train.epochz, did you mean train.epochs?"),
         ({"trian": {}}, "unknown setting trian, did you mean train?"),
+        ({"lr": 0.1}, "unknown setting lr, did you mean train.lr?"),
+        ({"train": {"learning_rate": 0.1}}, "unknown setting train.learning_rate, did you mean train.lr?"),
         ({"method": {"name": "sae", "input": 2}}, "unknown setting method.input for sae, did you mean method.inputs?"),
         ({"method": {"name": "standard", "inputs": 2}}, "unknown setting method.inputs for standard"),
         (

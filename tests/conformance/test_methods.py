@@ -1,5 +1,6 @@
 """What must hold of every method on every backbone."""
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -234,3 +235,22 @@ def test_its_drawing_and_its_table_hold_every_part(name: str, backbone: str) -> 
         assert plan.num_predictions == len(reading.members)
         svg = ElementTree.fromstring(draw_file(plan))
         assert f"{plan.used.params:,} parameters" in " ".join(text.text or "" for text in svg.iter() if text.text)
+
+
+@every_method
+@torch.enable_grad()
+def test_a_sample_counts_by_its_weight(name: str) -> None:
+    spec = spec_of("fc", Classification(3))
+    method = small_method(name, "fc").train()
+    plain = batch(spec)
+    other = replace(plain, targets=plain.targets.clone().index_fill_(0, torch.tensor(0), (plain.targets[0] + 1) % 3))
+
+    def loss(given: Batch, first: float) -> float:
+        weighted = replace(given, weights=torch.ones(8).index_fill_(0, torch.tensor(0), first))
+        return method.training_loss(weighted, 0.5, torch.Generator().manual_seed(0)).total.item()
+
+    assert loss(plain, 0.0) == loss(other, 0.0)  # so nothing is learnt from its target
+    assert loss(plain, 1.0) != loss(other, 1.0)
+    unweighted = method.training_loss(plain, 0.5, torch.Generator().manual_seed(0)).total.item()
+    assert loss(plain, 1.0) == pytest.approx(unweighted)
+    assert loss(plain, 3.0) - loss(plain, 1.0) == pytest.approx(2 * (loss(plain, 1.0) - loss(plain, 0.0)), rel=1e-3)

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from scipy.special import expit
 from scipy.stats import nbinom
+from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Tensor
 
 from sae.core.errors import DataError
@@ -21,6 +22,7 @@ from sae.core.predictive import (
     member_values,
 )
 from sae.core.task import Classification, Counts, MultiLabel, Ordinal, Regression, Task
+from sae.measure.metrics import measure_all
 
 WEIGHT = torch.tensor([0.5, 0.3, 0.2])
 SEVERAL = Regression((1.0, -2.0), (3.0, 0.5))
@@ -125,3 +127,15 @@ def test_probabilities_of_members_sum_to_one(task: Classification) -> None:
 def test_counts_that_are_none_are_refused(wrong: float) -> None:
     with pytest.raises(DataError, match=f"counts must be whole numbers from 0, got {wrong:g} at index 1 of y"):
         Counts().check_targets(np.array([0.0, wrong]), "y")
+
+
+def test_the_ranks_of_several_labels_are_averaged_over_labels() -> None:
+    task, raw = MultiLabel(num_labels=3), outputs(MultiLabel(num_labels=3), batch=40)
+    labels = (outputs(MultiLabel(num_labels=3), batch=40, members=1)[:, 0] + raw[:, 1] > 0).long()
+    predictive = aggregate(task, raw, WEIGHT)
+    assert isinstance(predictive, Categorical)
+    probs = predictive.probs[..., 1].numpy()
+    measured = measure_all(predictive, labels)
+    assert measured["auroc"] == pytest.approx(roc_auc_score(labels.numpy(), probs, average="macro"))
+    assert measured["average_precision"] == pytest.approx(average_precision_score(labels.numpy(), probs))
+    assert measured["accuracy"] == pytest.approx(((probs > 0.5) == labels.numpy()).mean())

@@ -1,11 +1,14 @@
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sae.cli.options import names
 from sae.core.errors import DataError
 from sae.data import table_files
-from sae.data.columns import Reading, as_days
+from sae.data.columns import Reading, as_days, ignoring
+from sae.data.table import check_column
 from sae.data.table_files import read_columns
 
 
@@ -66,3 +69,10 @@ def test_a_column_with_one_other_text_holds_no_dates(tmp_path: Path) -> None:
 
 def test_known_texts_are_no_dates(tmp_path: Path) -> None:
     assert read(tmp_path, "d\n2024-01-31\n", Reading(texts=["d"]))["d"] == ["2024-01-31"]
+
+
+def test_a_name_with_a_comma_is_advised_as_the_option_reads_it() -> None:
+    _, value = shlex.split(ignoring(["height, cm", 'so "called"', "id"]))
+    assert names("--ignore", value) == ["height, cm", 'so "called"', "id"]
+    with pytest.raises(DataError, match=r'one of "height, cm", id; got .height., did you mean "height, cm"\?'):
+        check_column("data.ignore", "height", ["height, cm", "id"], Path("t.csv"))

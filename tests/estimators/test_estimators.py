@@ -57,16 +57,66 @@ def test_the_weights_are_those_of_a_run_on_the_same_rows(frame: pd.DataFrame, tm
             for name in ("train", "val", "test")}  # fmt: skip
     features = frame.drop(columns="price")
     model = regressor(patience=3).fit(
-        features.iloc[rows["train"]], prices[rows["train"]], features.iloc[rows["val"]], prices[rows["val"]]
+        features.iloc[rows["train"]],
+        prices[rows["train"]],
+        X_val=features.iloc[rows["val"]],
+        y_val=prices[rows["val"]],
     )
 
     for name, tensor in method.state_dict().items():
         torch.testing.assert_close(torch.tensor(model.network_.weights[name]), tensor, rtol=0, atol=0)
     assert model.network_.columns == dataset.columns
     evaluation = run.read_evaluation()
-    assert evaluation.val.chosen.metrics["nll"] == pytest.approx(model.network_.metrics["nll"])
+    exits = model.network_.eval_exits
+    assert exits == evaluation.best_exits
+    assert evaluation.val.at(exits).metrics["nll"] == pytest.approx(model.network_.metrics["nll"])
     mse = np.square(model.predict(features.iloc[rows["test"]]) - prices[rows["test"]]).mean()
-    assert evaluation.test.chosen.metrics["mse"] == pytest.approx(mse)
+    assert evaluation.test.at(exits).metrics["mse"] == pytest.approx(mse)
+
+
+@pytest.mark.parametrize("method", ["sae", "ensemble", "mc_dropout", "batch_ensemble", "packed"])
+def test_a_row_counts_by_its_weight(method: str) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(120, 3))
+    y = np.repeat([0.0, 10.0], 60)  # the rows tell nothing about it, so the mean is what the weights make of it
+    heavy, light = (
+        regressor(method=method, epochs=30).fit(x, y, sample_weight=np.where(y == 0, weight, 1.0)).predict(x).mean()
+        for weight in (20.0, 0.05)
+    )
+    assert heavy < 2.5 < 7.5 < light
+
+
+def test_weights_have_no_scale_and_equal_ones_change_nothing(frame: pd.DataFrame) -> None:
+    x, y = frame.drop(columns="price"), frame["price"]
+    plain = regressor().fit(x, y).predict(x)
+    np.testing.assert_array_equal(regressor().fit(x, y, sample_weight=np.full(len(y), 4.0)).predict(x), plain)
+
+
+def test_a_row_of_weight_zero_is_as_if_it_were_not_there() -> None:
+    x, y = load_iris(return_X_y=True)
+    weights = np.where(np.arange(len(y)) % 3 == 0, 0.0, 1.0 + np.arange(len(y)) % 2)
+    kept = weights > 0
+    found, expected = (
+        classifier().fit(*given).predict_proba(x) for given in ((x, y, weights), (x[kept], y[kept], weights[kept]))
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [(np.ones(3), "one number for each of the 150 rows"), (np.zeros(150), "zero"), (-np.ones(150), "at least 0")],
+)
+def test_weights_that_cannot_be_are_refused(weights: np.ndarray, message: str) -> None:
+    x, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=message):
+        classifier().fit(x, y, sample_weight=weights)
+
+
+def test_a_backbone_is_named_and_must_take_rows() -> None:
+    x, y = load_iris(return_X_y=True)
+    assert classifier(backbone="fc").fit(x, y).network_.config.backbone.name == "fc"
+    with pytest.raises(ValueError, match="resnet"):
+        classifier(backbone="resnet").fit(x, y)
 
 
 def test_settings_by_size_are_those_of_a_file() -> None:
@@ -103,7 +153,7 @@ def test_rows_with_new_values_are_predicted_with_a_warning(fitted: SAERegressor,
 
 def test_predict_std_and_intervals_are_those_of_the_distribution(fitted: SAERegressor, frame: pd.DataFrame) -> None:
     x, y = frame.drop(columns="price"), frame["price"].to_numpy()
-    model = regressor().fit(x.iloc[:50], y[:50], x.iloc[50:], y[50:])
+    model = regressor().fit(x.iloc[:50], y[:50], X_val=x.iloc[50:], y_val=y[50:])
     mean, std = model.predict(x.iloc[50:]), model.predict_std(x.iloc[50:])
     threshold = keep_scores(value_scores(mean, std**2, y[50:]), "standardised_error").threshold(0.8)
     lower, upper = model.predict_interval(x.iloc[50:], coverage=0.8)
@@ -259,13 +309,11 @@ def test_wrong_data_are_value_errors_in_one_sentence() -> None:
     with pytest.raises(ValueError, match="X_val and y_val must be given together"):
         regressor().fit(x, y, X_val=x)
     with pytest.raises(ValueError, match="classes must be those of y, got 2 in y_val"):
-        classifier().fit(x[:100], y[:100], x, y)
+        classifier().fit(x[:100], y[:100], X_val=x, y_val=y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         classifier().fit(x, y[:-1])
     with pytest.raises(ValueError, match="targets must vary"):
         regressor().fit(x, np.ones(len(x)))
-    with pytest.raises(TypeError, match="sample_weight"):
-        classifier().fit(x, y, sample_weight=np.ones(len(x)))  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="y must have no missing values, got None"):
         classifier().fit(x, np.array([None, *y[1:]], object))
     with pytest.raises(ValueError, match="the target of a regression must be a number, got 'a'"):

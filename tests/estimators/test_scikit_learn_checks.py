@@ -11,8 +11,12 @@ from sae.estimators.base import SaeEstimator
 
 pytestmark = pytest.mark.long
 
-EXPECTED_TO_FAIL: dict[str, str] = {}
-"""By the name of a check, why an estimator fails it: none does."""
+EXPECTED_TO_FAIL = {
+    "check_sample_weight_equivalence_on_dense_data": (
+        "a row of weight 2 counts as much as two rows, but these are drawn into other batches and held out otherwise"
+    )
+}
+"""By the name of a check, why an estimator fails it."""
 
 
 def expected_to_fail(estimator: BaseEstimator) -> dict[str, str]:

@@ -13,6 +13,8 @@ from sae.core.objectives import metrics_of
 from sae.core.predictive import Categorical, Gaussian
 from sae.measure.metrics import (
     accuracy,
+    auroc,
+    average_precision,
     brier,
     cc_ece,
     cc_ece_uniform,
@@ -26,6 +28,7 @@ from sae.measure.metrics import (
     r2,
     regression_nll,
     reliability,
+    top5_accuracy,
 )
 
 CLASSES = 4
@@ -63,6 +66,67 @@ def test_metrics_agree_with_scikit_learn(seed: int) -> None:
     assert nll(predictive, labels) == pytest.approx(sklearn_metrics.log_loss(y, probs, labels=range(CLASSES)), rel=1e-5)
     one_hot = np.eye(CLASSES)[y]
     assert brier(predictive, labels) == pytest.approx(((probs - one_hot) ** 2).sum(axis=1).mean(), rel=1e-5)
+
+
+def scored(seed: int, classes: int, decimals: int) -> tuple[Categorical, torch.Tensor]:
+    """Probabilities with ties, because they are rounded."""
+    generator = np.random.default_rng(seed)
+    probs = generator.dirichlet(np.ones(classes), size=150).round(decimals) + 1e-3
+    probs = (probs / probs.sum(axis=1, keepdims=True)).round(9)
+    return Categorical(torch.from_numpy(probs).log()), torch.from_numpy(generator.integers(0, classes, 150))
+
+
+@pytest.mark.parametrize("decimals", [1, 8])
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_rankings_agree_with_scikit_learn_also_with_ties(classes: int, decimals: int) -> None:
+    predictive, labels = scored(decimals, classes, decimals)
+    probs, y = predictive.probs.numpy(), labels.numpy()
+    if classes == 2:
+        expected = (
+            sklearn_metrics.roc_auc_score(y, probs[:, 1]),
+            sklearn_metrics.average_precision_score(y, probs[:, 1]),
+        )
+    else:
+        truth = np.eye(classes)[y]
+        expected = (
+            sklearn_metrics.roc_auc_score(y, probs, multi_class="ovr"),
+            sklearn_metrics.average_precision_score(truth, probs, average="macro"),
+        )
+    assert (auroc(predictive, labels), average_precision(predictive, labels)) == pytest.approx(expected)
+
+
+def test_a_class_without_samples_is_left_out_of_the_means() -> None:
+    predictive, labels = scored(0, 4, 8)
+    labels[labels == 2] = 1
+    truth, probs, present = np.eye(4)[labels.numpy()], predictive.probs.numpy(), [0, 1, 3]
+    by_class = [sklearn_metrics.roc_auc_score(truth[:, c], probs[:, c]) for c in present]
+    precisions = [sklearn_metrics.average_precision_score(truth[:, c], probs[:, c]) for c in present]
+    assert auroc(predictive, labels) == pytest.approx(np.mean(by_class))
+    assert average_precision(predictive, labels) == pytest.approx(np.mean(precisions))
+
+
+def test_constant_predictions_rank_nothing() -> None:
+    predictive, labels = Categorical(torch.zeros(8, 2) - math.log(2)), torch.tensor([0, 0, 0, 1, 0, 0, 1, 0])
+    assert auroc(predictive, labels) == 0.5
+    assert average_precision(predictive, labels) == 0.25
+
+
+def test_a_metric_that_the_targets_do_not_define_is_left_out() -> None:
+    predictive, labels = random_case(0)
+    measured = measure_all(predictive, torch.ones_like(labels))
+    assert not {"auroc", "average_precision", "top5_accuracy"} & set(measured)
+    assert measured["accuracy"] == accuracy(predictive, torch.ones_like(labels))
+
+
+def test_top_5_accuracy_agrees_with_scikit_learn() -> None:
+    predictive, labels = scored(3, 9, 8)
+    expected = sklearn_metrics.top_k_accuracy_score(labels.numpy(), predictive.probs.numpy(), k=5, labels=range(9))
+    assert top5_accuracy(predictive, labels) == pytest.approx(expected)
+
+
+def test_of_equal_probabilities_the_first_five_classes_count() -> None:
+    labels = torch.arange(8)
+    assert top5_accuracy(Categorical(torch.zeros(8, 8) - math.log(8)), labels) == 5 / 8
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -108,7 +172,7 @@ def test_classification_metrics_keep_to_their_bounds(logits: np.ndarray, seed: i
     predictive = Categorical(torch.from_numpy(logits).log_softmax(-1))
     measured = measure_all(predictive, labels) | measure_scaled(predictive, labels)
     metrics = metrics_of("classification")
-    assert set(measured) == set(metrics)
+    assert set(measured) == set(metrics) - {"top5_accuracy"}
     for key, value in measured.items():
         assert metrics[key].lower - 1e-6 <= value <= metrics[key].upper + 1e-6
 

@@ -167,5 +167,6 @@ def test_a_baseline_is_better_only_beyond_the_noise_of_the_samples() -> None:
 @pytest.mark.parametrize("name", ["digits", "diabetes"])
 def test_the_losses_of_a_network_are_those_of_its_metric(name: str, tmp_path: Path) -> None:
     record = train(run_config(data={"name": name}), tmp_path / "run")
-    metrics = record.read_evaluation().val.chosen.metrics
+    evaluation = record.read_evaluation()
+    metrics = evaluation.val.at(evaluation.best_exits).metrics
     assert network_losses(record).mean() == pytest.approx(metrics["nll" if name == "digits" else "mse"], rel=1e-5)

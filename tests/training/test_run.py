@@ -143,11 +143,16 @@ def test_a_run_that_measured_less_when_it_began_keeps_its_columns(tmp_path: Path
 
 
 def test_evaluating_again_from_the_weights_gives_the_recorded_numbers(finished: RunRecord) -> None:
-    evaluation = evaluate(finished.path, "val")
+    evaluation = evaluate(finished.path, "val", finished.read_evaluation().exits)
     assert evaluation.evaluation == finished.read_evaluation().val
     printed, recorded = evaluation.to_json(), content(finished, finished.METRICS)["val"]
     assert {key: printed[key] for key in recorded} == recorded
     assert (printed["run"], printed["split"], printed["shift"]) == (str(finished.path), "val", None)
+
+
+def test_by_default_it_is_read_where_validation_is_best(finished: RunRecord) -> None:
+    val = finished.read_evaluation().val
+    assert evaluate(finished.path).exits == min(val.readings, key=lambda reading: reading.metrics["nll"]).eval_exits
 
 
 def test_evaluation_at_other_exits_reports_those(finished: RunRecord) -> None:
@@ -365,7 +370,7 @@ def test_a_run_of_one_step_is_recorded_at_the_final_temperature(tmp_path: Path) 
         method={"name": "sae", "inputs": 1, "exits": 2}, train={"epochs": 1, "batch_size": 5000, "lr": 0.03}
     )
     record = train(config, tmp_path / "run")
-    assert evaluate(record.path).metrics == record.read_evaluation().test.metrics
+    assert evaluate(record.path, eval_exits=2).metrics == record.read_evaluation().test.metrics
 
 
 def test_evaluation_leaves_batchnorm_out_of_it(finished: RunRecord) -> None:

@@ -25,7 +25,7 @@ def test_a_run_records_it_and_is_restored_with_it(run: RunRecord) -> None:
     assert dataset.normalisation.each_image
     assert json.loads((run.path / run.DATA).read_text())["normalisation"]["each_image"] is True
     again = evaluate(run.path, "test")
-    assert again.metrics == pytest.approx(run.read_evaluation().test.chosen.metrics)
+    assert again.metrics == pytest.approx(run.read_evaluation().test.at(again.exits).metrics)
 
 
 def test_without_it_files_are_as_before(tmp_path: Path) -> None:

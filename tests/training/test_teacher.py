@@ -237,7 +237,7 @@ def test_a_student_goes_on_only_with_the_teacher_it_began_with(
     finished = train(config, tmp_path / "run")
     teacher.clear()  # a finished run needs its teacher no more
     assert train(config, tmp_path / "run").read_evaluation() == finished.read_evaluation()
-    assert evaluate(finished.path).evaluation == finished.read_evaluation().test
+    assert evaluate(finished.path).readings == finished.read_evaluation().test.readings
     assert finished.read_config().summary.endswith("distilled")
 
 

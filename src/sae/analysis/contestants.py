@@ -20,6 +20,7 @@ from sae.config.run import RunConfig
 from sae.config.settings import differences
 from sae.core.errors import ConfigError, RecordError
 from sae.core.objectives import NUM_BINS, TaskName
+from sae.records.evaluation import best_exits
 from sae.records.predictions import Numbers, Predictions, SplitPredictions
 from sae.records.run import RunRecord
 
@@ -68,12 +69,13 @@ class Contestant:
         ]
 
 
-def read_contestant(paths: Sequence[Path], eval_exits: int | None = None) -> Contestant:
+def read_contestant(paths: Sequence[Path], eval_exits: int | None = None, *, as_trained: bool = False) -> Contestant:
     """Read the runs of a configuration, one for each seed, with their predictions.
 
     Args:
         paths: Run folders, or folders that hold run folders.
-        eval_exits: K′; by default the trained K.
+        eval_exits: K′; by default the best on validation.
+        as_trained: Read them at their trained K instead.
     """
     records = [record for path in paths for record in _runs_in(path)]
     configs = [record.read_config() for record in records]
@@ -88,8 +90,10 @@ def read_contestant(paths: Sequence[Path], eval_exits: int | None = None) -> Con
     if len(set(seeds)) < len(seeds):
         raise ConfigError(f"the runs of one side must have different seeds, got {', '.join(map(str, seeds))}")
     runs = tuple(Predictions.read(record) for record in records)
-    exits = [record.read_evaluation().exits if eval_exits is None else eval_exits for record in records]
-    return Contestant(str(paths[0]), runs, tuple(exits), tuple(seeds), configs[0])
+    if eval_exits is None:
+        found = [record.read_evaluation() for record in records]
+        eval_exits = found[0].exits if as_trained else best_exits(found)
+    return Contestant(str(paths[0]), runs, (eval_exits,) * len(runs), tuple(seeds), configs[0])
 
 
 def _with_seed_of(config: RunConfig, other: RunConfig) -> RunConfig:

@@ -8,7 +8,7 @@ from typing import Literal
 from sae.analysis.candidates import Candidate, Configured, Network
 from sae.analysis.statistics import Spread, spread_of, spreads_of
 from sae.config.run import RunConfig
-from sae.records.evaluation import ShiftReading
+from sae.records.evaluation import ShiftReading, best_exits
 from sae.records.run import Run, RunRecord, read_run
 from sae.records.study import ConfirmedItem, MeanAndStd, StudyRecord
 
@@ -122,7 +122,7 @@ def confirmed_results(record: StudyRecord) -> list[Result]:
 
 
 def run_results(records: Iterable[RunRecord]) -> list[Result]:
-    """Return loose runs at their trained K; runs that differ only in their seed are one result.
+    """Return loose runs at the K′ that is best on validation; runs that differ only in their seed are one result.
 
     A seed counts once, however many runs it has, because they are the same. A seed without a readable
     finished run counts as failed if another seed of the same config has one.
@@ -145,13 +145,13 @@ def make_result(label: str, runs: Sequence[Run], failed: int, eval_exits: int | 
         label: What it is called.
         runs: Finished runs that differ in their seed, read with shift; at least one.
         failed: Number of runs that did not finish.
-        eval_exits: K′; by default the trained K.
+        eval_exits: K′; by default the best on validation.
     """
     assert runs, f"{label} has no finished run"
     config, first = runs[0].config, runs[0].evaluation
     assert config is not None and first is not None, f"{label} must have finished"  # noqa: PT018
     found = [run.evaluation for run in runs if run.evaluation is not None]
-    at = first.exits if eval_exits is None else eval_exits
+    at = best_exits(found) if eval_exits is None else eval_exits
     shifted = tuple(reading for item in found if (reading := item.shift_at(at)) is not None)
     return Result(
         label=label,

@@ -55,10 +55,10 @@ def look_at(record: RunRecord) -> Run:
 
 
 def values_on_test(run: Run) -> dict[str, float]:
-    """Return the metrics on the test split at the trained K, and the costs; empty without a result."""
+    """Return test metrics and costs at the K′ that is best on validation; empty without a result."""
     if run.evaluation is None:
         return {}
-    reading = run.evaluation.test.chosen
+    reading = run.evaluation.test.at(run.evaluation.best_exits)
     return {**reading.metrics, **reading.costs}
 
 

@@ -48,7 +48,9 @@ def compare(
         float | None, typer.Option(min=0, help="say whether the first is worse by less than this, in each metric")
     ] = None,
     eval_exits: options.EvalExits = None,
-    with_exits: Annotated[int | None, typer.Option(help="K′ of the runs of --with; by default their trained K")] = None,
+    with_exits: Annotated[
+        int | None, typer.Option(help="K′ of the runs of --with; by default the best on validation")
+    ] = None,
     ensemble: Annotated[
         list[Path] | None,
         typer.Option(
@@ -75,7 +77,7 @@ def compare(
     from sae.analysis.contestants import read_contestant
     from sae.analysis.ensemble_equivalent import ensemble_equivalent
     from sae.analysis.gap import gap_shares
-    from sae.cli.output import print_json, print_message, print_table, print_text
+    from sae.cli.output import print_json, print_message, print_table, print_text, say_exits
     from sae.core.errors import ConfigError
 
     one, other = read_contestant(runs, eval_exits), read_contestant(others, with_exits)
@@ -87,6 +89,9 @@ def compare(
     if alone is not None and rival is None:
         raise ConfigError("--single needs a deep ensemble: name its runs with --with or --ensemble")
     shares = gap_shares(alone, one, rival, resamples=resamples, seed=seed) if alone and rival else {}
+    for side, given in ((one, eval_exits), (other, with_exits)):
+        if given is None:
+            say_exits(side.name, side.eval_exits[0], len(side.runs[0].test.readings))
     if json:
         gaps = {name: share and asdict(share) for name, share in shares.items()}
         print_json({**as_json(one, other, found, margin, worth), **({"gap_shares": gaps} if shares else {})})

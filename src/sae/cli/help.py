@@ -68,6 +68,7 @@ GROUPS = {
     "Output": (
         *("out", "force", "json", "csv", "figure", "figures", "tables", "style", "title", "tolerance"),
         "keep_predictions",
+        *("threshold", "cost_fp", "cost_fn", "positive"),
         *("calibrate", "int8", "adaptive", "keep_accuracy", "mean_flops", "help", "version"),
     ),
 }

@@ -138,7 +138,7 @@ Tolerance = Annotated[
         "than matters in every metric; 0: never; default: 0.01",
     ),
 ]
-EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]
+EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the best on validation")]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 Study = Annotated[Path, typer.Argument(help="folder of a study")]

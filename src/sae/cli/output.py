@@ -18,10 +18,11 @@ from sae.core.objectives import ERROR_CORRELATION
 from sae.core.table import MISSING, Table, four_digits, show, text_table
 
 if TYPE_CHECKING:
-    from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
+    from sae.records.evaluation import Decision, ShiftEvaluation, SplitEvaluation
 
 METRIC_ROWS = (
-    *("temperature", "accuracy", "f1", "nll", "nll_scaled", "ece", "cc_ece", "brier"),
+    *("temperature", "accuracy", "top5_accuracy", "f1", "auroc", "average_precision"),
+    *("nll", "nll_scaled", "ece", "cc_ece", "brier"),
     *("mse", "rmse", "mae", "r2", "pinball", "coverage_90", "width_90"),
     *("aurc", "disagreement", "diversity_disagreement", ERROR_CORRELATION, "auroc_entropy"),
 )
@@ -153,6 +154,13 @@ def print_message(message: str) -> None:
     console.print(message, markup=False, soft_wrap=not console.is_terminal)
 
 
+def say_exits(run: object, eval_exits: int, most: int) -> None:
+    """Say at which K′ a network is read by default, if it can be read at several."""
+    if most > 1:
+        of = f"{eval_exits} of {most} exits per input"
+        print_message(f"{run} is read at {of}, which is best on validation; --eval-exits names others")
+
+
 @contextmanager
 def download_bar(name: str) -> Iterator[Callable[[int, int | None], None]]:
     """Show the progress of a download on standard error; show nothing if that is not a terminal."""
@@ -198,6 +206,8 @@ def print_evaluation(found: "SplitEvaluation", shift: "ShiftEvaluation | None" =
         for remark, exits in _temperature_remarks(found).items():
             noun = "exit" if list(exits) == [1] else "exits"
             print_line(f"{' and '.join(map(str, exits))} {noun}: {remark}" if len(scaled) > 1 else remark)
+    if found.decision:
+        print_text(_decided(found.decision, found.split))
     if found.shift:
         shifted = {reading.eval_exits: reading.metrics for reading in found.shift.readings}
         title = f"mean over {found.shift.num_sets} corrupted sets"
@@ -205,6 +215,18 @@ def print_evaluation(found: "SplitEvaluation", shift: "ShiftEvaluation | None" =
     if found.ood:
         rows = [[key, f"{value:.4f}"] for key, value in found.ood.metrics.items()]
         print_table(text_table(f"detecting {found.ood.other} among {found.split} samples", ["", "value"], rows))
+
+
+def _decided(decision: "Decision", split: str) -> str:
+    """Return decisions at a threshold as a sentence."""
+    recall, precision = ("none" if one is None else f"{one:.4f}" for one in (decision.recall, decision.precision))
+    origin = ", the cheapest on validation" if decision.is_best else ""
+    cost = "" if decision.mean_cost is None else f", cost {decision.mean_cost:.4g} per sample"
+    return (
+        f"{decision.positive} from a probability of {decision.threshold:.4g} on{origin}: on {split}, recall {recall}, "
+        f"precision {precision}{cost} ({decision.true_positives:,} right and {decision.false_positives:,} wrong "
+        f"positives, {decision.false_negatives:,} missed)"
+    )
 
 
 def metric_name(key: str, target: str | None = None) -> str:

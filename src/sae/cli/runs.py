@@ -69,7 +69,7 @@ def print_runs(folder: Path, listed: Sequence["Run"], num_found: int, sort: str 
     dropped = drop_columns(columns, "time" if sort == "seconds" else sort)
     title = f"{len(listed)} of {num_found}" if len(listed) < num_found else f"{num_found}"
     on_data = f" on {data.pop()}" if len(data) == 1 else ""
-    heading = f"{title} runs below {folder}{on_data}: test set, at the trained K"
+    heading = f"{title} runs below {folder}{on_data}: test set, at the K′ that is best on validation"
     print_table(text_table(heading, list(columns), list(zip(*columns.values(), strict=True))))
     counts = Counter(run.state for run in listed)
     print_line(", ".join(f"{count} {state}" for state, count in counts.most_common()))

@@ -57,11 +57,12 @@ def export(
     check_model_path(out)
     import_for_good("torch")
     from sae.analysis.selection import preferred, select
-    from sae.cli.output import print_json, print_message
+    from sae.cli.output import print_json, print_message, say_exits
     from sae.core.errors import ConfigError
     from sae.deploy.adaptive import choose_target
     from sae.deploy.export import export as export_run
     from sae.deploy.receipt import ship_pick
+    from sae.records.run import RunRecord
     from sae.records.study import StudyRecord
 
     if not adaptive and (keep_accuracy is not None or mean_flops is not None):
@@ -96,6 +97,8 @@ def export(
         run, out, eval_exits, adaptive=target, force=force, int8=int8, calibrate=calibrate, where=where
     )
     print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
+    if eval_exits is None and not adaptive:
+        say_exits(run, manifest.network.eval_exits, len(RunRecord(run).read_evaluation().eval_exits))
     if adaptive and manifest.adaptive is not None:
         print_message(manifest.adaptive.verdict)
     print_message(

@@ -30,13 +30,15 @@ def show(
 ) -> None:
     """Show what a trained network consists of: stages, exits in use, what was pruned, and the cost of each part."""
     from sae.analysis.network_plan import network_plan
-    from sae.cli.output import print_json, print_message
+    from sae.cli.output import print_json, print_message, say_exits
 
     where = source.where()
     check_drawing(out)
-    record, eval_exits = find_run(run, eval_exits)
+    record, chosen = find_run(run, eval_exits)
     network = record.read_network() or count_network(record, where)
-    chosen = network.exits if eval_exits is None else check_exits(network, eval_exits)
+    check_exits(network, chosen)
+    if eval_exits is None and record.path == run:
+        say_exits(run, chosen, len(network.readings))
     plan = network_plan(network, record.read_config(), record.label, chosen)
     if out is not None:
         from sae.report.files import write_drawing
@@ -52,14 +54,15 @@ def show(
         print_message(f"the drawing is in {out}")
 
 
-def find_run(folder: Path, eval_exits: int | None) -> "tuple[RunRecord, int | None]":
+def find_run(folder: Path, eval_exits: int | None) -> "tuple[RunRecord, int]":
     """Return the run to show and K′; of a study the pick, at its own K′ unless another is given."""
     from sae.analysis.selection import select
     from sae.records.run import RunRecord
     from sae.records.study import StudyRecord
 
     if not (folder / StudyRecord.CONFIG).exists():
-        return RunRecord.open(folder), eval_exits
+        record = RunRecord.open(folder)
+        return record, record.exits_to_read(eval_exits)
     pick = select(StudyRecord.open(folder)).pick().candidate
     return pick.shipped.record, pick.eval_exits if eval_exits is None else eval_exits
 
@@ -89,7 +92,7 @@ def check_drawing(out: Path | None) -> None:
     require("altair", "--out")
 
 
-def check_exits(network: "Network", eval_exits: int) -> int:
+def check_exits(network: "Network", eval_exits: int) -> None:
     """Refuse a number of exits at which the network cannot be read."""
     from sae.core.errors import ConfigError
 
@@ -98,7 +101,6 @@ def check_exits(network: "Network", eval_exits: int) -> int:
         raise ConfigError(f"this network can be read in one way only, got --eval-exits {eval_exits}: leave it out")
     if eval_exits not in choices:
         raise ConfigError(f"--eval-exits must be one of {', '.join(map(str, choices))}, got {eval_exits}")
-    return eval_exits
 
 
 def described(plan: "NetworkPlan", network: "Network", eval_exits: int) -> dict[str, object]:

@@ -79,22 +79,25 @@ def train(
         require(package, "this command")
     import_for_good("torch")
     from sae.analysis.baselines import describe, to_json, verdict
-    from sae.cli.output import print_evaluation, print_json, print_message, print_text
+    from sae.cli.output import print_evaluation, print_json, print_message, print_text, say_exits
     from sae.core.progress import Bar
     from sae.records.evaluation import SplitEvaluation
     from sae.training.baselines import measure_baselines, measure_network
     from sae.training.length import Training, is_still_improving, may_train_longer, train_enough
     from sae.training.predictions import keep_predictions as keep
-    from sae.training.tracking import TensorBoard
+    from sae.training.tracking import EpochNotes, TensorBoard
 
-    callbacks = [TensorBoard()] if tensorboard else []
+    bar = Bar()
+    callbacks = [EpochNotes(bar), *([TensorBoard()] if tensorboard else [])]
     cores = processes or options.num_cores()
     read: list[Dataset] = []
-    training = Training(run, force, cores, Bar(), callbacks, read.append, print_message)
+    training = Training(run, force, cores, bar, callbacks, read.append, print_message)
     record = train_enough(training, out) if may_train_longer(run, *layers) else training.run(run, out)
     if keep_predictions:
         keep(out)
-    found = SplitEvaluation(run=str(out), split="test", evaluation=record.read_evaluation().test)
+    evaluation = record.read_evaluation()
+    test = evaluation.test.model_copy(update={"exits": evaluation.best_exits})
+    found = SplitEvaluation(run=str(out), split="test", evaluation=test)
     baselines = measure_baselines(read[0])
     network = measure_network(record, baselines)
     best, epochs = is_still_improving(record), record.read_config().train.epochs
@@ -105,6 +108,7 @@ def train(
         if beaten := verdict(baselines, network):
             print_text(f"{beaten} More epochs, other settings or a search may help.")
         print_evaluation(found)
+    say_exits(out, found.exits, len(found.readings))
     print_message(describe(baselines, network))
     if best is not None:
         print_message(
@@ -190,6 +194,15 @@ def evaluate(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="evaluate also after temperature scaling on the validation split")
     ] = False,
+    threshold: Annotated[
+        float | None, typer.Option(help="of two classes, call the positive one from this probability on")
+    ] = None,
+    cost_fp: Annotated[
+        float | None,
+        typer.Option(help="cost of a false positive; without --threshold, the cheapest on validation is used"),
+    ] = None,
+    cost_fn: Annotated[float | None, typer.Option(help="cost of a false negative")] = None,
+    positive: Annotated[str | None, typer.Option(help="the positive class; default: the last of the two")] = None,
     source: options.RunDataOptions,
     device: options.Device = None,
     processes: Annotated[
@@ -199,8 +212,11 @@ def evaluate(
     json: options.Json = False,
 ) -> None:
     """Evaluate a finished run from its weights, at every number of exits."""
+    from sae.analysis.decision import DecisionRule
+
+    rule = DecisionRule.of(threshold, cost_fp, cost_fn, positive)
     import_for_good("torch")
-    from sae.cli.output import print_evaluation, print_json
+    from sae.cli.output import print_evaluation, print_json, say_exits
     from sae.core.progress import Bar
     from sae.records.run import RunRecord
     from sae.training.predictions import keep_predictions as keep
@@ -214,6 +230,7 @@ def evaluate(
         shift=shift,
         ood=ood,
         calibrate=calibrate,
+        rule=rule,
         device=device,
         where=where,
         display=Bar(),
@@ -223,6 +240,8 @@ def evaluate(
         keep(run, where)
     shifted = None if found.other_data else found.shift or RunRecord(run).read_shift(split)
     print_json(found.to_json()) if json else print_evaluation(found, shifted)
+    if eval_exits is None:
+        say_exits(run, found.exits, len(found.readings))
     if found.shift is not None:
         write_shift(run, found, found.shift)
 

@@ -15,6 +15,7 @@ from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfi
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse, section_name
 from sae.core.errors import ConfigError
 from sae.core.task import SampleKind
+from sae.core.trust import is_source
 
 Fit = Literal["stretch", "pad", "crop"]
 """How an image of other proportions becomes one of a given height and width; see `sae.data.images`."""
@@ -349,8 +350,13 @@ def data_train_size(given: Layer) -> int | None:
 
 
 def lay_over(suggested: Layer, given: Layer) -> RunConfig:
-    """Return the given settings of a run over the suggestions of its data set that suit the method."""
-    return parse_run({"method": {"name": DEFAULT_METHOD}}, suit_method(suggested, given), given)
+    """Return the given settings of a run over the suggestions of its data set that suit the method.
+
+    A network of the user's own begins with one input, because more of them need more steps.
+    """
+    is_own = is_source(section_name(given.get("backbone")))
+    method = {"name": DEFAULT_METHOD, **({"inputs": 1} if is_own else {})}
+    return parse_run({"method": method}, suit_method(suggested, given), given)
 
 
 NAMED = ("data", "backbone", "method")

@@ -374,7 +374,10 @@ def _unknown(path: str, key: str, model: type[Settings], prefix: str) -> str:
     owner = f" for {name}" if isinstance(name, str) else ""
     listed = ", ".join(f"{prefix}{name}" for name in known)
     usual = OTHER_NAMES.get(key, key)
-    hint = f", did you mean {prefix}{usual}?" if usual in known else did_you_mean(key, known, prefix)
+    inner = {name: field.annotation for name, field in model.model_fields.items()}
+    owners = [name for name, kind in inner.items() if usual in getattr(kind, "model_fields", {})]
+    nearest = [usual] if usual in known else [f"{name}.{usual}" for name in owners]
+    hint = f", did you mean {prefix}{nearest[0]}?" if nearest else did_you_mean(key, known, prefix)
     return f"unknown setting {path}{owner}{hint}; known: {listed}"
 
 

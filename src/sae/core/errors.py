@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
+from sae.core.wording import quoted
+
 EXTRA_OF = {
     **dict.fromkeys(("altair", "vl_convert"), "report"),
     **dict.fromkeys(
@@ -193,7 +195,9 @@ def check_known(what: str, name: str, known: Collection[str]) -> None:
         known: The names that could have been given.
     """
     if name not in known:
-        raise ConfigError(f"{what} must be one of {', '.join(known)}; got {name!r}{did_you_mean(name, known)}")
+        raise ConfigError(
+            f"{what} must be one of {', '.join(map(quoted, known))}; got {name!r}{did_you_mean(name, known)}"
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
@@ -204,4 +208,4 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
         "unknown name 'digit', did you mean digits?"
     """
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f", did you mean {prefix}{close[0]}?" if close else ""
+    return f", did you mean {prefix}{quoted(close[0])}?" if close else ""

@@ -39,7 +39,8 @@ class MetricEntry(Quantity):
     Attributes:
         key: Name in files and on the command line, such as `cc_ece`.
         task: The task whose predictions it measures.
-        compute: Computes a number from a predictive distribution and targets; see `measure.metrics`.
+        compute: Computes a number from a predictive distribution and targets, or None where the targets do not define
+            it; see `measure.metrics`.
         label: Name in tables and figures, such as `CC-ECE`.
         is_listed: Whether tables on the terminal show it; JSON has all metrics.
         power: The power of the target's unit that it is measured in: 2 for the MSE, 0 for a share or a likelihood.
@@ -61,9 +62,10 @@ class MetricEntry(Quantity):
         """Its name in the registry: the two tasks may share a key."""
         return f"{self.task} {self.key}"
 
-    def measure(self, predictive: object, targets: object) -> float:
-        """Compute the metric of predictive distributions for these targets."""
-        return float(resolve_reference(self.compute)(predictive, targets))
+    def measure(self, predictive: object, targets: object) -> float | None:
+        """Compute the metric of predictive distributions for these targets; None if they do not define it."""
+        value = resolve_reference(self.compute)(predictive, targets)
+        return None if value is None else float(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +85,7 @@ class CostEntry(Quantity):
 
 METRICS = Registry("metric", "sae.metrics", MetricEntry)
 
-Function = TypeVar("Function", bound=Callable[..., float])
+Function = TypeVar("Function", bound=Callable[..., float | None])
 
 
 def register_metric(
@@ -153,6 +155,9 @@ _register_ours("nll", "classification", "NLL")
 _register_ours("accuracy", "classification", "accuracy", maximise=True, upper=1.0)
 _register_ours("error", "classification", "error", upper=1.0, is_listed=False)
 _register_ours("f1", "classification", "F1", maximise=True, upper=1.0)
+_register_ours("auroc", "classification", "AUROC", maximise=True, upper=1.0)
+_register_ours("average_precision", "classification", "average precision", maximise=True, upper=1.0)
+_register_ours("top5_accuracy", "classification", "top-5 accuracy", maximise=True, upper=1.0)
 _register_ours("ece", "classification", "ECE", upper=1.0)
 _register_ours("cc_ece", "classification", "CC-ECE", upper=1.0)
 _register_ours("cc_ece_uniform", "classification", "uniform CC-ECE", upper=1.0, is_listed=False)

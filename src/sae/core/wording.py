@@ -13,6 +13,17 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def quoted(name: str) -> str:
+    """Return a name as options take it in a list, where commas separate names.
+
+    Example:
+        >>> quoted("height"), quoted("height, cm")
+        ('height', '"height, cm"')
+    """
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"' if set(name) & set(',"') else name
+
+
 def count(number: int, noun: str) -> str:
     """Format a count with its noun.
 
@@ -58,3 +69,13 @@ def duration(seconds: float) -> str:
     largest, next_one = ((hours, "h"), (minutes, "min")) if hours else ((minutes, "min"), (rest, "s"))
     parts = [f"{number} {unit}" for number, unit in (largest, next_one) if number]
     return " ".join(parts) or "0 s"
+
+
+def rounded(seconds: float) -> float:
+    """Round an estimate of over a minute to whole minutes.
+
+    Example:
+        >>> rounded(59.0), rounded(200.0)
+        (59.0, 180.0)
+    """
+    return seconds if seconds < 60 else 60.0 * round(seconds / 60)

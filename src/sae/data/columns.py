@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from sae.core.errors import DataError
+from sae.core.wording import quoted
 from sae.data.dataset import Cells, Features, Mask
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "none"})
@@ -225,7 +226,7 @@ def ignoring(names: Sequence[str]) -> str:
         >>> ignoring(["id", "zip code"])
         "--ignore 'id,zip code'"
     """
-    return f"--ignore {shlex.quote(','.join(names))}"
+    return f"--ignore {shlex.quote(','.join(map(quoted, names)))}"
 
 
 def check_finite(column: Column, where: Path | str) -> None:

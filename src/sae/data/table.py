@@ -15,6 +15,7 @@ from sae.config.run import DataConfig
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.objectives import TaskName
 from sae.core.task import Task
+from sae.core.wording import quoted
 from sae.data.cache import roomy
 from sae.data.columns import Column, Reading, as_number
 from sae.data.dataset import (
@@ -342,7 +343,8 @@ def check_column(key: str, name: str, columns: Sequence[str], path: Path) -> Non
     """
     if name not in columns:
         hint = did_you_mean(name, columns)
-        raise DataError(f"{key} must be a column of {path}, one of {', '.join(columns)}; got {name!r}{hint}")
+        listed = ", ".join(map(quoted, columns))
+        raise DataError(f"{key} must be a column of {path}, one of {listed}; got {name!r}{hint}")
 
 
 def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None:

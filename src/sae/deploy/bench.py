@@ -168,7 +168,7 @@ def bench(
         batches: Batch sizes.
         effort: How much is measured.
         threads: Threads that one operation may use.
-        eval_exits: K′ of the runs; by default the trained K.
+        eval_exits: K′ of the runs; by default the best on validation.
         where: Where the data of the runs are today; the networks are built for these data.
     """
     if where != AS_BEFORE and not any(map(_is_run, targets)):

@@ -55,8 +55,9 @@ class KnownForm:
 
 def open_run(run: Path, eval_exits: int | None = None, where: Whereabouts = AS_BEFORE) -> tuple[EagerModel, bytes]:
     """Return the pruned network of a run at K′ exits in torch, and its pruned and folded graph."""
-    method, dataset = restore(RunRecord.open(run), "cpu", where=where)
-    eval_exits = method.resolve_exits(eval_exits)
+    record = RunRecord.open(run)
+    method, dataset = restore(record, "cpu", where=where)
+    eval_exits = method.resolve_exits(record.exits_to_read(eval_exits))
     return eager_model(method, dataset, eval_exits), shipped_content(method, dataset, eval_exits)
 
 

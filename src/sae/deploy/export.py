@@ -118,7 +118,7 @@ def export(
     Args:
         run: The run folder.
         out: The `.onnx` file. Its folder holds this one model.
-        eval_exits: K′ to ship; by default the trained K.
+        eval_exits: K′ to ship; by default the best on validation, with adaptive exits the trained K.
         adaptive: Also write segments for adaptive exits, with a threshold that meets this target.
         force: Replace another model in the folder.
         int8: Quantise the graph, after the float32 graph has passed its checks.
@@ -134,7 +134,7 @@ def export(
     config, shift = record.read_config(), record.read_shift("test")
     with torch_threads(config.train.threads):
         method, dataset = restore(record, "cpu", where)
-        eval_exits = method.resolve_exits(eval_exits)
+        eval_exits = method.resolve_exits(eval_exits if adaptive else record.exits_to_read(eval_exits))
         identity = _run_part(record, config, dataset)
         found = find_model(out, identity, eval_exits, adaptive, force=force, int8=int8, calibrate=calibrate)
         if found is not None:

@@ -73,7 +73,13 @@ def expected_cost(theta: Tensor, exit_costs: Tensor) -> Tensor:
     return (theta * exit_costs).sum(dim=-1).mean()  # a matrix product would run in bfloat16 under autocast
 
 
-def exit_loss(task: Task, outputs: Tensor, targets: Tensor, guidance: Guidance | None = None) -> Tensor:
+def exit_loss(
+    task: Task,
+    outputs: Tensor,
+    targets: Tensor,
+    guidance: Guidance | None = None,
+    sample_weights: Tensor | None = None,
+) -> Tensor:
     """Return the mean loss of every (input, exit) pair: its NLL, or the loss with a teacher.
 
     Args:
@@ -81,12 +87,14 @@ def exit_loss(task: Task, outputs: Tensor, targets: Tensor, guidance: Guidance |
         outputs: (batch, input, exit, out).
         targets: The target of each input, (batch, input[, target]).
         guidance: The predictions of a teacher for each output.
+        sample_weights: How much each input's sample counts, (batch, input); None if all count 1.
 
     Returns:
         (input, exit).
     """
     expanded = targets[:, :, None].expand(*outputs.shape[:-1], *targets.shape[2:])
-    return member_loss(task, outputs, expanded, guidance).mean(dim=0)
+    losses = member_loss(task, outputs, expanded, guidance)
+    return (losses if sample_weights is None else losses * sample_weights[:, :, None]).mean(dim=0)
 
 
 def teacher_of(num_teachers: int, num_inputs: int, depth: int) -> Tensor:

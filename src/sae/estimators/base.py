@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sae.config.settings import Layer, Values, merge
 from sae.core.predictive import Predictive
+from sae.core.progress import Bar
 from sae.data.columns import Reading
 from sae.data.dataset import Array
 from sae.data.table import reading_of
@@ -22,9 +23,12 @@ from sae.estimators.inputs import (
     EstimatorError,
     as_value_errors,
     check_given_names,
+    check_lengths,
     hold_out_rows,
     join_rows,
+    kept_rows,
     read_columns,
+    read_weights,
     reading_like,
 )
 from sae.estimators.searching import Trial, budget_of, search_rows
@@ -36,6 +40,7 @@ PARAMETERS = """
         method: Name of the method to train: sae, standard, ensemble, mc_dropout, batch_ensemble or packed.
         inputs: N, inputs of the network; by default that of the method.
         exits: K, exits per input; by default that of the method.
+        backbone: Name of the network, one that takes rows of a table: fc, or another package's.
         width: Width of the network, times 128 features.
         depth: Residual blocks of the network.
         epochs: Most passes over the training rows; by default as many as suit their number.
@@ -53,6 +58,7 @@ PARAMETERS = """
         device: cpu, cuda, …; predictions are computed on the CPU.
         n_jobs: Trials of a search at once. More than 1 starts processes, so a script needs the usual
             `if __name__ == "__main__":`.
+        verbose: 1 shows the progress of the training: a bar on a terminal, some lines in a log.
         random_state: An integer makes results repeatable, and equal to those of `sae train --seed`.
 
     Attributes:
@@ -78,6 +84,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         method: str = "sae",
         inputs: int | None = None,
         exits: int | None = None,
+        backbone: str | None = None,
         width: int | None = None,
         depth: int | None = None,
         epochs: int | None = None,
@@ -91,11 +98,13 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         settings: Mapping[str, object] | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
+        verbose: int = 0,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.method = method
         self.inputs = inputs
         self.exits = exits
+        self.backbone = backbone
         self.width = width
         self.depth = depth
         self.epochs = epochs
@@ -109,6 +118,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.settings = settings
         self.device = device
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
@@ -119,12 +129,22 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: object, y: object, X_val: object = None, y_val: object = None) -> Self:  # noqa: N803
+    def fit(
+        self,
+        X: object,  # noqa: N803
+        y: object,
+        sample_weight: object = None,
+        *,
+        X_val: object = None,  # noqa: N803
+        y_val: object = None,
+    ) -> Self:
         """Train a network.
 
         Args:
             X: Rows, an array (row, column) or a data frame: numbers, texts, categories, dates, missing values.
             y: Targets, (row,).
+            sample_weight: How much each row counts in the loss, (row,), on any scale. A row of weight 0 is left out.
+                They also choose the epoch to keep; metrics and intervals count validation rows alike.
             X_val: Rows that decide when to stop and how wide intervals are, instead of a share of `X`.
             y_val: Their targets.
         """
@@ -135,13 +155,18 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             columns = read_columns(self, X, Reading(tuple(self.categories), tuple(self.dates)), reset=True)
             check_given_names("categories", self.categories, columns)
             check_given_names("dates", self.dates, columns)
+            weights = None if sample_weight is None else read_weights(self, sample_weight, y)
+            if weights is not None and not weights.all():
+                check_lengths(columns, weights)
+                columns, y = kept_rows(columns, weights > 0), np.asarray(y)[weights > 0]
+                weights = weights[weights > 0]
             targets = self._learn_targets(y)
             if X_val is None:
                 rows = hold_out_rows(columns, targets, self._class_names, seed, self.validation_fraction)
             else:
                 others = read_columns(self, X_val, reading_like(columns), reset=False)
                 rows = join_rows(columns, targets, self._class_names, others, self._encode_targets(y_val))
-            self._train(rows, seed)
+            self._train(rows.weighted(weights), seed)
         return self
 
     def _train(self, rows: Rows, seed: int) -> None:
@@ -151,7 +176,8 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             found = search_rows(rows, budget_of(self.search), layers, seed, effective_n_jobs(self.n_jobs))
             layers, eval_exits = [*layers, found.layer], found.eval_exits
             self.trials_: list[Trial] = found.trials
-        fit = fit_network(rows, settings_of(rows, *layers), eval_exits, self._class_weights(rows))
+        bar = Bar() if self.verbose else None
+        fit = fit_network(rows, settings_of(rows, *layers), eval_exits, self._class_weights(rows), bar)
         self.network_: FittedNetwork = fit.network
         self.history_ = fit.progress.history
         self.n_iter_ = fit.progress.epoch
@@ -185,7 +211,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         }
         sections: dict[str, dict[str, object]] = {
             "method": {"name": self.method, "inputs": self.inputs, "exits": self.exits},
-            "backbone": {"width": self.width, "depth": self.depth},
+            "backbone": {"name": self.backbone, "width": self.width, "depth": self.depth},
             "train": dict(train),
         }
         given = {

@@ -37,6 +37,7 @@ class SAEClassifier(ClassifierMixin, SaeEstimator):  # type: ignore[misc]  # sci
         method: str = "sae",
         inputs: int | None = None,
         exits: int | None = None,
+        backbone: str | None = None,
         width: int | None = None,
         depth: int | None = None,
         epochs: int | None = None,
@@ -51,12 +52,14 @@ class SAEClassifier(ClassifierMixin, SaeEstimator):  # type: ignore[misc]  # sci
         settings: Mapping[str, object] | None = None,
         device: str = "cpu",
         n_jobs: int | None = None,
+        verbose: int = 0,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         super().__init__(
             method=method,
             inputs=inputs,
             exits=exits,
+            backbone=backbone,
             width=width,
             depth=depth,
             epochs=epochs,
@@ -70,6 +73,7 @@ class SAEClassifier(ClassifierMixin, SaeEstimator):  # type: ignore[misc]  # sci
             settings=settings,
             device=device,
             n_jobs=n_jobs,
+            verbose=verbose,
             random_state=random_state,
         )
         self.class_weight = class_weight

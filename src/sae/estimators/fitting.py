@@ -3,9 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
 from sae.config.run import RunConfig
 from sae.config.settings import Layer, Values, merge
 from sae.core.errors import ConfigError
+from sae.core.progress import SILENT, Bar
 from sae.core.task import Classification, WeightedClassification
 from sae.data.columns import Column
 from sae.data.dataset import Array, Dataset, Indices
@@ -13,8 +18,10 @@ from sae.data.frames import dataset_of, resolve_table
 from sae.estimators.fitted import FittedNetwork
 from sae.methods import build_method
 from sae.training.class_weights import training_spec
+from sae.training.evaluator import best_exits
 from sae.training.kept_weights import EarlyStopping
-from sae.training.trainer import Progress, Trainer, pick_device, torch_threads, train_epochs
+from sae.training.tracking import epoch_note
+from sae.training.trainer import Progress, SampleWeights, Trainer, pick_device, torch_threads, train_epochs
 
 TABLE = "X"
 """Name of the table in messages."""
@@ -30,6 +37,7 @@ class Rows:
         class_names: Names of the classes; None for regression.
         train: Rows to train on.
         val: Rows that decide when to stop, and how wide intervals are.
+        weights: How much each row counts in training, and for the epoch to keep; None if all count 1.
     """
 
     columns: Mapping[str, Column]
@@ -37,6 +45,15 @@ class Rows:
     class_names: tuple[str, ...] | None
     train: Indices
     val: Indices
+    weights: SampleWeights | None = None
+
+    def weighted(self, weights: NDArray[np.float64] | None) -> "Rows":
+        """Return the rows with weights on any scale: of all rows, or of those to train on if these come first."""
+        if weights is None:
+            return self
+        scaled = torch.from_numpy(weights / weights[self.train].mean()).float()
+        val = scaled[self.val] if len(weights) == len(self.targets) else None
+        return replace(self, weights=SampleWeights(scaled[self.train], val))
 
     def dataset(self) -> Dataset:
         """Return them encoded and standardised."""
@@ -63,15 +80,20 @@ def settings_of(rows: Rows, *layers: Layer) -> RunConfig:
 
 
 def fit_network(
-    rows: Rows, config: RunConfig, eval_exits: int | None = None, class_weights: tuple[float, ...] | None = None
+    rows: Rows,
+    config: RunConfig,
+    eval_exits: int | None = None,
+    class_weights: tuple[float, ...] | None = None,
+    bar: Bar | None = None,
 ) -> Fit:
     """Train a network; the weights are those that `sae train` finds with the same rows and settings.
 
     Args:
         rows: The rows.
         config: The settings.
-        eval_exits: K′ to predict with; by default the trained K.
+        eval_exits: K′ to predict with; by default the best on validation.
         class_weights: The factor of each class in the loss, if the settings do not balance classes.
+        bar: Where progress is shown.
     """
     if config.teacher is not None:
         raise ConfigError("an estimator learns from labels alone, got a teacher: use sae train --teacher, or remove it")
@@ -82,15 +104,21 @@ def fit_network(
         if class_weights is not None and isinstance(spec.task, Classification):
             spec = replace(spec, task=WeightedClassification(spec.task.num_classes, class_weights))
         method = build_method(config.method, config.backbone, spec, config.seed)
-        chosen = method.resolve_exits(eval_exits)
-        trainer = Trainer(method, dataset, config)
+        if eval_exits is not None:
+            method.resolve_exits(eval_exits)
+        trainer = Trainer(method, dataset, config, weights=rows.weights)
         progress = Progress(stopping=EarlyStopping(config.train.patience))
-        for _ in train_epochs(trainer, progress, config.train.epochs):
-            pass
+        with (bar or SILENT).steps("fit", trainer.num_steps) as on_step:
+            for row in train_epochs(trainer, progress, config.train.epochs, on_step):
+                if bar:
+                    bar.note = epoch_note(row, config.train.epochs)
         method.progress = 1.0
         with trainer.averaged():
             progress.stopping.restore(method)
-            return Fit(FittedNetwork.of(method, dataset, config, chosen), progress)
+            if eval_exits is None:
+                weights = rows.weights.val if rows.weights else None
+                eval_exits = best_exits(method, dataset.val, trainer.prepare, weights)
+            return Fit(FittedNetwork.of(method, dataset, config, eval_exits), progress)
 
 
 def nested(settings: Mapping[str, object]) -> Values:

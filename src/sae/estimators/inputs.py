@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +96,25 @@ def read_targets(estimator: BaseEstimator, y: object) -> NDArray[np.generic]:
     if targets.dtype == object and any(value is None for value in targets.tolist()):
         raise DataError("y must have no missing values, got None: drop those rows")
     return targets
+
+
+def read_weights(estimator: BaseEstimator, sample_weight: object, y: object) -> NDArray[np.float64]:
+    """Return how much each row counts, (row,): at least 0, and not all 0."""
+    weights: NDArray[np.float64] = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight", estimator=estimator
+    )
+    num_rows = len(read_targets(estimator, y))
+    if weights.shape != (num_rows,):
+        raise DataError(f"sample_weight must be one number for each of the {num_rows} rows, got shape {weights.shape}")
+    if weights.min() < 0 or weights.max() == 0:
+        got = f"{weights.min():g}" if weights.min() < 0 else "zero sample weights only"
+        raise DataError(f"sample_weight must be at least 0, and above 0 for some row, got {got}")
+    return weights
+
+
+def kept_rows(columns: Mapping[str, Column], kept: NDArray[np.bool_]) -> dict[str, Column]:
+    """Return the columns with some of their rows."""
+    return {name: replace(column, values=column.values[kept]) for name, column in columns.items()}
 
 
 def reading_like(columns: Mapping[str, Column]) -> Reading:

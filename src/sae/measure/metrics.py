@@ -1,11 +1,13 @@
 """Metrics of predictive distributions, as pure functions that `core.objectives` registers.
 
 Classification metrics take a `Categorical` over (batch, class) and labels (batch,);
-regression metrics a `Gaussian` over (batch,) and targets (batch,). All return a float. Several targets are measured
-one by one: each sample counts once for each of them.
+regression metrics a `Gaussian` over (batch,) and targets (batch,). All return a float, or None where the targets do not
+define the metric; the predictions never decide that. Several targets are measured one by one: each sample counts once
+for each of them.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +15,9 @@ from torch import Tensor
 
 from sae.core.objectives import NUM_BINS, metrics_of
 from sae.core.predictive import Categorical, Gaussian, Predictive, gaussian_nll
+
+TOP = 5
+"""The most probable classes of `top5_accuracy`."""
 
 
 def nll(predictive: Categorical, labels: Tensor) -> float:
@@ -45,6 +50,47 @@ def f1(predictive: Categorical, labels: Tensor) -> float:
     return (2.0 * hits[present].double() / (true_count + predicted_count)[present]).mean().item()
 
 
+def auroc(predictive: Categorical, labels: Tensor) -> float | None:
+    """Return the probability that a sample of a class has a higher score for it than another sample; ties count half.
+
+    Of two classes, it is that of the second; of more, the mean over those that samples have. None for samples of a
+    single class.
+    """
+    ranked = _rank_by_class(predictive, labels)
+    if ranked is None:
+        return None
+    others_above = (ranked.is_true * (ranked.place - ranked.hits)).sum(dim=1)  # pairs, with ties
+    true_above = (~ranked.is_true * ranked.hits).sum(dim=1)
+    true = ranked.is_true.sum(dim=1)
+    pairs = (true * (len(labels) - true)).double()
+    return (0.5 + 0.5 * (true_above - others_above) / pairs).mean().item()
+
+
+def average_precision(predictive: Categorical, labels: Tensor) -> float | None:
+    """Return the mean over samples of a class of the precision at a threshold at their score.
+
+    Of two classes, it is that of the second; of more, the mean over those that samples have. None for samples of a
+    single class.
+    """
+    ranked = _rank_by_class(predictive, labels)
+    if ranked is None:
+        return None
+    precision = ranked.hits.double() / ranked.place
+    return ((ranked.is_true * precision).sum(dim=1) / ranked.is_true.sum(dim=1)).mean().item()
+
+
+def top5_accuracy(predictive: Categorical, labels: Tensor) -> float | None:
+    """Return the share of samples whose true class is among the five most probable; None for five classes or fewer.
+
+    Of equally probable classes the first come first, as for the accuracy.
+    """
+    scores = predictive.log_probs
+    if scores.shape[1] <= TOP:
+        return None
+    own, is_before = scores.gather(1, labels[:, None]), torch.arange(scores.shape[1]) < labels[:, None]
+    return (((scores > own) | ((scores == own) & is_before)).sum(dim=1) < TOP).double().mean().item()
+
+
 def brier(predictive: Categorical, labels: Tensor) -> float:
     """Return the mean squared distance between the probabilities and the one-hot truth, in [0, 2]."""
     truth = torch.nn.functional.one_hot(labels, predictive.log_probs.shape[1])
@@ -72,6 +118,19 @@ def cc_ece_uniform(predictive: Categorical, labels: Tensor) -> float:
 def regression_nll(predictive: Gaussian, targets: Tensor) -> float:
     """Return the mean negative log-likelihood of the collapsed Gaussian, without ½·log 2π."""
     return gaussian_nll(predictive, targets).double().mean().item()
+
+
+def weighted_nll(predictive: Predictive, targets: Tensor, weights: Tensor | None) -> float:
+    """Return the mean negative log-likelihood with a weight for each sample, (batch,); None weighs all alike."""
+    single, values = one_by_one(predictive, targets)
+    if weights is None:
+        return nll(single, values) if isinstance(single, Categorical) else regression_nll(single, values)
+    if isinstance(single, Categorical):
+        losses = -single.log_probs.gather(1, values[:, None])[:, 0]
+    else:
+        losses = gaussian_nll(single, values)
+    of_samples = losses.double().view(len(targets), -1).mean(dim=1)
+    return ((of_samples * weights).sum() / weights.sum()).item()
 
 
 def mse(predictive: Gaussian, targets: Tensor) -> float:
@@ -110,8 +169,43 @@ def pinball(predictive: Gaussian, targets: Tensor) -> float:
     return torch.maximum(level * over, (level - 1) * over).mean().item()
 
 
+@dataclass(frozen=True)
+class _Ranked:
+    """Samples by their score for a class, the highest first, for each class: (class, sample) each.
+
+    Attributes:
+        is_true: Whether the sample is of the class.
+        place: The number of samples with at least its score.
+        hits: Those among them that are of the class.
+    """
+
+    is_true: Tensor
+    place: Tensor
+    hits: Tensor
+
+
+def _rank_by_class(predictive: Categorical, labels: Tensor) -> _Ranked | None:
+    """Rank the samples for each class that they have, of two classes for the second; None if they have a single one."""
+    classes = labels.unique()
+    if len(classes) < 2:
+        return None
+    chosen = classes if predictive.log_probs.shape[1] > 2 else classes[1:]
+    scores, order = predictive.log_probs.T[chosen].sort(dim=1, descending=True)
+    is_true = labels[order] == chosen[:, None]
+    count = len(labels)
+    is_last = torch.cat([scores[:, 1:] != scores[:, :-1], torch.ones(len(chosen), 1, dtype=torch.bool)], dim=1)
+    ends = torch.where(is_last, torch.arange(1, count + 1), count)  # of ties
+    place = ends.flip(1).cummin(dim=1).values.flip(1)
+    return _Ranked(is_true, place, is_true.cumsum(dim=1).gather(1, place - 1))
+
+
+Measure = Callable[[Categorical, Tensor], float | None]
+RANKED = ("auroc", "average_precision")
+"""Metrics of the order of samples, which are means over labels where several may hold."""
+
+
 def measure_all(predictive: Predictive, targets: Tensor) -> dict[str, float]:
-    """Compute every registered metric for this kind of distribution by key, except those after temperature scaling."""
+    """Compute every registered metric that the targets define by key, except those after temperature scaling."""
     return _measure(predictive, targets, is_scaled=False)
 
 
@@ -141,10 +235,20 @@ def one_by_one(predictive: Predictive, targets: Tensor) -> tuple[Predictive, Ten
 
 
 def _measure(predictive: Predictive, targets: Tensor, *, is_scaled: bool) -> dict[str, float]:
-    predictive, targets = one_by_one(predictive, targets)
+    single, one_each = one_by_one(predictive, targets)
     task = "classification" if isinstance(predictive, Categorical) else "regression"
     chosen = {key: entry for key, entry in metrics_of(task).items() if entry.is_scaled == is_scaled}
-    return {key: entry.measure(predictive, targets) for key, entry in chosen.items()}
+    values = {key: entry.measure(single, one_each) for key, entry in chosen.items()}
+    if isinstance(predictive, Categorical) and targets.dim() == 2:  # samples of different labels have no order
+        values |= {key: _over_labels(chosen[key].measure, predictive, targets) for key in RANKED if key in chosen}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _over_labels(measure: Measure, predictive: Categorical, targets: Tensor) -> float | None:
+    """Return the mean of a metric over labels, (batch, label), where it is defined."""
+    each = [measure(Categorical(predictive.log_probs[:, i]), targets[:, i]) for i in range(targets.shape[1])]
+    known = [value for value in each if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def predicted_class(predictive: Categorical) -> Tensor:

@@ -30,6 +30,7 @@ class Batch:
         guidance: Predictions of a teacher for them; None without a teacher.
         places: (batch,), their places among all versions of the training samples, where a teacher may look them up;
             None if unknown.
+        weights: (batch,), how much each sample counts in the loss; None if all count 1.
     """
 
     inputs: Tensor
@@ -38,6 +39,13 @@ class Batch:
     population: int | None = None
     guidance: Guidance | None = None
     places: Tensor | None = None
+    weights: Tensor | None = None
+
+    def mean(self, losses: Tensor) -> Tensor:
+        """Return the mean of losses, (batch,) or (batch, member), each times the weight of its sample."""
+        if self.weights is None:
+            return losses.mean()
+        return (losses * self.weights.view(-1, *[1] * (losses.ndim - 1))).mean()
 
 
 @dataclass(frozen=True)

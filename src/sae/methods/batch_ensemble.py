@@ -129,4 +129,4 @@ class BatchEnsemble(SingleExitMethod[FactoredNetwork]):
         outputs = self.network.network(batch.inputs)
         member = torch.arange(len(outputs), device=outputs.device) % self.settings.members
         guidance = batch.guidance and batch.guidance.of_all(member)
-        return Loss(member_loss(self.task, outputs, batch.targets, guidance).mean())
+        return Loss(batch.mean(member_loss(self.task, outputs, batch.targets, guidance)))

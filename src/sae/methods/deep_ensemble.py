@@ -72,7 +72,7 @@ class DeepEnsemble(SingleExitMethod[NetworkList]):
         del progress, generator
         outputs = self.network.members[batch.stream](batch.inputs)  # (batch, out)
         guidance = batch.guidance and batch.guidance.of_all(batch.stream)
-        return Loss(member_loss(self.task, outputs, batch.targets, guidance).mean())
+        return Loss(batch.mean(member_loss(self.task, outputs, batch.targets, guidance)))
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Return one group per network, so that networks are clipped independently."""

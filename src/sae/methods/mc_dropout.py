@@ -218,7 +218,7 @@ class McDropout(SingleExitMethod[DrawnNetwork]):
         with self.source.drawing_from(generator):
             outputs = self.network.network(batch.inputs)
         guidance = batch.guidance and batch.guidance.of_all(0)
-        return Loss(member_loss(self.task, outputs, batch.targets, guidance).mean())
+        return Loss(batch.mean(member_loss(self.task, outputs, batch.targets, guidance)))
 
     def member_outputs(self, x: Tensor) -> Tensor:
         """Return one member for each draw; the samples get the masks of the first samples of a split."""

@@ -71,7 +71,7 @@ class Packed(SingleExitMethod[PackedNetwork]):
         outputs = self.network(batch.inputs)  # (batch, member, out)
         targets = batch.targets[:, None].expand(*outputs.shape[:2], *batch.targets.shape[1:])
         guidance = batch.guidance and batch.guidance.of(*_pairs(outputs))
-        return Loss(member_loss(self.task, outputs, targets, guidance).mean())
+        return Loss(batch.mean(member_loss(self.task, outputs, targets, guidance)))
 
 
 def _pairs(outputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -107,7 +107,8 @@ class Sae(Method):
         outputs = self.network(inputs)  # (position, slot, exit, out)
         streams = self.settings.streams
         seen = index if streams == 1 else index.repeat(1, streams)  # (position, slot)
-        losses = exit_loss(self.task, outputs, batch.targets[seen], self._guidance(batch, seen))
+        sample_weights = None if batch.weights is None else batch.weights[seen]
+        losses = exit_loss(self.task, outputs, batch.targets[seen], self._guidance(batch, seen), sample_weights)
         weights = self.exit_distribution.sample(self.exits, self.temperature, generator)
         elbo = negative_elbo(
             losses,

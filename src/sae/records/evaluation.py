@@ -7,6 +7,7 @@ missing or wrong content. JSON keeps the short key `exits` where the code says `
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -308,6 +309,11 @@ class RunEvaluation:
         return self.val.exits
 
     @property
+    def best_exits(self) -> int:
+        """The K′ that is best on validation, at which the network is read unless a user names another."""
+        return best_exits([self])
+
+    @property
     def eval_exits(self) -> tuple[int, ...]:
         """Every K′ at which the network was evaluated."""
         return tuple(reading.eval_exits for reading in self.val.readings)
@@ -344,6 +350,17 @@ class RunEvaluation:
         return values
 
 
+def best_exits(runs: Sequence[RunEvaluation]) -> int:
+    """Return the K′ with the lowest validation NLL, the mean over runs of one configuration; of equals the smallest.
+
+    Without an NLL it is the trained K.
+    """
+    if not all("nll" in reading.metrics for run in runs for reading in run.val.readings):
+        return runs[0].exits
+    shared = set.intersection(*(set(run.eval_exits) for run in runs))
+    return min(sorted(shared), key=lambda exits: fmean(run.val.at(exits).metrics["nll"] for run in runs))
+
+
 class Detection(Part):
     """The quality with which uncertainty detects samples of another data set.
 
@@ -360,6 +377,42 @@ class Detection(Part):
         return {"set": self.other, **self.metrics}
 
 
+class Decision(Part):
+    """Decisions between two classes at a threshold.
+
+    Attributes:
+        positive: The name of the positive class.
+        threshold: The smallest probability that is called positive.
+        is_best: Whether it was chosen on the validation split, by the costs.
+        mean_cost: The cost of mistakes per sample, if costs were given.
+    """
+
+    positive: str
+    threshold: float
+    is_best: bool
+    true_positives: int
+    false_positives: int
+    false_negatives: int
+    true_negatives: int
+    mean_cost: float | None = None
+
+    @property
+    def recall(self) -> float | None:
+        """The share of positive samples that are called so; None without a positive sample."""
+        positives = self.true_positives + self.false_negatives
+        return self.true_positives / positives if positives else None
+
+    @property
+    def precision(self) -> float | None:
+        """The share of samples called positive that are so; None if none is called so."""
+        called = self.true_positives + self.false_positives
+        return self.true_positives / called if called else None
+
+    def to_json(self) -> Json:
+        """Return all of it, with recall and precision."""
+        return {**self.model_dump(mode="json"), "recall": self.recall, "precision": self.precision}
+
+
 class SplitEvaluation(Part):
     """A finished run, evaluated again on one split: the result of `sae evaluate`.
 
@@ -371,6 +424,7 @@ class SplitEvaluation(Part):
         ood: Detection of another data set, if asked for.
         other_data: Whether the user allowed samples that are not those of the run.
         target: The column that is predicted, if the data name it: the unit of some metrics.
+        decision: Decisions at a threshold, at `exits`, if asked for.
     """
 
     run: str
@@ -380,6 +434,7 @@ class SplitEvaluation(Part):
     ood: Detection | None = None
     other_data: bool = False
     target: str | None = None
+    decision: Decision | None = None
 
     @property
     def exits(self) -> int:
@@ -412,5 +467,6 @@ class SplitEvaluation(Part):
             **({"temperature": chosen.temperature, **remark, "calibrated": calibrated} if calibrated else {}),
             "shift": None if self.shift is None else self.shift.to_json(),
             **({} if self.ood is None else {"ood": self.ood.to_json()}),
+            **({} if self.decision is None else {"decision": self.decision.to_json()}),
             **({"other_data": True} if self.other_data else {}),
         }

@@ -167,6 +167,10 @@ class RunRecord(Record[RunConfig]):
                 self._check_exits(name, part.readings, found)
         return found
 
+    def exits_to_read(self, eval_exits: int | None) -> int:
+        """Return the K′ that a user names; if none, the one that is best on validation."""
+        return self.read_evaluation().best_exits if eval_exits is None else eval_exits
+
     def add_shift(self, evaluation: RunEvaluation) -> RunEvaluation:
         """Add the results on corrupted test sets, if they were measured."""
         shifted = self.read_shift("test")

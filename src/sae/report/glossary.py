@@ -148,6 +148,22 @@ ENTRIES = (
         "How well classes are recognised, from 0 to 1: precision and recall in one number; each class counts the same.",
         "F1|f1",
     ),
+    Entry(
+        "AUROC",
+        "The probability that a sample of a class gets a higher probability of it than another sample: 0.5 is "
+        "guessing, 1 is perfect.",
+        "AUROC|auroc",
+    ),
+    Entry(
+        "average precision",
+        "The share of right ones among the samples that are called a class, averaged over thresholds.",
+        "[Aa]verage precision|average_precision",
+    ),
+    Entry(
+        "top-5 accuracy",
+        "The share of samples whose class is among the five most probable.",
+        "[Tt]op-5 accuracy|top5_accuracy",
+    ),
     Entry("accuracy", "The share of samples with the right class.", "[Aa]ccuracy"),
     Entry(
         "NLL",

@@ -93,6 +93,8 @@ def _section(data: str, results: Sequence[Result]) -> Section:
     intro = "On the test split."
     if any(len(item.runs) > 1 for item in results):
         intro += " Runs that differ only in their seed are one configuration: mean ± standard deviation."
+    if any(item.config.method.can_choose_exits for item in results):
+        intro += " Each is read at the K′ that is best on validation."
     made = section("the-runs", f"The runs on {data}", intro, *parts)
     return with_data(made, shown_data(results[0].config.data.name))
 

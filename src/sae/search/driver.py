@@ -14,7 +14,7 @@ from optuna.trial import TrialState
 
 from sae.config.methods import METHODS
 from sae.config.study import DEFAULT_TRIALS
-from sae.core.errors import SaeError
+from sae.core.errors import ConfigError, SaeError
 from sae.core.task import DataSpec
 from sae.data.catalogue import CATALOGUE
 from sae.records.run import RunRecord
@@ -283,9 +283,16 @@ class Driver:
         trial = self._trial(asked)
         evaluation = trial.read_evaluation()
         found = evaluation.objective_values(evaluation.exits)
-        values = [found[objective.name] for objective in self.objectives]
-        violations = {str(limit): limit.violation(found[limit.objective.name]) for limit in self.limits}
+        values = [self._defined(found, objective.name) for objective in self.objectives]
+        violations = {str(limit): limit.violation(self._defined(found, limit.objective.name)) for limit in self.limits}
         study.tell_finished(asked.number, values, violations, str(trial.path.relative_to(self.record.path)))
+
+    @staticmethod
+    def _defined(values: Mapping[str, float], name: str) -> float:
+        """Return a value by its name; refuse a metric that the validation samples do not define."""
+        if name not in values:
+            raise ConfigError(f"{name} is not defined for these validation samples: search by other objectives")
+        return values[name]
 
     def _judge(self, study: MethodStudy, asked: Asked, job: Job) -> None:
         """Continue a trial that paused at a rung, or stop it."""
@@ -293,7 +300,8 @@ class Driver:
         reading = job.run.read_interim().val.chosen
         values = {**reading.costs, **reading.metrics}
         keys = [STAND_IN if objective.is_measured else objective.key for objective in self.objectives]
-        losses = [objective.scaled_loss(values[key]) for objective, key in zip(self.objectives, keys, strict=True)]
+        found = [self._defined(values, key) for key in keys]
+        losses = [objective.scaled_loss(value) for objective, value in zip(self.objectives, found, strict=True)]
         continues = passes(np.array([*study.losses_at(job.until), losses]), self.config.reduction)
         study.note_rung(asked.number, job.until, losses, continues)
         if continues:

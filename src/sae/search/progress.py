@@ -14,7 +14,7 @@ from rich.text import Text
 from sae.analysis.candidates import Candidate, candidates_of, front
 from sae.analysis.network_plan import exits_text
 from sae.core.table import MISSING
-from sae.core.wording import count, duration
+from sae.core.wording import count, duration, rounded
 from sae.records.run import RunRecord, read_run
 from sae.records.study import StudyRecord
 from sae.search.confirm import Retraining
@@ -126,16 +126,6 @@ def worker_table(jobs: Sequence[Job]) -> Table:
         bar = "━" * round(20 * done / epochs)
         table.add_row(job.name, job.config.summary, f"[green]{bar:<20}[/]", f"epoch {done} of {epochs}")
     return table
-
-
-def rounded(seconds: float) -> float:
-    """Round an estimate of over a minute to whole minutes.
-
-    Example:
-        >>> rounded(59.0), rounded(200.0)
-        (59.0, 180.0)
-    """
-    return seconds if seconds < 60 else 60.0 * round(seconds / 60)
 
 
 class SearchLines:

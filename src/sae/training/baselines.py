@@ -78,24 +78,24 @@ def measure_baselines(dataset: Dataset) -> Baselines:
 
 
 def measure_network(record: RunRecord, baselines: Baselines) -> Measured:
-    """Return what a trained network reaches at the trained number of exits, to compare it with baselines.
+    """Return what a trained network reaches at the number of exits that is read, to compare it with baselines.
 
     It predicts the validation samples again only if a baseline has a lower mean loss, which may be noise.
     """
     evaluation, first = record.read_evaluation(), COMPARED[baselines.task][0]
-    val, test = evaluation.val.chosen.metrics, evaluation.test.chosen.metrics
+    val, test = (split.at(evaluation.best_exits).metrics for split in (evaluation.val, evaluation.test))
     is_beaten = min(baseline.val[first] for baseline in baselines.found) < val[first]
     losses = tuple(network_losses(record).tolist()) if is_beaten else ()
     return Measured(name=NETWORK, losses=losses, val=val, test=test)
 
 
 def network_losses(record: RunRecord) -> Numbers:
-    """Return the loss of each validation sample as for baselines, at the trained number of exits, (sample,)."""
+    """Return the loss of each validation sample as for baselines, at the number of exits that is read, (sample,)."""
     settings = record.read_config().train
     with torch_threads(settings.threads):
         method, dataset = restore(record)
         outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, preparation(dataset, settings.device)))
-        numbers = as_numbers(predictive_at(method, outputs, method.exits)).double().numpy()
+        numbers = as_numbers(predictive_at(method, outputs, record.exits_to_read(None))).double().numpy()
     task: TaskName = "classification" if isinstance(dataset.spec.task, Classification) else "regression"
     return losses_of_samples(task, numbers, dataset.val.targets)
 

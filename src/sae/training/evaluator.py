@@ -16,7 +16,7 @@ from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
 from sae.measure.calibration import calibrated, cross_calibrated, fit_temperature
 from sae.measure.cost import Cost, PartCost, measure_cost, measure_shipped_cost
-from sae.measure.metrics import measure_all, measure_scaled, one_by_one, reliability
+from sae.measure.metrics import measure_all, measure_scaled, one_by_one, reliability, weighted_nll
 from sae.measure.uncertainty import (
     disagreement,
     diversity,
@@ -138,6 +138,15 @@ def measure_split(scaling: Scaling, name: SplitName, outputs: Outputs, eval_exit
 def validation_metrics(method: Method, dataset: Dataset, outputs: Tensor) -> dict[str, float]:
     """Return the metrics of member outputs on the validation split at the trained K, with the current temperature."""
     return measure_all(predictive_at(method, outputs, method.exits), torch.from_numpy(dataset.val.targets))
+
+
+def best_exits(method: Method, val: Split, prepare: Preparation, weights: Tensor | None = None) -> int:
+    """Return the K′ with the lowest NLL on validation samples, which may have weights; of equals the smallest."""
+    outputs, targets = member_outputs(method, evaluation_batches(val.inputs, prepare)), torch.from_numpy(val.targets)
+    return min(
+        method.exit_choices,
+        key=lambda exits: weighted_nll(predictive_at(method, outputs, exits), targets, weights),
+    )
 
 
 def predictive_at(method: Method, outputs: Tensor, eval_exits: int) -> Predictive:

@@ -15,7 +15,7 @@ from torch import Tensor
 from sae.core.predictive import aggregate
 from sae.data.dataset import Split
 from sae.measure.calibration import cross_calibrated
-from sae.measure.metrics import measure_all, measure_scaled
+from sae.measure.metrics import weighted_nll
 from sae.methods import Method
 
 WARM_UP = 10
@@ -78,7 +78,9 @@ class EarlyStopping:
         return 0 < self.patience <= epoch - self.best[stream].epoch
 
 
-def stream_losses(method: Method, outputs: Tensor, split: Split, judged_by: str = "nll") -> list[float]:
+def stream_losses(
+    method: Method, outputs: Tensor, split: Split, judged_by: str = "nll", weights: Tensor | None = None
+) -> list[float]:
     """Return the negative log-likelihood of every stream, with the exit weights at the end of training.
 
     Args:
@@ -86,6 +88,7 @@ def stream_losses(method: Method, outputs: Tensor, split: Split, judged_by: str 
         outputs: Raw outputs of all members on the split, (sample, member, out).
         split: The validation split.
         judged_by: `nll`, or `nll_scaled`: after temperature scaling, cross-validated on the split.
+        weights: How much each sample counts, (sample,); None if all count the same.
     """
     targets = torch.from_numpy(split.targets)
     if method.num_streams > 1:
@@ -95,9 +98,9 @@ def stream_losses(method: Method, outputs: Tensor, split: Split, judged_by: str 
         members = [(outputs, method.member_weights().cpu())]
         method.progress = now
     predictives = [aggregate(method.task, *member) for member in members]
-    if judged_by == "nll":
-        return [measure_all(predictive, targets)[judged_by] for predictive in predictives]
-    return [measure_scaled(cross_calibrated(predictive, targets), targets)[judged_by] for predictive in predictives]
+    if judged_by == "nll_scaled":
+        predictives = [cross_calibrated(predictive, targets) for predictive in predictives]
+    return [weighted_nll(predictive, targets, weights) for predictive in predictives]
 
 
 def _snapshot(method: Method, stream: int, epoch: int, nll: float) -> BestEpoch:

@@ -138,7 +138,8 @@ def late_best(history: Sequence[Mapping[str, float]], epochs: int) -> int | None
 
 
 def _loss(record: RunRecord) -> float:
-    return record.read_evaluation().val.chosen.metrics["nll"]
+    found = record.read_evaluation()
+    return found.val.at(found.best_exits).metrics["nll"]
 
 
 def best_length(runs: Mapping[int, RunRecord]) -> int:

@@ -6,16 +6,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
+from sae.analysis.decision import DecisionRule, Scored, decide
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, DivergedError
+from sae.core.predictive import Categorical
 from sae.core.progress import SILENT, ProgressDisplay
 from sae.core.version import __version__
 from sae.data.batches import Preparation
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound, warn_of_unbound
 from sae.data.catalogue import load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
-from sae.data.dataset import Dataset
+from sae.data.dataset import Dataset, class_titles
+from sae.data.dataset import Split as Samples
 from sae.methods import Method, build_method
 from sae.records.evaluation import SPLITS, Detection, Interim, Json, Reading, ShiftEvaluation, Split, SplitEvaluation
 from sae.records.network import Network
@@ -37,6 +41,7 @@ from sae.training.evaluator import (
     measure_costs,
     measure_members,
     member_outputs,
+    predictive_at,
     scale_temperature,
     split_outputs,
 )
@@ -207,6 +212,7 @@ def evaluate(
     shift: bool = False,
     ood: str | None = None,
     calibrate: bool = False,
+    rule: DecisionRule | None = None,
     device: str | None = None,
     where: Whereabouts = AS_BEFORE,
     display: ProgressDisplay = SILENT,
@@ -217,10 +223,11 @@ def evaluate(
     Args:
         run: The run folder.
         split: val or test.
-        eval_exits: K′ to evaluate at; by default the trained K.
+        eval_exits: K′ to evaluate at; by default the best on validation.
         shift: Whether to also evaluate on the 95 corrupted versions of the split.
         ood: Name or path of another data set; measures how well uncertainty detects its samples.
         calibrate: Whether to also evaluate after temperature scaling fitted on the validation split.
+        rule: How to decide between two classes; by default nothing is decided.
         device: The device to compute on; by default that of the training.
         where: Where the data are now, and whether other data may be used instead.
         display: Where progress is shown.
@@ -235,13 +242,18 @@ def evaluate(
             check_images(dataset)
         if others is not None:
             check_same_shape(dataset, others)
-        chosen = method.resolve_exits(eval_exits)
+        chosen = method.resolve_exits(record.exits_to_read(eval_exits))
+        label = rule.label_in(class_titles(dataset)) if rule else 0
         prepare = preparation(dataset, device or settings.device)
         outputs = split_outputs(method, dataset, prepare, dict.fromkeys(("val", split)))
         scaling = Scaling(method, dataset, outputs["val"])
         evaluation = evaluate_split(scaling, split, outputs)
         if calibrate:
             evaluation = scale_temperature(scaling, split, outputs, evaluation)
+        decision = None
+        if rule:
+            scored = {name: _scored(method, dataset.split(name), outputs[name], chosen, label) for name in outputs}
+            decision = decide(rule, class_titles(dataset)[label], scored["val"], scored[split])
         detection = None
         if ood is not None and others is not None:
             detected = evaluate_ood(method, dataset, split, others, prepare, chosen)
@@ -257,7 +269,15 @@ def evaluate(
             ood=detection,
             other_data=dataset.is_other,
             target=record.read_config().data.unit,
+            decision=decision,
         )
+
+
+def _scored(method: Method, split: Samples, outputs: Tensor, eval_exits: int, label: int) -> Scored:
+    """Return the probability of a class at K′ exits, and whether it is the true one."""
+    predictive = predictive_at(method, outputs, eval_exits)
+    assert isinstance(predictive, Categorical), "only classes are decided on"
+    return predictive.probs[:, label].double().numpy(), split.targets == label
 
 
 def measure_shift(

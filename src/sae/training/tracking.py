@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Literal
 
 from sae.core.errors import ConfigError, RecordError, SaeError
+from sae.core.progress import Bar
 from sae.records.run import RunRecord
 
 Row = Mapping[str, float]
@@ -44,6 +45,38 @@ class RunCallback:
 
     def on_run_end(self, record: RunRecord, state: State) -> None:
         """Handle the end of the training; `record.read_evaluation()` gives the results of a finished run."""
+
+
+class EpochNotes(RunCallback):
+    """Notes of the last epoch for the lines of a log.
+
+    Args:
+        bar: The display that writes the lines.
+    """
+
+    def __init__(self, bar: Bar) -> None:
+        self.bar, self.epochs = bar, 0
+
+    def on_run_start(self, record: RunRecord, history: Sequence[Row]) -> None:
+        """Forget the epochs of another run."""
+        self.bar.note, self.epochs = None, record.read_config().train.epochs
+        if history:
+            self.on_epoch(record, history[-1])
+
+    def on_epoch(self, record: RunRecord, row: Row) -> None:
+        """Note the epoch and its validation NLL."""
+        del record
+        self.bar.note = epoch_note(row, self.epochs)
+
+
+def epoch_note(row: Row, epochs: int) -> str:
+    """Return an epoch of the history in words.
+
+    Example:
+        >>> epoch_note({"epoch": 3, "val_nll": 0.51234}, 20)
+        'epoch 3 of 20, validation NLL 0.5123'
+    """
+    return f"epoch {row['epoch']:.0f} of {epochs}, validation NLL {row['val_nll']:.4g}"
 
 
 def check_callbacks(callbacks: Sequence[RunCallback]) -> None:

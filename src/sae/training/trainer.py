@@ -97,6 +97,19 @@ class AdamW(torch.optim.AdamW):
     step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
 
 
+@dataclass(frozen=True)
+class SampleWeights:
+    """How much samples count.
+
+    Attributes:
+        train: In the loss, (sample,), 1 on average.
+        val: In the NLL that chooses the epoch to keep, (sample,); None if all count the same.
+    """
+
+    train: Tensor
+    val: Tensor | None
+
+
 class Trainer:
     """A trainer that trains a method, an epoch at a time.
 
@@ -108,6 +121,7 @@ class Trainer:
         averages: The moving average of the weights of each stream; empty if `train.ema` is 0.
         guide: Adds a teacher's predictions to a batch; None without a teacher.
         compiled: The compiled networks of the method; None unless `train.compile` is set.
+        weights: How much each sample counts; None if all count 1.
     """
 
     def __init__(
@@ -117,8 +131,9 @@ class Trainer:
         config: RunConfig,
         streams: tuple[int, ...] | None = None,
         guide: Guide | None = None,
+        weights: SampleWeights | None = None,
     ) -> None:
-        self.method, self.dataset, self.config, self.guide = method, dataset, config, guide
+        self.method, self.dataset, self.config, self.guide, self.weights = method, dataset, config, guide, weights
         self.streams = tuple(range(method.num_streams)) if streams is None else streams
         self.device = pick_device(config.train.device)
         method.to(self.device)
@@ -220,7 +235,18 @@ class Trainer:
             np.random.default_rng(derive_seed(self.config.seed, *purpose)),
         )
         size = len(self.dataset.train)
-        batches = (Batch(inputs, targets, stream, size, places=places) for inputs, targets, places in drawn)
+        weights = None if self.weights is None else self.weights.train.to(self.device)
+        batches = (
+            Batch(
+                inputs,
+                targets,
+                stream,
+                size,
+                places=places,
+                weights=None if weights is None else weights[places % size],
+            )
+            for inputs, targets, places in drawn
+        )
         if self.guide is None:
             return batches
         generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "teacher", epoch, "stream", stream))
@@ -313,7 +339,8 @@ def _validate(trainer: Trainer, epoch: int, stopping: EarlyStopping) -> dict[str
         raise trainer.diverged(f"predictions must stay finite, but they are not after epoch {epoch}")
     settings = trainer.config.train
     if settings.keeps_best:
-        stopping.update(method, epoch, stream_losses(method, outputs, dataset.val, settings.keep_by))
+        weights = trainer.weights.val if trainer.weights else None
+        stopping.update(method, epoch, stream_losses(method, outputs, dataset.val, settings.keep_by, weights))
     return {**{f"val_{key}": value for key, value in metrics.items()}, **method.observables()}
 
 
@@ -326,7 +353,10 @@ def pick_device(name: str) -> torch.device:
     """Return the device with this name, or raise an error if torch cannot use it here."""
     if not _is_usable(name):
         usable = ", ".join(filter(_is_usable, DEVICES))
-        raise ConfigError(f"train.device must be a device that torch can use here ({usable}), got {name!r}")
+        raise ConfigError(
+            f"train.device must be a device that torch can use here ({usable}), got {name!r}: leave it out, choose one "
+            f"of these, or install a torch for yours"
+        )
     return torch.device(name)
 
 
