@@ -12,6 +12,7 @@ from sae.records.study import StudyRecord
 from sae.search.driver import Budget, Driver
 from sae.search.executors.local import LocalExecutor
 from sae.search.method_study import open_studies
+from sae.search.progress import ForecastLine
 from sae.search.space import build_space
 from tests.data.samples import table_rows, write_csv
 from tests.search.studies import DIGITS, InlineExecutor, search
@@ -126,6 +127,21 @@ def test_the_forecast_deals_the_time_left_as_the_search_does(
         study.tell_finished(study.ask().number, [0.5, 0.1, 1e5], {}, "run")
         driver._worked[name] += seconds
     assert driver.forecast() == forecast  # 3,600 s are left: 12.5 rounds of 288 s, or 1,944 s in all for each method
+
+
+def test_the_forecast_is_said_once_and_again_where_it_was_wrong(tmp_path: Path) -> None:
+    assert search(tmp_path / "x", "--hours", "1e-9", "--sampler", "random")[0] == 3
+    driver, said = timed_driver(tmp_path / "x", trials=50), list[str]()
+    line, study = ForecastLine(driver, said.append), driver.studies["sae"]
+    for seconds in (60.0, 60.0, 300.0):
+        line.update()
+        study.tell_finished(study.ask().number, [0.5, 0.1, 1e5], {}, "run")
+        driver._worked["sae"] += seconds
+        line.update()
+    assert said == [
+        "all 50 planned trials should fit into 1 h",
+        "about 29 of the 50 planned trials fit into 1 h: 29 of sae",
+    ]
 
 
 def test_a_grid_stays_inside_the_users_space() -> None:

@@ -88,6 +88,11 @@ def test_large_images_are_pooled_and_that_is_said(monkeypatch: pytest.MonkeyPatc
     assert found["logistic regression on 3 × 2 pixels"] == pytest.approx(expected, rel=1e-4)
 
 
+def test_no_more_of_large_images_is_read_than_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baselines, "MOST_READ", 50 * 2 * 6 * 4)
+    assert measure_baselines(blobs(Classification(3), shape=(2, 6, 4))).num_fitted == 50
+
+
 def test_long_signals_are_pooled_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "MOST_POOLED", 12)
     found = by_name(measure_baselines(blobs(Regression(), shape=(2, 21))), "rmse")

@@ -1,6 +1,7 @@
 """Comparison of a network with simple baselines: by losses of the same validation samples, beyond their noise.
 
-A task has one entry in `COMPARED`, its metrics in `SAMPLE_METRICS`, and its models in `sae.training.baselines`.
+A task has an entry in `COMPARED` and `SAID`, its metrics in `SAMPLE_METRICS`, and its models in `KINDS` of
+`sae.training.baselines`.
 """
 
 import math

@@ -168,7 +168,7 @@ class SearchLines:
 
 
 class ForecastLine:
-    """A line, as soon as every method has been timed, on how many trials fit into the hours.
+    """A line on how many trials fit into the hours, once every method was timed, and again where that turns out wrong.
 
     Args:
         driver: The search to follow.
@@ -176,13 +176,18 @@ class ForecastLine:
     """
 
     def __init__(self, driver: Driver, say: Callable[[str], None]) -> None:
-        self.driver, self.say, self.is_said = driver, say, driver.budget.hours is None
+        self.driver, self.say = driver, say
+        self.said, self.ended = 0, -1  # trials
 
     def update(self) -> None:
-        """Print the line if it is known and was not printed yet."""
-        if not self.is_said and (found := self.driver.forecast()):
-            self.is_said = True
-            self.say(forecast_text(found, self.driver.num_planned(), (self.driver.budget.hours or 0.0) * 3600))
+        """Print the line if another trial has ended and the number differs by more than a quarter from the last."""
+        hours, ended = self.driver.budget.hours, self.driver.num_ended()
+        if hours is None or ended == self.ended:
+            return
+        self.ended, found = ended, self.driver.forecast()
+        if found and abs(sum(found.values()) - self.said) > self.said / 4:
+            self.said = sum(found.values())
+            self.say(forecast_text(found, self.driver.num_planned(), hours * 3600))
 
 
 def forecast_text(trials: Mapping[str, int], planned: int | None, seconds: float) -> str:

@@ -7,7 +7,8 @@ is trained on. Images and signals are pooled where they have many numbers.
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -35,13 +36,18 @@ MOST_BOOSTED = 1_000_000
 """Most samples × classes of gradient boosting, which grows a hundred trees for each class."""
 MOST_POOLED = 1_024
 """Most numbers of an image or signal for the linear baseline."""
+MOST_READ = 200_000_000
+"""Most numbers of images that are read to be pooled."""
 MOST_ITERATIONS = 200
 BOOSTING = "gradient boosting"
 
 Numbers = NDArray[np.float64]
 Predict = Callable[[Numbers], Numbers]
 """Predicts samples, (sample, feature), as `sae.records.predictions` keeps them, (sample, [target,] number)."""
-Fit = Callable[[Numbers, NDArray[np.number]], Predict]
+WITHOUT: Numbers = np.zeros((0, 0))
+"""The inputs of a baseline that ignores them."""
+Targets = NDArray[np.number]
+Fit = Callable[[Numbers, Targets], Predict]
 """Fits a model to samples, (sample, feature), and targets, (sample,)."""
 
 
@@ -49,18 +55,19 @@ def measure_baselines(dataset: Dataset) -> Baselines:
     """Fit the baselines to the training split and measure them on validation and test."""
     from threadpoolctl import threadpool_limits
 
-    task: TaskName = "classification" if isinstance(dataset.spec.task, Classification) else "regression"
-    fitted, reasons = _fitted_to(dataset), []
+    task = _task(dataset)
+    kinds, fitted, reasons = KINDS[task], _fitted_to(dataset), []
     models: dict[str, Fit] = {}
+    linear = f"{kinds.linear_name}{_pooled_text(dataset)}"
     if obstacle := _obstacle(dataset, fitted):
-        reasons.append(f"{_linear_name(dataset, task)} left out because {obstacle}")
+        reasons.append(f"{linear} left out because {obstacle}")
     else:
-        models[_linear_name(dataset, task)] = _logistic if task == "classification" else _ridge
+        models[linear] = kinds.linear
         if dataset.spec.kind is SampleKind.TABLE and len(fitted) * _num_trained(dataset) <= MOST_BOOSTED:
-            models[BOOSTING] = _boosted_classes if task == "classification" else _boosted_values
+            models[BOOSTING] = kinds.boosted
         elif dataset.spec.kind is SampleKind.TABLE:
             reasons.append(f"{BOOSTING} left out because there are {_num_trained(dataset):,} classes or targets")
-    found = [_measure("class shares" if task == "classification" else "the mean", task, dataset, _trivial(dataset))]
+    found = [_measure(kinds.trivial_name, task, dataset, kinds.trivial(dataset))]
     with threadpool_limits(1), warnings.catch_warnings():  # so that they do not depend on the number of cores
         warnings.filterwarnings("ignore", message="lbfgs failed to converge")  # it is good enough to compare with
         inputs = np.concatenate(list(_prepared(dataset, fitted))) if models else None
@@ -96,8 +103,11 @@ def network_losses(record: RunRecord) -> Numbers:
         method, dataset = restore(record)
         outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, preparation(dataset, settings.device)))
         numbers = as_numbers(predictive_at(method, outputs, record.exits_to_read(None))).double().numpy()
-    task: TaskName = "classification" if isinstance(dataset.spec.task, Classification) else "regression"
-    return losses_of_samples(task, numbers, dataset.val.targets)
+    return losses_of_samples(_task(dataset), numbers, dataset.val.targets)
+
+
+def _task(dataset: Dataset) -> TaskName:
+    return "classification" if isinstance(dataset.spec.task, Classification) else "regression"
 
 
 def _measure(name: str, task: TaskName, dataset: Dataset, predict: Predict) -> Measured:
@@ -110,8 +120,8 @@ def _measure(name: str, task: TaskName, dataset: Dataset, predict: Predict) -> M
 
 def _fitted_to(dataset: Dataset) -> Split:
     """Return the training samples to fit to, spread over all of them where they are too many."""
-    products = math.prod(_pooled(dataset)) * _num_trained(dataset)
-    most = min(len(dataset.train), MOST_SAMPLES, MOST_PRODUCTS // products)
+    products, numbers = math.prod(_pooled(dataset)) * _num_trained(dataset), math.prod(dataset.spec.shape)
+    most = min(len(dataset.train), MOST_SAMPLES, MOST_PRODUCTS // products, MOST_READ // numbers)
     chosen = np.linspace(0, len(dataset.train) - 1, most).round().astype(np.int64)
     return Split(dataset.train.inputs[chosen], dataset.train.targets[chosen])
 
@@ -133,7 +143,7 @@ def _num_trained(dataset: Dataset) -> int:
     return num_targets(task) or (task.num_classes if isinstance(task, Classification) else 1)
 
 
-def _fit(fit: Fit, inputs: Numbers, targets: NDArray[np.number]) -> Predict:
+def _fit(fit: Fit, inputs: Numbers, targets: Targets) -> Predict:
     """Fit a model, or one for each of several targets, (sample, target)."""
     if targets.ndim == 1:
         return fit(inputs, targets)
@@ -141,13 +151,12 @@ def _fit(fit: Fit, inputs: Numbers, targets: NDArray[np.number]) -> Predict:
     return lambda samples: np.stack([model(samples) for model in models], axis=1)
 
 
-def _linear_name(dataset: Dataset, task: TaskName) -> str:
-    name = "logistic regression" if task == "classification" else "ridge regression"
+def _pooled_text(dataset: Dataset) -> str:
     if dataset.spec.kind is SampleKind.TABLE:
-        return name
+        return ""
     _, *pooled = _pooled(dataset)
     what = "pixels" if dataset.spec.kind is SampleKind.IMAGES else "numbers a channel"
-    return f"{name} on {' × '.join(map(str, pooled))} {what}"
+    return f" on {' × '.join(map(str, pooled))} {what}"
 
 
 def _pooled(dataset: Dataset) -> tuple[int, ...]:
@@ -170,34 +179,40 @@ def _pool(batch: Tensor, shape: tuple[int, ...]) -> Tensor:
     return adaptive_avg_pool2d(batch, shape[1:]) if len(shape) == 3 else adaptive_avg_pool1d(batch, shape[1])
 
 
-def _trivial(dataset: Dataset) -> Predict:
+def _shares(dataset: Dataset) -> Predict:
     task = dataset.spec.task
+    assert isinstance(task, Classification), "only classes have shares"
 
-    def fit(_: Numbers, targets: NDArray[np.number]) -> Predict:
-        if isinstance(task, Classification):
-            counts = np.bincount(targets, minlength=task.num_classes) + 1  # + 1, because a class may be missing
-            return lambda samples: np.tile(np.log(counts / counts.sum()), (len(samples), 1))
-        mean = targets.mean(dtype=np.float64)
+    def fit(_: Numbers, labels: Targets) -> Predict:
+        counts = np.bincount(labels, minlength=task.num_classes) + 1  # a class may be missing
+        return lambda samples: np.tile(np.log(counts / counts.sum()), (len(samples), 1))
+
+    return _fit(fit, WITHOUT, dataset.train.targets)
+
+
+def _mean(dataset: Dataset) -> Predict:
+    def fit(_: Numbers, values: Targets) -> Predict:
+        mean = values.mean(dtype=np.float64)
         return lambda samples: np.full((len(samples), 1), mean)
 
-    return _fit(fit, np.zeros((0, 0)), dataset.train.targets)
+    return _fit(fit, WITHOUT, dataset.train.targets)
 
 
-def _logistic(inputs: Numbers, targets: NDArray[np.number]) -> Predict:
+def _logistic(inputs: Numbers, targets: Targets) -> Predict:
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(max_iter=MOST_ITERATIONS).fit(inputs, targets)
     return lambda samples: _logs(model.predict_proba(samples))
 
 
-def _ridge(inputs: Numbers, targets: NDArray[np.number]) -> Predict:
+def _ridge(inputs: Numbers, targets: Targets) -> Predict:
     from sklearn.linear_model import Ridge
 
     model = Ridge().fit(inputs, targets.astype(np.float64))
     return lambda samples: model.predict(samples)[:, None]
 
 
-def _boosted_classes(inputs: Numbers, targets: NDArray[np.number]) -> Predict:
+def _boosted_classes(inputs: Numbers, targets: Targets) -> Predict:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(random_state=0, early_stopping=False)  # stopping needs two of a class
@@ -205,7 +220,7 @@ def _boosted_classes(inputs: Numbers, targets: NDArray[np.number]) -> Predict:
     return lambda samples: _logs(model.predict_proba(samples))
 
 
-def _boosted_values(inputs: Numbers, targets: NDArray[np.number]) -> Predict:
+def _boosted_values(inputs: Numbers, targets: Targets) -> Predict:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     model = HistGradientBoostingRegressor(random_state=0, early_stopping=False).fit(inputs, targets)
@@ -215,3 +230,21 @@ def _boosted_values(inputs: Numbers, targets: NDArray[np.number]) -> Predict:
 def _logs(probs: Numbers) -> Numbers:
     logs: Numbers = np.log(np.maximum(probs, np.finfo(np.float64).tiny))
     return logs
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The baselines of a task: one that ignores the inputs, a linear one, and one for tables."""
+
+    trivial_name: str
+    trivial: Callable[[Dataset], Predict]
+    linear_name: str
+    linear: Fit
+    boosted: Fit
+
+
+KINDS: Mapping[TaskName, Kinds] = {
+    "classification": Kinds("class shares", _shares, "logistic regression", _logistic, _boosted_classes),
+    "regression": Kinds("the mean", _mean, "ridge regression", _ridge, _boosted_values),
+}
+"""To add a task, add its baselines here, and what they are compared by in `sae.analysis.baselines`."""
