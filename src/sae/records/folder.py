@@ -232,6 +232,8 @@ class Record(Folder, Generic[Model]):
     """Names of the files that the folder may hold."""
     MAKER: ClassVar[str]
     """The command that makes it."""
+    _made_for: Model | None = None
+    """The config that `make` was called with."""
 
     def make(self, config: Model, *, force: bool = False) -> None:
         """Make the folder for this config, or check that it was made for it.
@@ -241,17 +243,27 @@ class Record(Folder, Generic[Model]):
         self.check_room(config, force=force)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if (force and self.has(self.CONFIG)) or self.has(ASIDE):
-                with self.lock():  # never while another process works in it
-                    self.clear() if force else shutil.rmtree(self.path / ASIDE)
+            if force or self.has(ASIDE) or not self.has(self.CONFIG):
+                with self.lock():  # never while another process works in it, and what is cleared is made again at once
+                    if force and self.has(self.CONFIG):
+                        self.clear()
+                    elif self.has(ASIDE):
+                        shutil.rmtree(self.path / ASIDE)
+                    if self.has(self.CONFIG):
+                        self._check_config(config)
+                    else:
+                        self.write_text(self.CONFIG, f"{self.MARK}\n{to_yaml(config)}")
         except OSError as error:
             raise RecordError(f"{self.path} must be a writable {self.KIND} folder ({error.strerror})") from None
-        if not self.has(self.CONFIG):
-            with self.lock():  # if two processes start at once, the second finds the first one's config
-                if self.has(self.CONFIG):
-                    self._check_config(config)
-                else:
-                    self.write_text(self.CONFIG, f"{self.MARK}\n{to_yaml(config)}")
+        self._made_for = config
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes out; refuse a folder that one of them has started over with another config."""
+        with super().lock():
+            if self._made_for is not None:
+                self._check_config(self._made_for)
+            yield
 
     def check_room(self, config: Model, *, force: bool = False) -> None:
         """Refuse a folder that `make` would refuse: other files, or another config; nothing is written."""

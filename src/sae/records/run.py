@@ -32,6 +32,7 @@ from sae.records.evaluation import (
 )
 from sae.records.folder import Record
 from sae.records.network import Network, Trimming
+from sae.records.writing import temporaries
 
 Ending = Literal["finished", "stopped", "failed"]
 State = Literal["finished", "stopped", "failed", "running", "unfinished", "damaged"]
@@ -299,7 +300,8 @@ class RunRecord(Record[RunConfig]):
         yield from (self.path / name for name in names)
         yield from (path for path in self.path.glob("shift-*") if SHIFT_FILE.fullmatch(path.name))
         yield from (self.path / self.TENSORBOARD).glob(self.EVENTS)
-        yield from (self.path / f".{name}.tmp" for name in self.FILES)  # left by a killed write
+        for name in self.FILES:
+            yield from temporaries(self.path / name)  # left by a killed write
         yield self.path / self.CONFIG
 
     def clear_events(self) -> None:

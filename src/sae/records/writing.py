@@ -1,23 +1,32 @@
 """The one place that opens files for writing: whole or absent, and never in place of a device, a pipe or a link.
 
-A file is written under a temporary name, synced and renamed. A symbolic link is followed: its target changes, and the
-link stays. A pipe, a terminal or anything else that is not a regular file gets the content as a stream.
+A file is written under a temporary name that nothing else has, synced and renamed. The temporary file is locked: it
+says that a process writes the target, which a second one is told; without a lock it was left by a killed process, and
+is deleted. A symbolic link is followed: its target changes, and the link stays. A pipe, a terminal or anything else
+that is not a regular file gets the content as a stream.
 """
 
 import hashlib
 import os
+import random
+import re
 import shutil
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sae.core.errors import RecordError
+from sae.core.errors import BusyError, RecordError
 
 STANDARD_OUTPUT = 1
-LONGEST_NAME = 240
+LONGEST_NAME = 225
 """Bytes of a name above which its temporary name is a hash; file systems allow 255."""
+PATIENCE = 1.0
+"""Seconds to wait for another process that writes the same file."""
+NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+KNOWN_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -56,14 +65,85 @@ def is_standard_output(path: Path) -> bool:
 
 
 def _write_file(path: Path, write: Callable[[Path], object]) -> None:
-    temporary = path.with_name(f".{_short(path.name)}.tmp")
-    try:
+    with writing_alone(path) as temporary:
         write(temporary)
         with temporary.open("r+b") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
+
+
+@contextmanager
+def writing_alone(path: Path) -> Iterator[Path]:
+    """Give an empty temporary file beside a target that no other process writes meanwhile.
+
+    If two processes meet, both step back for a random time.
+    """
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        temporary, lock = _new_temporary(path)
+        try:
+            if not any([_is_written(other) for other in temporaries(path) if other != temporary]):
+                yield temporary
+                return
+        finally:
+            temporary.unlink(missing_ok=True)
+            os.close(lock)
+        if time.monotonic() > give_up:
+            raise BusyError(f"{path} is being written by another process: wait for it, or name another file")
+        time.sleep(random.uniform(0.01, 0.1))
+
+
+def temporaries(path: Path) -> list[Path]:
+    """Return the temporary files of a target, also those that killed processes have left."""
+    name = re.compile(re.escape(f".{_short(path.name)}.sae-") + r"[0-9a-f]{16}\.tmp")
+    with suppress(OSError), os.scandir(path.parent) as entries:  # a folder may be writable but not readable
+        return [path.with_name(entry.name) for entry in entries if name.fullmatch(entry.name)]
+    return []
+
+
+def _new_temporary(path: Path) -> tuple[Path, int]:
+    """Create a temporary file, and return it with the descriptor that keeps it locked."""
+    while True:
+        temporary = path.with_name(f".{_short(path.name)}.sae-{os.urandom(8).hex()}.tmp")
+        lock = os.open(temporary, NEW_FILE, 0o666)
+        # Between opening and locking, another process may have taken it for one that was left, and deleted it.
+        if _lock(lock) is not False and os.fstat(lock).st_nlink:
+            return temporary, lock
+        os.close(lock)
+
+
+def _is_written(temporary: Path) -> bool:
+    """Return whether a process writes a temporary file; delete it if its process was killed."""
+    try:
+        file = os.open(temporary, KNOWN_FILE)
+    except OSError:  # it was just renamed, or is another user's or no file
+        return False
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return False
+        is_left = _lock(file)
+        if is_left:
+            temporary.unlink(missing_ok=True)
+        return is_left is False
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _lock(file: int) -> bool | None:
+    """Lock an open file until it is closed or this process ends.
+
+    Returns:
+        Whether it is locked now: False if another process holds it, None if the system cannot tell.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):  # Windows, or a file system without locks
+        return None
+    return True
 
 
 def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
