@@ -124,7 +124,7 @@ def test_a_file_that_another_process_writes_is_refused_and_holds_what_that_one_w
     path = tmp_path / "p.csv"
     with writer(path) as other:
         with pytest.raises(BusyError, match=r"p\.csv is being written by another process"):
-            write_whole(path, saying("from the second process"))
+            write_target(path, saying("from the second process"))
         write_whole(tmp_path / "q.csv", saying("another file"))
         other.communicate("\n", timeout=60)
     assert path.read_text() == "from the first process"

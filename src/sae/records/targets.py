@@ -24,7 +24,7 @@ def write_target(path: Path, write: Callable[[Path], object], option: str = "--o
         option: The option that names it.
     """
     check_target(path, option)
-    write_whole(path, write)
+    write_whole(path, write, patience=0.0)
 
 
 def check_target(path: Path, option: str = "--out") -> None:
