@@ -13,6 +13,7 @@ import yaml
 from sae.analysis.temperature import effect_under_shift
 from sae.core.errors import ModelError, ModelWarning, RecordError
 from sae.core.objectives import metric_label
+from sae.core.reading import read_file
 from sae.core.task import SampleKind
 from sae.core.wording import count
 from sae.deploy.manifest import NAME, Manifest
@@ -41,7 +42,7 @@ def write_card(folder: Path, manifest: Manifest, shift: ShiftEvaluation | None =
     path = folder / CARD
     text = marked_card(card_text(manifest, _receipt_of(folder, manifest), shift))
     try:
-        found = path.read_text(encoding="utf-8") if path.exists() else None
+        found = read_file(str(path)).decode("utf-8") if path.exists() else None
         if found is None or (is_own_card(found) and found != text):
             write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     except UnicodeDecodeError:

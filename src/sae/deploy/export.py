@@ -18,6 +18,7 @@ from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.objectives import TaskName
+from sae.core.reading import read_file
 from sae.core.task import Classification
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, class_titles
@@ -388,4 +389,4 @@ def _has_segments(out: Path, manifest: Manifest, target: ExitTarget) -> bool:
 
 
 def _has_content(path: Path, sha256: str) -> bool:
-    return path.is_file() and sha256_of(path.read_bytes()) == sha256
+    return path.is_file() and sha256_of(read_file(str(path))) == sha256

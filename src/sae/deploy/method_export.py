@@ -144,4 +144,7 @@ def _class_names(trained: TrainedMethod) -> tuple[str, ...] | None:
         return None
     if names is not None and len(names) != task.num_classes:
         raise DataError(f"class_names must name {task.num_classes} classes, got {len(names)}: {list(names)}")
-    return tuple(map(str, range(task.num_classes) if names is None else names))
+    found = tuple(map(str, range(task.num_classes) if names is None else names))
+    if len(set(found)) < len(found):
+        raise DataError(f"class_names must be different, got {list(found)}")
+    return found

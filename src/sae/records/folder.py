@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from sae.config.settings import Model, differences, read_settings, to_yaml
 from sae.core.errors import BusyError, ConfigError, MissingPluginError, NotRegisteredError, RecordError
-from sae.core.reading import read_file
+from sae.core.reading import check_regular, read_file
 from sae.records.parsing import CsvTable, Numbers, is_finite, may_not_be_finite, places, plain_numbers, read_table
 from sae.records.writing import write_whole
 
@@ -147,18 +147,21 @@ class Folder:
 
     def read_rows(self, name: str) -> list[dict[str, str]]:
         """Read rows of CSV with all values as text; a row that was cut short is damage."""
-        with self._reading(name) as path:
-            content = path.read_bytes()
+        content = self.read_bytes(name)
         header, lines = self._table_of(name, content)
         return [dict(zip(header, line, strict=True)) for line in lines]
+
+    def read_bytes(self, name: str) -> bytes:
+        """Read a file at once."""
+        with self._reading(name) as path:
+            return read_file(str(path))
 
     def read_numbers(self, name: str, columns: Sequence[str]) -> Numbers:
         """Read columns of numbers from a CSV file, (row, column).
 
         A column that is missing is a KeyError, a text in one of them a ValueError.
         """
-        with self._reading(name) as path:
-            content = path.read_bytes()
+        content = self.read_bytes(name)
         found = plain_numbers(content, columns)
         if found is not None:
             return found
@@ -199,9 +202,11 @@ class Folder:
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[Path]:
-        """Give the path of a file; turn a missing or unreadable one into a RecordError."""
+        """Give the path of a regular file; turn a missing or unreadable one into a RecordError."""
+        path = self.path / name
         try:
-            yield self.path / name
+            check_regular(path.stat(), str(path))
+            yield path
         except OSError as error:
             raise self.unreadable(name, error) from None
 
