@@ -97,6 +97,21 @@ def test_what_cannot_be_corrupted_is_refused(arguments: list[str], message: str,
     assert message in result.stderr
 
 
+def test_a_picture_never_replaces_what_it_shows(tmp_path: Path) -> None:
+    write_folder(tmp_path / "tree", class_files())
+    image = next((tmp_path / "tree").rglob("*.png"))
+    write_csv(tmp_path / "list.csv", [{"file": image.relative_to(tmp_path), "y": row % 2} for row in range(20)])
+    before = image.read_bytes()
+    for command, data, *named in (
+        ("info", tmp_path / "tree"),
+        ("corrupt", tmp_path / "tree"),
+        ("info", tmp_path / "list.csv", "--target", "y"),
+    ):
+        result = run("data", command, data, "--task", "classification", *named, "--picture", image)
+        assert "--picture must not replace an input" in result.stderr
+    assert image.read_bytes() == before
+
+
 def test_a_picture_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     result = run("data", "info", "digits", "--picture", tmp_path / "absent" / "out.png")
     assert result.exit_code == 2

@@ -28,7 +28,9 @@ def strange(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", NEVER_REGULAR)
 def test_only_a_regular_file_is_a_config(strange: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="config file must be readable, got .*: (it is a pipe or a device|Is a directory)"):
+    with pytest.raises(
+        ConfigError, match="config file must be readable, got .*: (it is a pipe or a device|Is a directory)"
+    ):
         read_yaml(strange / name)
     with pytest.raises(OSError, match="it is a pipe|Is a directory"):
         read_file(str(strange / name))
