@@ -29,21 +29,21 @@ def strange(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", NEVER_REGULAR)
 def test_only_a_regular_file_is_a_config(strange: Path, name: str) -> None:
     with pytest.raises(
-        ConfigError, match="config file must be readable, got .*: (it is a pipe or a device|Is a directory)"
+        ConfigError, match=r"config file must be readable, got .*: (it is a pipe or a device|Is a directory)"
     ):
         read_yaml(strange / name)
-    with pytest.raises(OSError, match="it is a pipe|Is a directory"):
+    with pytest.raises(OSError, match=r"it is a pipe|Is a directory"):
         read_file(str(strange / name))
 
 
 @pytest.mark.parametrize("name", ["pipe", "device"])
 def test_data_are_a_file_or_a_folder(strange: Path, name: str) -> None:
-    with pytest.raises(DataError, match="data must be a file or a folder, got .*, which is a pipe or a device"):
+    with pytest.raises(DataError, match=r"data must be a file or a folder, got .*, which is a pipe or a device"):
         find_own(str(strange / name))
     (strange / name).rename(strange / f"{name}.csv")
-    with pytest.raises(DataError, match="data must be a file or a folder"):
+    with pytest.raises(DataError, match=r"data must be a file or a folder"):
         load(DataConfig(name=str(strange / f"{name}.csv"), task="regression", target="y"))
-    with pytest.raises(DataError, match="data must be a file or a folder"):
+    with pytest.raises(DataError, match=r"data must be a file or a folder"):
         find_entry(str(strange / f"{name}.csv"))
 
 
@@ -61,11 +61,11 @@ def test_a_run_with_a_pipe_in_it_is_damaged(tmp_path: Path, name: str) -> None:
 
 def test_weights_that_are_a_pipe_are_refused(strange: Path) -> None:
     record = RunRecord(strange)
-    with pytest.raises(RecordError, match="it is a pipe"):
+    with pytest.raises(RecordError, match=r"it is a pipe"):
         record.read_arrays("pipe")
-    with pytest.raises(RecordError, match="it is a pipe"):
+    with pytest.raises(RecordError, match=r"it is a pipe"):
         record.hash_of("pipe")
-    with pytest.raises(RecordError, match="it is a pipe"):
+    with pytest.raises(RecordError, match=r"it is a pipe"):
         record.read_rows("pipe")
 
 

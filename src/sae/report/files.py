@@ -20,7 +20,7 @@ from PIL import Image
 from sae.analysis.network_plan import NetworkPlan
 from sae.config.methods import all_kinds
 from sae.core.errors import RecordError
-from sae.core.table import Cell, Column, Table, show, spreadsheet_text
+from sae.core.table import Cell, Column, Table, markdown_text, show, spreadsheet_text
 from sae.records.targets import check_target, write_target
 from sae.records.writing import write_whole
 from sae.report.content import Drawing, Figure
@@ -187,11 +187,11 @@ def _encodings(spec: Spec, channel: str) -> Iterator[Spec]:
 
 def to_markdown(table: Table) -> str:
     """Write title, table and caption in GitHub's Markdown; the best numbers are bold."""
-    heads = [_markdown(column.heading) for column in table.columns]
+    heads = [markdown_text(column.heading) for column in table.columns]
     rules = ["--:" if table.is_numeric(index) else ":--" for index in range(len(table.columns))]
-    rows = [[_bold(_markdown(show(cell, column)), cell) for cell, column in table.cells(row)] for row in table.rows]
+    rows = [[_bold(markdown_text(show(cell, column)), cell) for cell, column in table.cells(row)] for row in table.rows]
     lines = [f"| {' | '.join(line)} |" for line in (heads, rules, *rows)]
-    return "\n".join([f"### {_markdown(table.title)}", "", *lines, "", _markdown(table.caption), ""])
+    return "\n".join([f"### {markdown_text(table.title)}", "", *lines, "", markdown_text(table.caption), ""])
 
 
 def to_csv(table: Table) -> str:
@@ -290,11 +290,6 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
 
 def _write_text(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _markdown(text: str) -> str:
-    """Escape text for a Markdown cell: one line, without borders, emphasis, code, links or HTML."""
-    return re.sub(r"([\\|*_`#<>\[\]~])", r"\\\1", " ".join(text.split()))
 
 
 def _bold(text: str, cell: Cell) -> str:
