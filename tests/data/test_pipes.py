@@ -9,9 +9,9 @@ from sae.config.run import DataConfig
 from sae.config.settings import read_yaml
 from sae.core.errors import ConfigError, DataError, RecordError
 from sae.core.reading import read_file
-from sae.data.cache import CACHE_VARIABLE, cached
+from sae.data.cache import cached
 from sae.data.catalogue import find_entry, load
-from sae.data.locations import find_own
+from sae.data.locations import CACHE_VARIABLE, find_own
 from sae.records.run import RunRecord, read_run
 
 NEVER_REGULAR = ("pipe", "device", "folder")

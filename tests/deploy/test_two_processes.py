@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from tests.data.samples import write_npz
 pytestmark = pytest.mark.slow
 
 
-def at_once(*commands: list[object]) -> list[tuple[int, str, str]]:
+def at_once(*commands: Sequence[object]) -> list[tuple[int, str, str]]:
     """Run commands at the same time; return exit codes, and what was printed and said."""
     main = [sys.executable, "-c", "from sae.cli import main; main()"]
     started = [

@@ -212,7 +212,7 @@ def load_images(settings: "Layer") -> "Dataset":
 def save_picture(image: "Image", path: Path, name: str) -> None:
     """Write a picture of the data of this name to a file, which must not be one of them."""
     from sae.core.errors import ConfigError, RecordError
-    from sae.data.catalogue import own_files
+    from sae.data.image_list import own_files
     from sae.records.targets import write_target
 
     try:

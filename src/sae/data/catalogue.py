@@ -273,20 +273,6 @@ def load(config: DataConfig, seed: int = 0, known: "Known | None" = None) -> "Da
     return find_entry(config.name, config.kind).read(config, seed, known)
 
 
-def own_files(name: str) -> list[Path]:
-    """Return the file or folder of the user's own data, and the images that a table names; nothing for other data."""
-    try:
-        path = find_own(name)
-    except DataError:
-        return []
-    if path.suffix.lower() not in (".csv", ".parquet") or not _names_images(path, None):
-        return [path]
-    from sae.data.image_list import listed_files
-    from sae.data.table_files import read_columns
-
-    return [path, *(path.parent / image for image in listed_files(read_columns(path), path).names)]
-
-
 def load_others(name: str, like: "Dataset") -> "Samples":
     """Return the out-of-distribution samples of a set: its test split, or the samples in an `.npz` file.
 

@@ -55,6 +55,7 @@ class Status(Part):
         versions: Versions of the packages that made it.
         config_sha256: SHA-256 of the file of its settings; None in older runs.
         weights_sha256: SHA-256 of the file of its weights.
+        files_sha256: SHA-256 of its other files when it ended, by name; None in older runs.
     """
 
     state: Ending
@@ -66,6 +67,7 @@ class Status(Part):
     versions: Mapping[str, str] | None = None
     config_sha256: str | None = None
     weights_sha256: str | None = None
+    files_sha256: Mapping[str, str] | None = None
 
     @property
     def reason(self) -> str:
@@ -119,6 +121,8 @@ class RunRecord(Record[RunConfig]):
         *(STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT, NETWORK),
         *(TEACHER, LENGTHS, TRIM, TRIM_ROWS, TRIM_FIGURE, PREDICTIONS),
     )
+    RECORDED = (METRICS, CURVES, HISTORY, DATA, SPLIT, NETWORK, TEACHER, LENGTHS, TRIM, TRIM_ROWS)
+    """Files whose hashes are recorded when a run ends, beside those of its settings and weights."""
     RETRAIN: ClassVar[str] = "train again with --force"
 
     def __init__(self, path: Path, advice: str = RETRAIN, label: str | None = None) -> None:
@@ -253,6 +257,7 @@ class RunRecord(Record[RunConfig]):
             versions=versions,
             config_sha256=self.hash_of(self.CONFIG) if weights else None,
             weights_sha256=weights,
+            files_sha256={name: found for name in self.RECORDED if (found := self.hash_of(name))} if weights else None,
         )
         self.write_json(self.STATUS, status.model_dump(mode="json", exclude_none=True))
         self.tidy()
@@ -263,6 +268,14 @@ class RunRecord(Record[RunConfig]):
             return None
         with self._reading(name) as path, path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def recorded_hashes(self) -> dict[str, str]:
+        """Return the SHA-256 of its files when it ended, by name; of those that were recorded."""
+        status = self.read_status()
+        if status is None:
+            return {}
+        own = {self.CONFIG: status.config_sha256, self.MODEL: status.weights_sha256}
+        return {name: found for name, found in own.items() if found} | dict(status.files_sha256 or {})
 
     def identity(self) -> str:
         """Return a hash that identifies the run: of its settings and of the facts recorded about its data."""
