@@ -195,10 +195,11 @@ def spreadsheet_text(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    r"""Escape a text for Markdown: one line, without borders of tables, emphasis, code, links or HTML.
+    r"""Escape a text for Markdown: one line, without borders of tables, lists, emphasis, code, links or HTML.
 
     Example:
         >>> print(markdown_text("a_b\n<img>"))
         a\_b \<img\>
     """
-    return re.sub(r"([\\|*_`#<>\[\]~])", r"\\\1", " ".join(text.split()))
+    escaped = re.sub(r"([\\|*_`#<>\[\]~])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"^(\d+(?=[.)](?: |$))|(?=[-+=](?![\d.])))", r"\1\\", escaped)
