@@ -12,6 +12,7 @@ from sae.core.reading import read_file
 from sae.data.cache import cached
 from sae.data.catalogue import find_entry, load
 from sae.data.locations import CACHE_VARIABLE, find_own
+from sae.records.folder import LOCK
 from sae.records.run import RunRecord, read_run
 
 NEVER_REGULAR = ("pipe", "device", "folder")
@@ -67,6 +68,19 @@ def test_weights_that_are_a_pipe_are_refused(strange: Path) -> None:
         record.hash_of("pipe")
     with pytest.raises(RecordError, match=r"it is a pipe"):
         record.read_rows("pipe")
+
+
+def test_a_lock_that_is_a_pipe_or_a_link_is_neither_waited_for_nor_followed(tmp_path: Path) -> None:
+    record, target = RunRecord(tmp_path), tmp_path / "elsewhere"
+    for make in (os.mkfifo, lambda path: path.symlink_to(target)):
+        make(tmp_path / LOCK)
+        assert not record.is_busy()
+        with pytest.raises(RecordError, match="must be a writable folder"), record.lock():
+            pass
+        (tmp_path / LOCK).unlink()
+    assert not target.exists()
+    os.mkfifo(tmp_path / record.HISTORY)
+    assert record.count_epochs() == 0
 
 
 def test_a_cache_that_cannot_be_made_is_not_called_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

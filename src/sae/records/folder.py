@@ -75,7 +75,7 @@ class Folder:
         try:
             import fcntl
 
-            with (self.path / LOCK).open() as file:
+            with open(self.path / LOCK, opener=_opener) as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
@@ -85,7 +85,7 @@ class Folder:
 
     def _open_lock(self) -> IO[str]:
         try:
-            return (self.path / LOCK).open("a")
+            return open(self.path / LOCK, "a", opener=_opener)
         except OSError as error:
             raise RecordError(f"{self.path} must be a writable folder ({error.strerror})") from None
 
@@ -373,6 +373,11 @@ class Record(Folder, Generic[Model]):
         except ConfigError as error:
             self.check_made()
             raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
+
+
+def _opener(path: str, flags: int) -> int:
+    """Open a lock, but neither wait for a pipe in its place nor follow a link."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def write_csv(rows: Sequence[Mapping[str, object]], path: Path) -> None:

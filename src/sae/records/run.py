@@ -17,6 +17,7 @@ from typing import ClassVar, Literal, Self
 
 from sae.config.run import RunConfig
 from sae.core.errors import RecordError, RecordWarning
+from sae.core.reading import read_file
 from sae.records.evaluation import (
     AtExits,
     Evaluation,
@@ -226,7 +227,7 @@ class RunRecord(Record[RunConfig]):
     def count_epochs(self) -> int:
         """Count the finished epochs of a run that may still be training."""
         try:
-            return max(0, (self.path / self.HISTORY).read_bytes().count(b"\n") - 1)
+            return max(0, read_file(f"{self.path / self.HISTORY}").count(b"\n") - 1)
         except OSError:
             return 0
 
