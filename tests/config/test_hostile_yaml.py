@@ -1,5 +1,6 @@
 """YAML that would explode, overflow the stack or take forever is refused in one sentence."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,22 @@ def test_an_assignment_is_read_with_the_same_care() -> None:
     for value in ("[" * 1000, "2024-13-45", "!!int x"):
         with pytest.raises(ConfigError, match="--set takes a value that is YAML"):
             from_assignments([f"train.lr={value}"])
+
+
+@pytest.mark.parametrize("number", ["1:30", "1_000", "010", "-1_0", "1:30.5", "1_0.5", "+0_7", "190:20:30"])
+def test_a_number_that_readers_of_yaml_disagree_on_is_refused(number: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"{number} is read in several ways: write a plain number")):
+        from_assignments([f"seed={number}"])
+    (tmp_path / "x.yaml").write_text(f"seed: {number}\n")
+    with pytest.raises(ConfigError, match="is read in several ways"):
+        read_yaml(tmp_path / "x.yaml")
+    (tmp_path / "x.yaml").write_text(f"seed: '{number}'\n")
+    assert read_yaml(tmp_path / "x.yaml") == {"seed": number}
+
+
+def test_plain_numbers_are_read_as_before() -> None:
+    for text, value in (("0", 0), ("-10", -10), ("0.5", 0.5), ("1e-3", 1e-3), ("0x10", 16), (".5", 0.5), ("-0.0", 0.0)):
+        assert from_assignments([f"seed={text}"]) == {"seed": value}
 
 
 def test_many_keys_are_read_in_one_pass(tmp_path: Path) -> None:

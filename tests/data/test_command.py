@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from sae.cli import app
+from sae.cli import app, check_arguments
 from sae.data.catalogue import CATALOGUE, load
 from sae.data.locations import PublishedFile
 from sae.data.overview import first_of_each_class
@@ -97,6 +97,21 @@ def test_what_cannot_be_corrupted_is_refused(arguments: list[str], message: str,
     assert message in result.stderr
 
 
+def test_a_picture_never_replaces_what_it_shows(tmp_path: Path) -> None:
+    write_folder(tmp_path / "tree", class_files())
+    image = next((tmp_path / "tree").rglob("*.png"))
+    write_csv(tmp_path / "list.csv", [{"file": image.relative_to(tmp_path), "y": row % 2} for row in range(20)])
+    before = image.read_bytes()
+    for command, data, *named in (
+        ("info", tmp_path / "tree"),
+        ("corrupt", tmp_path / "tree"),
+        ("info", tmp_path / "list.csv", "--target", "y"),
+    ):
+        result = run("data", command, data, "--task", "classification", *named, "--picture", image)
+        assert "--picture must not replace an input" in result.stderr
+    assert image.read_bytes() == before
+
+
 def test_a_picture_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     result = run("data", "info", "digits", "--picture", tmp_path / "absent" / "out.png")
     assert result.exit_code == 2
@@ -173,6 +188,25 @@ def test_where_the_file_was_is_no_part_of_the_run(tmp_path: Path, monkeypatch: p
     assert run(*arguments, "--data-root", tmp_path / "one").exit_code == 0
     assert run(*arguments, "--data-root", tmp_path / "two").exit_code == 0  # returns what is there
     assert str(tmp_path / "one") not in (tmp_path / "run" / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("flag", [["--ignore", ""], ["--ignore="], ["--ignore", ",age"], ["--ignore", '"",age']])
+def test_a_column_without_a_name_can_be_ignored(flag: list[str], tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "t.csv", [{"": number, **row} for number, row in enumerate(table_rows())])
+    command = ["data", "info", str(path), "--task", "regression", "--target", "price", "--json"]
+    used: dict[bool, dict[str, str]] = {}
+    for flags in ([], flag):
+        check_arguments(["sae", *command, *flags])
+        columns = json.loads(run(*command, *flags).stdout)["columns"]
+        used[bool(flags)] = {column["name"]: column["use"] for column in columns}
+    assert (used[False][""] != "ignored", used[True][""]) == (True, "ignored")
+
+
+def test_no_column_without_a_name_is_ignored_where_there_is_none(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "t.csv", table_rows())
+    result = run("data", "info", path, "--task", "regression", "--target", "price", "--ignore", "")
+    assert result.exit_code == 2
+    assert "''" in result.stderr
 
 
 @pytest.mark.filterwarnings("default::sae.core.errors.DataWarning")

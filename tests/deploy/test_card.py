@@ -1,5 +1,6 @@
 """The model card beside an exported model: what it says, who can read it, and whose README.md it leaves alone."""
 
+import html
 import re
 import shutil
 import warnings
@@ -157,3 +158,45 @@ def test_a_network_from_a_loop_of_ones_own_has_a_card_without_numbers(digits_mod
     text = card_text(manifest.model_copy(update={"metrics": {}, "conformal": None, "run": run}))
     assert "model-index" not in front_matter(text)
     assert "its training data are not recorded" in text
+
+
+NASTY = (
+    "x`<img src=y onerror=alert(1)>`z",
+    "a | b",
+    "two\n\nlines\n---\nlicense: mine",
+    "```\n<script>alert(1)</script>",
+    "[click](javascript:alert(1))",
+    "<!-- ",
+    "*bold*",
+    "&lt;b&gt;",
+    "]]>",
+    "plain",
+)
+
+
+def test_names_of_others_are_text_in_the_card_whatever_they_hold(digits_model: Path) -> None:
+    markdown_it = pytest.importorskip("markdown_it")
+    manifest, first = manifest_of(digits_model), NASTY[0]
+    forged = manifest.model_copy(
+        update={
+            "target": manifest.target.model_copy(update={"class_names": NASTY}),
+            "run": manifest.run.model_copy(update={"data": NASTY[2] + first, "weights_sha256": first}),
+            "graph": manifest.graph.model_copy(update={"file": "```\n" + first}),
+            "network": manifest.network.model_copy(update={"backbone": first, "method": first}),
+            "metrics": {"test": {**manifest.metrics["test"], first: 1.0}, "val": manifest.metrics["val"]},
+            "versions": {first: first},
+        }
+    )
+    text = card_text(forged)
+    assert front_matter(text)["model-index"][0]["results"][0]["dataset"]["name"] == NASTY[2] + first
+    front, body = text.removeprefix("---\n").split("---\n\n# ", 1)
+    assert not set("<>") & set(front)
+    shown = markdown_it.MarkdownIt("gfm-like", {"linkify": False}).render(body)
+    honest = markdown_it.MarkdownIt("gfm-like", {"linkify": False}).render(
+        card_text(manifest).removeprefix("---\n").split("---\n\n# ", 1)[1]
+    )
+    kinds = [set(re.findall(r"<(/?\w+)", page)) for page in (shown, honest)]
+    assert kinds[0] <= kinds[1]
+    assert html.unescape(shown).count(first) >= 5
+    outside_code = re.sub(r"^```\w+\n.*?^```$", "", body, flags=re.DOTALL | re.MULTILINE)
+    assert not set("<>") & set(outside_code)

@@ -11,7 +11,7 @@ from sae.deploy.conformal import MOST_KEPT, class_scores, class_sets, intervals,
 
 @given(st.integers(20, 1000), st.floats(0.05, 0.9), st.integers(0, 5))
 def test_a_threshold_is_the_corrected_order_statistic_or_a_little_above(count: int, coverage: float, seed: int) -> None:
-    scores = np.random.default_rng(seed).normal(size=count)
+    scores = np.abs(np.random.default_rng(seed).normal(size=count))
     rank = math.ceil(round((count + 1) * coverage, 9))
     exact, threshold = np.sort(scores)[rank - 1], keep_scores(scores, "standardised_error").threshold(coverage)
     if count <= MOST_KEPT:

@@ -183,7 +183,32 @@ def test_what_a_model_cannot_do_is_refused(digits_model: Path, table_model: Path
     assert "above 0 and below 1" in refused(digits_model, picture, "--coverage", 2, out=out)
     assert "probability above 0" in refused(digits_model, picture, "--abstain", 7, out=out)
     assert "manifest.json beside it" in refused(picture, picture, out=out)
-    assert "must not be an input file" in sae("predict", digits_model, picture, "--out", picture)[2]
+
+
+def test_what_is_read_is_never_replaced(digits_model: Path, tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "images", tmp_path / "elsewhere"
+    save_image(folder / "a" / "0.png", "L")
+    save_image(elsewhere / "1.png", "L")
+    (folder / "notes.txt").write_text("mine")
+    (folder / "linked.txt").symlink_to("notes.txt")
+    (tmp_path / "link.csv").symlink_to(folder / "notes.txt")
+    write_csv(tmp_path / "list.csv", [{"file": "elsewhere/1.png", "y": 1}])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for data, out, said in (
+        (folder, folder / "a" / "0.png", "must not have the name of an image"),
+        (folder, folder / "a" / "new.PNG", "must not have the name of an image"),
+        (folder / "a" / "0.png", folder / "a" / "0.png", "must not have the name of an image"),
+        (tmp_path / "list.csv", elsewhere / "1.png", "must not have the name of an image"),
+        (folder, folder / "notes.txt", "must not replace an input"),
+        (folder, folder / "linked.txt", "must not replace an input"),
+        (folder, tmp_path / "link.csv", "must not replace an input"),
+        (tmp_path / "list.csv", tmp_path / "list.csv", "must not replace an input"),
+        (folder, digits_model, "must not replace an input"),
+    ):
+        code, _, error = sae("predict", digits_model, data, "--out", out)
+        assert (code, said in error) == (2, True), error
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert sae("predict", digits_model, folder, "--out", folder / "new.csv")[0] == 0
 
 
 def test_the_table_of_the_tests_is_the_one_that_was_trained_on() -> None:

@@ -1,6 +1,8 @@
 """Predicting with a shipped model, and everything that can be wrong with one."""
 
 import json
+import math
+import os
 import shutil
 import subprocess
 import sys
@@ -186,7 +188,7 @@ def test_a_model_of_an_older_version_takes_float32(table_model: Path, tmp_path: 
     graph.graph.node.insert(0, onnx.helper.make_node("Cast", [name], ["as_float64"], to=onnx.TensorProto.DOUBLE))
     old.write_bytes(graph.SerializeToString())
     changed(old, "input", dtype="float32")
-    changed(old, "graph", sha256=sha256_of(old.read_bytes()))
+    changed(old, "graph", sha256=sha256_of(old.read_bytes()), bytes=old.stat().st_size)
     x = np.random.default_rng(0).normal(size=(3, *load(old).manifest.input.shape))
     given, exact = load(old).predict(x), load(table_model).predict(x)
     assert isinstance(given, ValuePrediction)
@@ -234,7 +236,13 @@ def test_a_file_that_is_not_our_graph_is_refused(copied: Path) -> None:
         ("input", {"name": "x"}, "its input is x and the graph's pixels"),
         ("target", {"class_names": ["a", "b"]}, "got 2 names for 10"),
         ("target", {"class_names": None}, "must have class names"),
+        ("target", {"class_names": ["a"] * 10}, "must have a different name for each class"),
         ("cost", {"latency": 1}, "cost.latency: Extra inputs"),
+        *(
+            ("graph", {"file": name}, "graph.file: .*must be the name of a file in the folder of the manifest")
+            for name in ("/dev/zero", "../model.onnx", "a/b.onnx", "..", "", "C:x.onnx", "a\\b.onnx")
+        ),
+        ("graph", {"bytes": 3}, "must be the graph that its manifest.json describes .* and 3 bytes"),
     ],
 )
 def test_a_manifest_that_disagrees_with_its_graph_is_refused(
@@ -242,6 +250,49 @@ def test_a_manifest_that_disagrees_with_its_graph_is_refused(
 ) -> None:
     changed(copied, section, **values)
     with pytest.raises(ModelError, match=message):
+        load(copied)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scores": [-0.5, 0.2]}, "must have scores from 0"),
+        ({"scores": [0.5, 0.2]}, "that rise with their ranks"),
+        ({"scores": [0.1, math.nan]}, "finite"),
+        ({"ranks": [5, 5]}, "must have ranks that rise"),
+    ],
+)
+def test_scores_that_cannot_be_are_refused(copied: Path, changes: dict[str, object], message: str) -> None:
+    scores = {"score": "one_minus_probability", "samples": 5, "ranks": [1, 5], "scores": [0.1, 0.2]}
+    changed(copied, "conformal", calibration=scores)
+    load(copied)
+    changed(copied, "conformal", calibration=scores | changes)
+    with pytest.raises(ModelError, match=message):
+        load(copied)
+
+
+def test_a_graph_that_is_a_device_or_a_pipe_is_refused_at_once(copied: Path) -> None:
+    for make in (lambda path: path.symlink_to("/dev/zero"), os.mkfifo, Path.mkdir):
+        copied.unlink()
+        make(copied)
+        with pytest.raises(ModelError, match=r"it is a pipe or a device|Is a directory"):
+            load(copied.parent)
+        shutil.rmtree(copied) if copied.is_dir() else None
+        copied.touch()
+
+
+def test_a_file_that_is_larger_than_its_manifest_says_is_not_read_whole(copied: Path) -> None:
+    size = copied.stat().st_size
+    with copied.open("r+b") as file:
+        file.truncate(64 << 30)  # a sparse file, which takes no room
+    with pytest.raises(ModelError, match=f"and {size:,} bytes"):
+        load(copied)
+
+
+def test_a_manifest_that_is_a_pipe_is_refused_at_once(copied: Path) -> None:
+    (copied.parent / NAME).unlink()
+    os.mkfifo(copied.parent / NAME)
+    with pytest.raises(ModelError, match=r"must have a manifest.json"):
         load(copied)
 
 

@@ -25,7 +25,7 @@ from tests.data.samples import (
     write_npz,
     write_zip,
 )
-from tests.fuzz.mutations import BINARY, TEXT, ZIP, Mutation
+from tests.fuzz.mutations import BINARY, JSON, TEXT, ZIP, Mutation
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TRIAL = "study/trials/sae/00002-f3ad97ea"
@@ -131,7 +131,9 @@ def _data() -> list[Seed]:
 
 def _run() -> list[Seed]:
     return [
-        *(Seed(f"run/{name}", TEXT, "runs run") for name in ("config.yaml", "metrics.json", "status.json")),
+        Seed("run/config.yaml", TEXT, "runs run"),
+        *(Seed(f"run/{name}", JSON, "runs run") for name in ("metrics.json", "status.json")),
+        Seed("run/status.json", JSON, "verify run"),
         Seed("run/config.yaml", TEXT, "evaluate run"),
         Seed("run/model.safetensors", BINARY, "evaluate run"),
         Seed("begun/checkpoint.safetensors", BINARY, "train --config begun/config.yaml --out begun"),
@@ -159,11 +161,13 @@ def _study() -> list[Seed]:
 def _shipped() -> list[Seed]:
     predict = "predict study/shipped/model.onnx"
     return [
-        Seed("study/shipped/manifest.json", TEXT, f"{predict} list/0.png --out new.csv"),
+        Seed("study/shipped/manifest.json", JSON, f"{predict} list/0.png --out new.csv --coverage 0.5"),
+        Seed("study/shipped/manifest.json", JSON, "verify study/shipped"),
+        Seed("study/shipped/manifest.json", JSON, "export study --out study/shipped/model.onnx"),
         Seed("study/shipped/model.onnx", BINARY, f"{predict} list/0.png --out new.csv"),
         Seed("list/0.png", BINARY, f"{predict} list/0.png --out new.csv"),
         Seed("images.npz", ZIP, f"{predict} images.npz --out new.csv"),
-        Seed("study/shipped/receipt.json", TEXT, "export study --out study/shipped/model.onnx"),
+        Seed("study/shipped/receipt.json", JSON, "export study --out study/shipped/model.onnx"),
     ]
 
 

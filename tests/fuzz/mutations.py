@@ -1,9 +1,11 @@
 """Malformed files, made from real ones by seeded changes."""
 
+import json
 import random
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 Mutation = Callable[[random.Random, bytes], bytes]
 
@@ -121,7 +123,45 @@ def zip_fields(rng: random.Random, content: bytes) -> bytes:
     return bytes(changed)
 
 
+FORGED: tuple[Any, ...] = (
+    *("/dev/zero", "../manifest.json", "..", "", "a\\b", "x" * 5000, "=1+1", "<b>", "a`b`c", "\n\n---\n", "NaN"),
+    *(0, -1, 1, 2**31, 2**63, 10**30, 0.5, -0.5, 1e308, float("nan"), float("inf")),
+    *(None, True, [], {}, [[]], [None], ["a", "a"], [0] * 5000, {"a": {}}),
+)
+"""What a stranger may write in place of a value."""
+
+
+def forge(rng: random.Random, content: bytes) -> bytes:
+    """Replace, leave out, double or copy one value of JSON, which stays JSON."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        return number(rng, content)
+    places = list(_places(values))
+    if not places:
+        return value(rng, content)
+    holder, key = rng.choice(places)
+    choice = rng.randrange(8)
+    if choice == 0:
+        del holder[key]
+    elif choice == 1 and isinstance(holder, list):
+        holder.insert(rng.randrange(len(holder) + 1), holder[key])
+    elif choice == 2:
+        holder[key] = json.loads(json.dumps(rng.choice([other[place] for other, place in places])))
+    else:
+        holder[key] = rng.choice(FORGED)
+    return json.dumps(values).encode()
+
+
+def _places(values: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every container in a JSON value with each of its keys."""
+    for key in values if isinstance(values, dict) else range(len(values)) if isinstance(values, list) else ():
+        yield values, key
+        yield from _places(values[key])
+
+
 ANY: tuple[Mutation, ...] = (cut, empty, flip, flip_early, delete, double, insert, random_bytes)
+JSON: tuple[Mutation, ...] = (*ANY, number, value, forge, forge, forge, forge, forge, forge, forge, forge)
 TEXT: tuple[Mutation, ...] = (*ANY, number, number, value, value, insert)
 BINARY: tuple[Mutation, ...] = (*ANY, word, word, number)
 ZIP: tuple[Mutation, ...] = (*BINARY, zip_fields, zip_fields, zip_fields)

@@ -48,11 +48,21 @@ class Ended:
 
 def run_command(arguments: list[str], folder: Path) -> Ended:
     """Run `sae` with these arguments in a forked process; what it prints goes through files in the folder."""
-    out, err = folder / ".out", folder / ".err"
+    return end_of(start_command(arguments, folder), folder)
+
+
+def start_command(arguments: list[str], folder: Path) -> int:
+    """Start `sae` with these arguments in a forked process, and return its number."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        _become(arguments, out, err)
+        _become(arguments, folder / ".out", folder / ".err")
+    return child
+
+
+def end_of(child: int, folder: Path) -> Ended:
+    """Wait for a process that was started with this folder."""
+    out, err = folder / ".out", folder / ".err"
     give_up = time.monotonic() + WALL_SECONDS
     while True:
         done, status = os.waitpid(child, os.WNOHANG)

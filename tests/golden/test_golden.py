@@ -46,7 +46,7 @@ COMPUTED = {
 """Commands that compute, whose numbers may differ in their last digits from one machine to another."""
 ADDED = {"data.json", "network.json"}
 """Files that runs hold since; everything that was there before must stay."""
-ADDED_STATUS = {"config_sha256", "weights_sha256"}
+ADDED_STATUS = {"config_sha256", "weights_sha256", "files_sha256"}
 """Keys of `status.json` that are written since."""
 ADDED_KEYS = {
     "members",

@@ -100,3 +100,12 @@ def test_a_study_deletes_its_own_files_and_leaves_the_users(tmp_path: Path) -> N
     StudyRecord.create(folder, study.record.config, force=True)
     assert (folder / "shipped" / CARD).exists()  # edited, so it is the user's
     assert not (folder / "shipped" / "manifest.json").exists()
+
+
+def test_of_two_that_start_over_at_once_the_one_whose_settings_were_replaced_is_told(tmp_path: Path) -> None:
+    first = RunRecord.create(tmp_path / "run", run_config(), force=True)
+    second = RunRecord.create(tmp_path / "run", run_config(seed=1), force=True)
+    with pytest.raises(RecordError, match=r"holds a run with another config \(seed"), first.lock():
+        pass
+    with second.lock():
+        assert second.read_config().seed == 1

@@ -8,17 +8,18 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from sae.core.errors import ConfigError, RecordError
+from sae.core.errors import BusyError, ConfigError, RecordError
 from sae.records.run import RunRecord
 from sae.records.shipped import marked_card
 from sae.records.study import StudyRecord
 from sae.records.targets import check_target, write_target
-from sae.records.writing import write_whole
+from sae.records.writing import temporaries, write_whole
 
 PRINTING = """
 import sys
@@ -28,6 +29,31 @@ print("before", flush=True)
 write_whole(Path(sys.argv[1]), lambda path: path.write_text("content\\n"))
 print("after", flush=True)
 """
+
+WRITING = """
+import sys, time
+from pathlib import Path
+from sae.records.writing import write_whole
+def write(path):
+    path.write_text("from the first process")
+    print("writing", flush=True)
+    sys.stdin.readline()
+write_whole(Path(sys.argv[1]), write)
+"""
+"""Writes a file until a line comes in."""
+
+
+@contextmanager
+def writer(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start another process that is writing a file, and wait until it is."""
+    command = [sys.executable, "-c", WRITING, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def saying(text: str) -> Callable[[Path], object]:
@@ -92,6 +118,58 @@ def test_a_name_as_long_as_the_file_system_allows_is_written(tmp_path: Path) -> 
     path = tmp_path / ("x" * 251 + ".csv")
     write_whole(path, saying("content"))
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_file_that_another_process_writes_is_refused_and_holds_what_that_one_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    with writer(path) as other:
+        with pytest.raises(BusyError, match=r"p\.csv is being written by another process"):
+            write_target(path, saying("from the second process"))
+        write_whole(tmp_path / "q.csv", saying("another file"))
+        other.communicate("\n", timeout=60)
+    assert path.read_text() == "from the first process"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["p.csv", "q.csv"]
+
+
+def test_many_processes_that_write_one_file_leave_one_whole_text_of_one_that_succeeded(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    program = PRINTING.replace('"content\\n"', "sys.argv[2] * 3_000_000")
+    started = [subprocess.Popen([sys.executable, "-c", program, str(path), str(i)], stderr=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL) for i in range(4)]  # fmt: skip
+    succeeded = [str(i) for i, process in enumerate(started) if process.wait(60) == 0]
+    text = path.read_text()
+    assert text[0] in succeeded
+    assert text == text[0] * 3_000_000
+    assert [entry.name for entry in tmp_path.iterdir()] == ["p.csv"]
+
+
+def test_what_a_killed_process_left_is_deleted_by_the_next_that_writes_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    with writer(path) as other:
+        other.kill()
+        other.wait()
+        assert len(temporaries(path)) == 1
+        write_whole(path, saying("new"))
+    assert path.read_text() == "new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["p.csv"]
+
+
+def test_files_with_names_like_a_temporary_one_are_left_alone(tmp_path: Path) -> None:
+    """Earlier versions wrote to `.p.csv.tmp`: through a link, over a file, and into a pipe that nobody reads."""
+    (tmp_path / "precious").write_text("mine")
+    mine = tmp_path / ".p.csv.sae-0123456789abcdef.tmp"
+    mine.symlink_to("precious")
+    for name, make in (
+        ("p.csv", os.mkfifo),
+        ("q.csv", lambda path: path.symlink_to("precious")),
+        ("r.csv", Path.touch),
+    ):
+        make(tmp_path / f".{name}.tmp")
+        before = (tmp_path / f".{name}.tmp").lstat()
+        write_whole(tmp_path / name, saying("new"))
+        assert (tmp_path / f".{name}.tmp").lstat() == before
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert mine.is_symlink()
 
 
 @pytest.fixture

@@ -87,10 +87,15 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, (RuntimeError, ImportError)) and any(words in str(error) for words in NO_MEMORY)
 
 
+NAMES_COLUMNS = "--ignore"
+"""Takes an empty name, too: that of the column of row numbers that some programs write."""
+
+
 def check_arguments(arguments: Sequence[str]) -> None:
     """Refuse arguments that can only be a mistake: empty ones, and those that no config or report could hold."""
     for before, argument in pairwise(["", *arguments]):
-        if not argument or (argument.startswith("--") and argument.endswith("=") and "=" not in argument[:-1]):
+        is_empty = not argument or (argument.startswith("--") and argument.endswith("=") and "=" not in argument[:-1])
+        if is_empty and NAMES_COLUMNS not in (before, argument.removesuffix("=")):
             after = argument or (f"after {before}" if before else "as the first")
             raise ConfigError(f"an argument must not be empty, got one {after}: is a variable of the shell unset?")
         try:
@@ -201,6 +206,7 @@ app.add_typer(data.app, name="data")
 app.command("pareto", cls=Command)(study.pareto)
 app.command("pick", cls=Command)(study.pick)
 app.command("runs", cls=Command)(runs.runs)
+app.command("verify", cls=Command)(runs.verify)
 app.command("report", cls=Command)(report.report)
 app.command("experiment", cls=Command)(search.experiment)
 app.command("demo", cls=Command)(search.demo)

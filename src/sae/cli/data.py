@@ -66,7 +66,7 @@ def info(
     for layer in options.task_layers([{"data": settings}]):
         settings = merge({"data": settings}, layer)["data"]
     if picture:
-        save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture)
+        save_picture(sample_grid(*first_of_each_class(load_images(settings))), picture, name)
     config = parse(DataConfig, settings)
     is_table = Path(name).suffix.lower() in options.TABLES and find_entry(name, config.kind).kind is SampleKind.TABLE
     columns = profile_table(config) if is_table else []
@@ -103,7 +103,7 @@ def corrupt(
     images = load_images(options.section(name=name, task=task, size=size)).test.inputs
     if index >= len(images):
         raise ConfigError(f"--index must be below {len(images)}, the number of test images, got {index}")
-    save_picture(corruption_grid(images[index : index + 1][0], SHIFT_SEED), picture)
+    save_picture(corruption_grid(images[index : index + 1][0], SHIFT_SEED), picture, name)
     print_message(f"the grid is in {picture}")
 
 
@@ -210,13 +210,16 @@ def load_images(settings: "Layer") -> "Dataset":
     return dataset
 
 
-def save_picture(image: "Image", path: Path) -> None:
-    """Write a picture to a file."""
+def save_picture(image: "Image", path: Path, name: str) -> None:
+    """Write a picture of the data of this name to a file, which must not be one of them."""
     from sae.core.errors import ConfigError, RecordError
+    from sae.data.image_list import own_files
     from sae.records.targets import write_target
 
     try:
-        write_target(path, lambda temporary: image.save(temporary, format=_format_of(path)), "--picture")
+        write_target(
+            path, lambda temporary: image.save(temporary, format=_format_of(path)), "--picture", own_files(name)
+        )
     except (ValueError, RecordError) as error:
         raise ConfigError(f"--picture must name an image file that can be written, got {path}: {error}") from None
 

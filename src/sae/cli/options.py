@@ -214,8 +214,14 @@ def integers(flag: str, text: str | None) -> list[int] | None:
         raise ConfigError(f"{flag} takes whole numbers separated by commas, got {text!r}") from None
 
 
-def names(flag: str, text: str | None) -> list[str] | None:
-    """Read `nll,f1` as a list of different names; a name with a comma is quoted as in CSV: `"height, cm",id`."""
+def names(flag: str, text: str | None, *, may_be_empty: bool = False) -> list[str] | None:
+    """Read `nll,f1` as a list of different names; a name with a comma is quoted as in CSV: `"height, cm",id`.
+
+    Args:
+        flag: The option.
+        text: Its value.
+        may_be_empty: Whether a name may be empty, as that of a column of row numbers often is.
+    """
     import csv
 
     from sae.core.errors import ConfigError
@@ -223,10 +229,10 @@ def names(flag: str, text: str | None) -> list[str] | None:
     if text is None:
         return None
     try:
-        found = [part.strip() for part in next(csv.reader([text], skipinitialspace=True, strict=True), [])]
+        found = [part.strip() for part in next(csv.reader([text], skipinitialspace=True, strict=True), [])] or [""]
     except csv.Error:
         raise ConfigError(f'{flag} takes names separated by commas, quoted as in "a, b",c, got {text!r}') from None
-    if not found or not all(found) or len(set(found)) < len(found):
+    if not (may_be_empty or all(found)) or len(set(found)) < len(found):
         raise ConfigError(f"{flag} takes different names separated by commas, got {text!r}")
     return found
 
@@ -350,7 +356,11 @@ class DataOptions:
 
         choose_data_root(self.data_root)
         given = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "data_root"}
-        lists = {key: names(f"--{key}", ",".join(value)) for key, value in given.items() if isinstance(value, list)}
+        lists = {
+            key: names(f"--{key}", ",".join(value), may_be_empty=key == "ignore")
+            for key, value in given.items()
+            if isinstance(value, list)
+        }
         targets = names("--target", self.target)
         return section(name=name, **given | lists | {"target": targets if targets and targets[1:] else self.target})
 

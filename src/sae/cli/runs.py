@@ -1,4 +1,4 @@
-"""`sae runs`."""
+"""`sae runs` and `sae verify`."""
 
 import shlex
 from collections import Counter
@@ -51,6 +51,28 @@ def runs(
         print_runs(folder, listed, len(found), sort)
     if tensorboard:
         write_events(folder, listed)
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="folder of a run, a study or a shipped model")],
+    json: options.Json = False,
+) -> None:
+    """Say whether files are those that were written, by the hashes recorded with them, or which one was changed."""
+    from sae.cli.output import print_json, print_line
+    from sae.core.errors import RecordError
+    from sae.deploy.verify import summary
+    from sae.deploy.verify import verify as check
+
+    checked = check(folder)
+    said = summary(folder, checked)
+    is_whole = not any(item.is_wrong for item in checked)
+    if json:
+        files = [{"file": str(item.file), "state": item.state} for item in checked]
+        print_json({"folder": str(folder), "agrees": is_whole, "files": files})
+    if not is_whole:
+        raise RecordError(said)
+    if not json:
+        print_line(said)
 
 
 def print_runs(folder: Path, listed: Sequence["Run"], num_found: int, sort: str | None) -> None:

@@ -1,6 +1,5 @@
 """The commands that ship a network: `sae export`, `sae adaptive`, `sae predict` and `sae bench`."""
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -297,14 +296,13 @@ def predict(
     from sae.deploy.sources import read_chunks
     from sae.records.writing import is_standard_output
 
-    if os.path.realpath(out) in {os.path.realpath(path) for path in (model, *data)}:
-        raise ConfigError(f"--out must not be an input file, got {out}")
     prints = is_standard_output(out)
     if prints and json:
         raise ConfigError(f"--json prints the summary on standard output, and --out {out} the predictions: drop one")
     loaded = load_adaptive(model, threads) if adaptive else load(model, threads)
     kept = options.names("--keep", ",".join(keep)) if keep else None
-    summary = predict_to_file(loaded, read_chunks(data, loaded.manifest, split, kept or ()), out, abstain, coverage)
+    chunks = read_chunks(data, loaded.manifest, split, kept or ())
+    summary = predict_to_file(loaded, chunks, out, abstain, coverage, inputs=(model, *data))
     report: dict[str, str | float | None] = {
         "model": str(model),
         "out": str(out),

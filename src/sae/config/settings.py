@@ -35,6 +35,8 @@ MOST_VALUES = 100_000
 """Values in YAML once aliases are written out."""
 NESTING = ("[", "{", "- -", "? ?", "&")
 """What deep nesting and aliases cannot do without; a block by indentation has to be long, too."""
+OLD_NUMBER = re.compile(r"[-+]?(0[0-9_]|[0-9.]*[_:])")
+"""Numbers with a leading 0, with underscores, or to base 60."""
 NO_MAPPINGS = (str, int, float, type(None), BaseModel)
 LARGEST = 64
 """Upper limit of widths, inputs, members, repetitions and threads: far more exhausts the memory."""
@@ -309,6 +311,20 @@ class _Loader(SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _number(loader: _Loader, node: yaml.ScalarNode) -> int | float:
+    """Return a number; refuse what YAML 1.1 reads as one in a way that surprises: 1:30 is 90 there, and 010 is 8."""
+    if OLD_NUMBER.match(node.value):
+        problem = f"{node.value} is read in several ways: write a plain number, or a text in quotes"
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+    is_int = node.tag == "tag:yaml.org,2002:int"
+    found: int | float = loader.construct_yaml_int(node) if is_int else loader.construct_yaml_float(node)
+    return found
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _number)
+
+
 class _Dumper(yaml.SafeDumper):
     """A dumper that quotes every string that `_Loader` would read as something else."""
 
@@ -322,8 +338,10 @@ for _side in (_Loader, _Dumper):  # YAML 1.1 reads 1e-3 as a string, everybody e
 def _read_value(text: str) -> object:
     try:
         value: object = _load_yaml(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set takes a value that is YAML, got {text!r}") from None
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None)
+        why = f": {problem}" if problem else ""
+        raise ConfigError(f"--set takes a value that is YAML, got {text!r}{why}") from None
     return value
 
 

@@ -192,3 +192,14 @@ def spreadsheet_text(text: str) -> str:
         ("'=1+1", '-2.5', 'cat')
     """
     return f"'{text}" if text.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text) else text
+
+
+def markdown_text(text: str) -> str:
+    r"""Escape a text for Markdown: one line, without borders of tables, lists, emphasis, code, links or HTML.
+
+    Example:
+        >>> print(markdown_text("a_b\n<img>"))
+        a\_b \<img\>
+    """
+    escaped = re.sub(r"([\\|*_`#<>\[\]~])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"^(\d+(?=[.)](?: |$))|(?=[-+=](?![\d.])))", r"\1\\", escaped)

@@ -8,6 +8,7 @@ import hashlib
 from pathlib import Path
 
 from sae.core.errors import ConfigError
+from sae.core.reading import read_file
 
 _is_trusted = False
 
@@ -65,6 +66,6 @@ def trusted_file(source: str, sha256: str | None = None) -> Path:
 def sha256_of_file(file: Path) -> str:
     """Return the hash of a file."""
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return hashlib.sha256(read_file(str(file))).hexdigest()
     except OSError as error:
         raise ConfigError(f"the file of a network of your own must be readable, got {file}: {error.strerror}") from None

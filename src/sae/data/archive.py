@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from sae.core.errors import DataError
+from sae.core.reading import read_file
 from sae.data.cache import content_identity, file_identity
 
 ZIP_DAMAGES = (
@@ -116,7 +117,7 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(str(path))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -63,7 +63,7 @@ def cached(reader: str, version: int, source: object, write: Callable[[Path], No
             _seal(content)
             _rename(content, folder)
     except OSError as error:
-        if error.filename and not Path(error.filename).is_relative_to(cache_root()):
+        if error.filename and not _is_of_cache(Path(error.filename)):
             raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
         raise DataError(
             f"decoded data cannot be written to {folder.parent}: {error.strerror or error} "
@@ -250,6 +250,11 @@ def nameless_file() -> IO[bytes]:
         raise DataError(
             f"large data need room in {cache_root()}: {error.strerror or error}. Set {CACHE_VARIABLE} to another folder"
         ) from None
+
+
+def _is_of_cache(path: Path) -> bool:
+    """Return whether a path is in the cache folder, or is a folder that this one is to be made in."""
+    return path.is_relative_to(cache_root()) or cache_root().is_relative_to(path)
 
 
 def _rename(temporary: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
+from sae.core.reading import read_file
 from sae.core.task import Classification, DataSpec
 from sae.data.cache import cached, file_identity
 from sae.data.dataset import Dataset, Normalisation, Pixels, some_rows
@@ -82,7 +83,7 @@ def parse_idx(content: bytes, path: Path) -> Pixels:
 
 def unpacked(path: Path) -> bytes:
     """Return the content of a file, unpacked if it is packed by gzip."""
-    content = path.read_bytes()
+    content = read_file(str(path))
     if not content.startswith(GZIP_MAGIC):
         return content
     try:

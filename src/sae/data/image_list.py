@@ -14,6 +14,7 @@ from sae.data.columns import Column
 from sae.data.dataset import ALL, SPLITS, Dataset, Known, Split, rows_of
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
 from sae.data.kept_images import image_dataset, keep_kind, keep_split, kept_kind, kept_splits, resizing
+from sae.data.locations import find_own
 from sae.data.table import split_table
 from sae.data.table_files import first_row, read_columns
 
@@ -72,6 +73,17 @@ def listed_files(columns: Mapping[str, Column], path: Path) -> Files:
                 f"(row {row}, column {found[0].name!r}): paths are relative to the folder of the table"
             )
     return Files(path.parent, names)
+
+
+def own_files(name: str) -> list[Path]:
+    """Return the file or folder of the user's own data, and the images that a table names; nothing for other data."""
+    try:
+        path = find_own(name)
+    except DataError:
+        return []
+    if path.suffix.lower() not in (".csv", ".parquet") or not is_image_list(path):
+        return [path]
+    return [path, *(path.parent / image for image in listed_files(read_columns(path), path).names)]
 
 
 def holds_images(column: Column) -> bool:

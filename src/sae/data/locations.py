@@ -124,7 +124,17 @@ def find_published(file: PublishedFile, dataset: str) -> Path:
 def find_own(name: str) -> Path:
     """Return the path of the user's own file or folder: as given, or in a data root."""
     path = Path(name).expanduser()
-    return path if path.is_absolute() and path.exists() else _own_root(name) / path
+    found = path if path.is_absolute() and path.exists() else _own_root(name) / path
+    check_kind(found)
+    return found
+
+
+def check_kind(path: Path) -> None:
+    """Refuse data that are neither a file nor a folder: reading a pipe or a device could wait, or go on, for ever."""
+    if not (path.is_file() or path.is_dir()):
+        raise DataError(
+            f"data must be a file or a folder, got {path}, which is a pipe or a device: write them to a file"
+        )
 
 
 def _own_root(name: str) -> Path:

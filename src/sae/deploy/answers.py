@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError
 from sae.core.table import spreadsheet_text
+from sae.data.images import is_image
 from sae.deploy.conformal import are_all
 from sae.deploy.rows import Flags
 from sae.deploy.runtime import ClassPrediction, LabelPrediction, Model, Prediction, ValuePrediction
@@ -36,7 +37,12 @@ MEANS = {
 
 
 def predict_to_file(
-    model: Model, chunks: Iterable[Chunk], out: Path, abstain: float | None = None, coverage: float | None = None
+    model: Model,
+    chunks: Iterable[Chunk],
+    out: Path,
+    abstain: float | None = None,
+    coverage: float | None = None,
+    inputs: Sequence[Path] = (),
 ) -> dict[str, int | float]:
     """Predict samples, write a CSV row for each, and return a summary.
 
@@ -46,6 +52,7 @@ def predict_to_file(
         out: The CSV file; written completely or not at all.
         abstain: Mark samples whose top probability is below this.
         coverage: Add a conformal set or interval that contains the truth with this probability.
+        inputs: Files and folders that are read, and must not be replaced.
 
     Returns:
         `samples`, and where they apply `accuracy` or `mse`, `abstained`, `accuracy_kept`, `coverage`,
@@ -53,7 +60,9 @@ def predict_to_file(
         `mean_flops`, a share of the plain graph's.
     """
     check_options(model, abstain, coverage)
-    check_target(out)
+    if is_image(out.name):
+        raise ConfigError(f"--out is a CSV file and must not have the name of an image, got {out}: name it e.g. p.csv")
+    check_target(out, inputs=inputs)
     tally = _Tally(model)
 
     def write(temporary: Path) -> None:

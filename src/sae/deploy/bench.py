@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 from sae.core.collection import import_for_good
 from sae.core.errors import ConfigError, ModelError
+from sae.core.reading import read_file
 from sae.core.trust import is_code_trusted, trust_code
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.deploy.latency import BATCH, CONTROL, Effort, Maker, Timing, interleaved, session_maker
@@ -227,7 +228,7 @@ def _exported_entry(target: Path, threads: int, eval_exits: int | None) -> Entry
         raise ConfigError(f"--eval-exits is for run folders, but {target} is an exported model with a fixed number")
     path = target / read_manifest(target / NAME).graph.file if target.is_dir() else target
     try:
-        content = path.read_bytes()
+        content = read_file(str(path))
     except OSError as error:
         raise ModelError(f"a model must be a run folder or an .onnx file, got {target}: {error.strerror}") from None
     return _graph_entry(target, content, path, threads)

@@ -4,6 +4,8 @@ Its first lines are the YAML that model hubs read, so that the folder can be upl
 of its own text: an edited card, or a README.md of the user's own, is never overwritten.
 """
 
+import re
+import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +16,8 @@ from sae.analysis.baselines import baselines_text
 from sae.analysis.temperature import effect_under_shift
 from sae.core.errors import ModelError, ModelWarning, RecordError
 from sae.core.objectives import metric_label
+from sae.core.reading import read_file
+from sae.core.table import markdown_text
 from sae.core.task import SampleKind
 from sae.core.wording import count
 from sae.deploy.manifest import NAME, Manifest
@@ -29,6 +33,19 @@ HUB_TASKS = {
     (SampleKind.TABLE, "regression"): "tabular-regression",
 }
 """Names of tasks on model hubs."""
+PLAIN = re.compile(r"\w[\w .:/@+-]*\w|\w")
+"""Names that Markdown shows as they are."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes YAML in which characters of HTML can be escaped, because texts that have them are quoted."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, '"' if set("<>") & set(text) else None)
+
+
+_Dumper.add_representer(str, _quoted)
 
 
 def write_card(folder: Path, manifest: Manifest, shift: ShiftEvaluation | None = None) -> None:
@@ -42,7 +59,7 @@ def write_card(folder: Path, manifest: Manifest, shift: ShiftEvaluation | None =
     path = folder / CARD
     text = marked_card(card_text(manifest, _receipt_of(folder, manifest), shift))
     try:
-        found = path.read_text(encoding="utf-8") if path.exists() else None
+        found = read_file(str(path)).decode("utf-8") if path.exists() else None
         if found is None or (is_own_card(found) and found != text):
             write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     except UnicodeDecodeError:
@@ -69,10 +86,11 @@ def _receipt_of(folder: Path, manifest: Manifest) -> Receipt | None:
 
 def card_text(manifest: Manifest, receipt: Receipt | None = None, shift: ShiftEvaluation | None = None) -> str:
     """Return the card: front matter for hubs, a summary of the model, its results, costs, use and limits."""
-    front = yaml.safe_dump(_front_matter(manifest), sort_keys=False, allow_unicode=True, width=120)
+    front = yaml.dump(_front_matter(manifest), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    front = front.replace("<", r"\x3C").replace(">", r"\x3E")  # some readers take it for Markdown, where HTML counts
     license_ = "# license: choose one, e.g. apache-2.0; the licence of the training data may bind you\n"
     sections = [
-        f"# {_title(manifest)}\n\n{_summary(manifest, receipt)}",
+        f"# {_text(_title(manifest))}\n\n{_summary(manifest, receipt)}",
         f"## Results\n\n{_results(manifest, shift)}",
         f"## Costs\n\n{_costs(manifest, receipt)}",
         f"## Use\n\n{_use(manifest)}",
@@ -109,7 +127,7 @@ def _summary(manifest: Manifest, receipt: Receipt | None) -> str:
     network = manifest.network
     members = count(len(network.members), "member")
     shape = (
-        f"method `{network.method}`, backbone `{network.backbone}`, {count(network.num_inputs, 'input')}, "
+        f"method {_code(network.method)}, backbone {_code(network.backbone)}, {count(network.num_inputs, 'input')}, "
         f"{count(network.eval_exits, 'exit')} per input of {network.depth}"
     )
     bits = "int8" if manifest.quantisation else "float32"
@@ -118,8 +136,8 @@ def _summary(manifest: Manifest, receipt: Receipt | None) -> str:
         _origin(manifest),
     ]
     if receipt is not None:
-        lines += [receipt.verdict] if receipt.verdict else []
-        lines.append(f"It was chosen from a search: {receipt.why}.")
+        lines += [_text(receipt.verdict)] if receipt.verdict else []
+        lines.append(f"It was chosen from a search: {_text(receipt.why)}.")
     names = manifest.target.class_names
     if names is not None:
         lines.append(f"It knows {len(names)} classes: {_shortened(names)}.")
@@ -131,14 +149,14 @@ def _summary(manifest: Manifest, receipt: Receipt | None) -> str:
 
 def _origin(manifest: Manifest) -> str:
     if manifest.run.data:
-        return f"It was trained on `{manifest.run.data}`."
+        return f"It was trained on {_code(manifest.run.data)}."
     how = "by an estimator" if manifest.metrics else "in a custom training loop"
     return f"It was trained {how}; its training data are not recorded."
 
 
 def _shortened(names: Sequence[str], most: int = 20) -> str:
     more = f" and {len(names) - most} more, see `{NAME}`" if len(names) > most else ""
-    return ", ".join(f"`{name}`" for name in names[:most]) + more
+    return ", ".join(map(_code, names[:most])) + more
 
 
 def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
@@ -182,7 +200,7 @@ def _calibration_note(manifest: Manifest, shifted: Mapping[str, float]) -> str:
     part = manifest.calibration
     assert part is not None, "only a calibrated model has a note"
     if part.remark is not None:
-        return f"Temperature scaling was tried, but is not in the graph: {part.remark}"
+        return f"Temperature scaling was tried, but is not in the graph: {_text(part.remark)}"
     before, after = part.raw["test"], manifest.metrics["test"]
     keys = [key for key in ("nll", "ece", "cc_ece") if key in before]
     changes = ", ".join(f"{metric_label(key)} {before[key]:.4f} → {after[key]:.4f}" for key in keys)
@@ -214,7 +232,7 @@ def _costs(manifest: Manifest, receipt: Receipt | None) -> str:
 
 
 def _use(manifest: Manifest) -> str:
-    file, shape = manifest.graph.file, ", ".join(map(str, manifest.input.shape))
+    file, shape = " ".join(manifest.graph.file.split()), ", ".join(map(str, manifest.input.shape))
     rows = " or rows of a table, as dictionaries or a data frame" if manifest.input.columns else ""
     what = (
         "prediction.names, prediction.probs" if manifest.task == "classification" else "prediction.mean, prediction.std"
@@ -222,7 +240,7 @@ def _use(manifest: Manifest) -> str:
     outputs = f"{what}, prediction.entropy, prediction.disagreement"
     return f"""```bash
 pip install saensemble          # onnxruntime, no torch
-sae predict {file} DATA --out predictions.csv
+sae predict {shlex.quote(file)} DATA --out predictions.csv
 ```
 
 ```python
@@ -259,16 +277,28 @@ def _limits(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
 
 
 def _made_with(manifest: Manifest) -> str:
-    versions = ", ".join(f"{name} {number}" for name, number in manifest.versions.items())
+    versions = _text(", ".join(f"{name} {number}" for name, number in manifest.versions.items()))
     parity = manifest.parity
     return (
         f"{versions}. The graph differs from the trained network by at most {parity.largest_difference:.1e} over "
         f"{count(parity.samples, 'sample')}.\n\n"
-        f"SHA-256 of the graph `{manifest.graph.sha256[:16]}…`, of the trained weights "
-        f"`{manifest.run.weights_sha256[:16]}…`, of the settings `{manifest.run.config_sha256[:16]}…`."
+        f"SHA-256 of the graph {_code(manifest.graph.sha256[:16])}…, of the trained weights "
+        f"{_code(manifest.run.weights_sha256[:16])}…, of the settings {_code(manifest.run.config_sha256[:16])}…."
     )
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [titles, ["---"] + ["---:"] * (len(titles) - 1), *rows]
+    first, *others = [[_text(cell) for cell in row] for row in (titles, *rows)]
+    lines = [first, ["---"] + ["---:"] * (len(titles) - 1), *others]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(text: str) -> str:
+    """Escape a text for Markdown; HTML also for readers without backslashes, and no underscore inside a word."""
+    escaped = markdown_text(text).replace(r"\<", "&lt;").replace(r"\>", "&gt;")
+    return re.sub(r"(?<=\w)\\_(?=\w)", "_", escaped)
+
+
+def _code(name: str) -> str:
+    """Return a name as code, or as escaped text if it holds what could end the code."""
+    return f"`{name}`" if PLAIN.fullmatch(name) else _text(name)

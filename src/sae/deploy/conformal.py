@@ -8,6 +8,7 @@ of the held-out scores, so that a shipped model can give sets for any coverage.
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,8 @@ Outputs = Mapping[str, NDArray[np.floating]]
 MOST_KEPT = 200
 """Order statistics to keep. If there are more scores, evenly spaced ones are kept and sets grow a little."""
 TRIED_COVERAGE = 0.9
+ROUNDING = 1e-4
+"""How far a score may be below 0, because a probability was rounded to a little above 1."""
 
 
 class ConformalScores(BaseModel):
@@ -35,7 +38,7 @@ class ConformalScores(BaseModel):
         scores: The scores at these ranks.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     score: Score
     samples: int
@@ -46,6 +49,10 @@ class ConformalScores(BaseModel):
     def _is_complete(self) -> "ConformalScores":
         if len(self.ranks) != len(self.scores) or not self.ranks or self.ranks[-1] != self.samples:
             raise ValueError("must have one score for each rank, up to the last sample")
+        if any(rank >= later for rank, later in pairwise((0, *self.ranks))):
+            raise ValueError("must have ranks that rise from 1")
+        if any(score > later for score, later in pairwise((-ROUNDING, *self.scores))):
+            raise ValueError("must have scores from 0 that rise with their ranks")
         return self
 
     def threshold(self, coverage: float) -> float:

@@ -6,7 +6,9 @@ exits, or its quantised version. Nothing is written until all checks have passed
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
 from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.objectives import TaskName
+from sae.core.reading import read_file
 from sae.core.task import Classification, Counts, MultiLabel, Task, num_targets
 from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.dataset import Dataset, class_titles, target_titles
@@ -47,9 +50,11 @@ from sae.deploy.tradeoff import adaptive_part
 from sae.methods import Method
 from sae.records.predictions import Numbers
 from sae.records.run import RunRecord
-from sae.records.writing import write_whole
+from sae.records.writing import write_whole, writing_alone
 from sae.training.run import restore
 from sae.training.trainer import torch_threads
+
+_OURS: ContextVar[frozenset[Path]] = ContextVar("folders that this thread exports into", default=frozenset())
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ def export(
         )
     record = RunRecord.open(run)
     config, shift = record.read_config(), record.read_shift("test")
-    with torch_threads(config.train.threads):
+    with alone_in_folder(out), torch_threads(config.train.threads):
         method, dataset = restore(record, "cpu", where)
         eval_exits = method.resolve_exits(eval_exits if adaptive else record.exits_to_read(eval_exits))
         identity = _run_part(record, config, dataset)
@@ -150,10 +155,35 @@ def export(
             shipment = with_segments(shipment, out.stem, adaptive)
         if int8:
             shipment = quantised(shipment)
-    manifest = describe(shipment, out.name, identity)
-    write_model(out, shipment.content, manifest, shipment.segments)
-    write_card(out.parent, manifest, shift)
+        manifest = describe(shipment, out.name, identity)
+        write_model(out, shipment.content, manifest, shipment.segments)
+        write_card(out.parent, manifest, shift)
     return manifest
+
+
+@contextmanager
+def alone_in_folder(out: Path) -> Iterator[None]:
+    """Keep other exports out of the folder of a model. It is made if it is missing, and stays if it holds something."""
+    folder = out.parent.resolve()
+    if folder in _OURS.get():
+        yield
+        return
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    with ExitStack() as stack:
+        try:
+            for parent in reversed(made):
+                parent.mkdir(exist_ok=True)
+                stack.callback(_remove_if_empty, parent)
+            stack.enter_context(writing_alone(folder / "model", called=out))
+        except OSError as error:
+            raise ModelError(f"the folder of {out} must be writable: {error.strerror or error}") from None
+        stack.callback(_OURS.reset, _OURS.set(_OURS.get() | {folder}))
+        yield
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def plain_shipment(source: Source) -> Shipment:
@@ -347,10 +377,6 @@ def write_model(out: Path, content: bytes, manifest: Manifest, segments: Sequenc
     match it, and the same command recognises its own work and finishes it.
     """
     parts = manifest.adaptive.stages if manifest.adaptive else ()
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ModelError(f"the folder of {out} must be writable: {error.strerror}") from None
     outdated = _segment_files(out.parent) - {part.file for part in parts}
     files = {part.file: segment for part, segment in zip(parts, segments, strict=True)}
     for name, data in {NAME: manifest.to_json().encode("utf-8"), **files, out.name: content}.items():
@@ -376,4 +402,4 @@ def _has_segments(out: Path, manifest: Manifest, target: ExitTarget) -> bool:
 
 
 def _has_content(path: Path, sha256: str) -> bool:
-    return path.is_file() and sha256_of(path.read_bytes()) == sha256
+    return path.is_file() and sha256_of(read_file(str(path))) == sha256

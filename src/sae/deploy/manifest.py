@@ -1,36 +1,69 @@
 """The manifest of a shipped model: how to feed it and what to expect of it. No torch."""
 
+import builtins
 import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sae.config.run import Fit
 from sae.core.errors import ConfigError, ModelError
+from sae.core.reading import read_file
 from sae.core.task import SampleKind
 from sae.data.dataset import Depth
 from sae.deploy.conformal import ConformalPart, ConformalScores
 from sae.records.folder import first_problem
-from sae.records.shipped import FORMAT, MANIFEST
+from sae.records.shipped import FORMAT, MANIFEST, is_plain_name
 
 NAME = MANIFEST
 """The file that describes the one model of a folder."""
 ADVICE = "export it again with `sae export`, and keep the files of a folder together"
 
 
+def _plain_name(name: str) -> str:
+    if not is_plain_name(name):
+        raise ValueError("must be the name of a file in the folder of the manifest, without a path")
+    return name
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class GraphPart(_Part):
-    """The ONNX file that the manifest belongs to."""
+class _FilePart(_Part):
+    """A file in the folder of the manifest.
 
-    file: str
+    Attributes:
+        file: Its name.
+        sha256: SHA-256 of its content.
+        bytes: Its size.
+    """
+
+    file: Annotated[str, AfterValidator(_plain_name)]
     sha256: str
     bytes: int
+
+    def read(self, path: Path) -> builtins.bytes:
+        """Return the content of the file, which may be elsewhere; refuse another. At most its size is read."""
+        try:
+            content = read_file(str(path), self.bytes)
+        except OSError as error:
+            raise ModelError(f"{path} must be readable ({error.strerror}): {ADVICE}") from None
+        if len(content) == self.bytes and sha256_of(content) == self.sha256:
+            return content
+        size = "" if len(content) == self.bytes else f" and {self.bytes:,} bytes"
+        raise ModelError(
+            f"{path} must be the graph that its {NAME} describes (SHA-256 {self.sha256[:12]}…{size}), got another: "
+            f"{ADVICE}"
+        )
+
+
+class GraphPart(_FilePart):
+    """The ONNX file that the manifest belongs to."""
+
     outputs: tuple[str, ...]
 
 
@@ -153,21 +186,15 @@ class ExitTarget(_Part):
 DEFAULT_TARGET = ExitTarget(kind="keep_accuracy", value=0.995)
 
 
-class SegmentPart(_Part):
-    """One segment of the network, up to and including a used exit.
+class SegmentPart(_FilePart):
+    """One segment of the network, up to and including a used exit; its file is beside the plain graph.
 
     Attributes:
-        file: Its file, beside the plain graph.
-        sha256: SHA-256 of the file.
-        bytes: Size of the file.
         exit: The depth of its exit, counted from 1.
         seen: Total weight of the members up to this exit.
         flops: Shipped FLOPs of a sample that leaves here.
     """
 
-    file: str
-    sha256: str
-    bytes: int
     exit: int
     seen: float
     flops: int
@@ -328,6 +355,9 @@ class Manifest(_Part):
         has_classes = self.task == "classification" and self.target.names is None
         if (self.target.class_names is not None) != has_classes:
             raise ValueError("must have class names for a classification of one target, and no others")
+        names = self.target.class_names or self.target.names or ()
+        if len(set(names)) < len(names):
+            raise ValueError("must have a different name for each class or target")
         return self
 
     def to_json(self) -> str:
@@ -348,7 +378,7 @@ def check_model_path(path: Path) -> None:
 def read_manifest(path: Path) -> Manifest:
     """Read and check a manifest."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_file(str(path)))
     except OSError as error:
         raise ModelError(f"{path} must be readable ({error.strerror}): {ADVICE}") from None
     except (ValueError, RecursionError) as error:  # not JSON, not text, a number too long, or nested too deeply

@@ -16,7 +16,7 @@ from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart
 from sae.deploy.description import cost_part, input_part, network_part, package_versions
 from sae.deploy.evaluation import PARITY_SAMPLES, Metrics, compare_graph
-from sae.deploy.export import find_model, write_model
+from sae.deploy.export import alone_in_folder, find_model, write_model
 from sae.deploy.graph import SampleForm, sample_dtype, shipped_content
 from sae.deploy.manifest import GraphPart, Manifest, RunPart, TargetPart, sha256_of
 from sae.deploy.session import Samples, Session
@@ -91,29 +91,30 @@ def export_method(
     method, form = copy_of(trained.method).cpu().eval(), trained.form or PreparedSamples(trained.spec)
     eval_exits, class_names, compared = method.resolve_exits(eval_exits), _class_names(trained), _checked(samples, form)
     identity = _identity(trained, method)
-    found = find_model(out, identity, eval_exits, force=force)
-    if found is not None:
-        write_card(out.parent, found)
-        return found
-    content = shipped_content(method, form, eval_exits)
-    session = Session(content)
-    parity = compare_graph(session, method, form, eval_exits, compared)
-    pruned = method.pruned(eval_exits)
-    manifest = Manifest(
-        task="classification" if isinstance(trained.spec.task, Classification) else "regression",
-        graph=GraphPart(file=out.name, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
-        input=input_part(session, form, columns=trained.columns),
-        target=TargetPart(class_names=class_names, column=None, label_scale=1.0),
-        network=network_part(method, trained.settings, trained.backbone, pruned, eval_exits),
-        cost=cost_part(pruned, trained.spec.shape),
-        metrics=trained.metrics,
-        conformal=trained.conformal,
-        parity=parity,
-        run=identity,
-        versions=package_versions(),
-    )
-    write_model(out, content, manifest)
-    write_card(out.parent, manifest)
+    with alone_in_folder(out):
+        found = find_model(out, identity, eval_exits, force=force)
+        if found is not None:
+            write_card(out.parent, found)
+            return found
+        content = shipped_content(method, form, eval_exits)
+        session = Session(content)
+        parity = compare_graph(session, method, form, eval_exits, compared)
+        pruned = method.pruned(eval_exits)
+        manifest = Manifest(
+            task="classification" if isinstance(trained.spec.task, Classification) else "regression",
+            graph=GraphPart(file=out.name, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
+            input=input_part(session, form, columns=trained.columns),
+            target=TargetPart(class_names=class_names, column=None, label_scale=1.0),
+            network=network_part(method, trained.settings, trained.backbone, pruned, eval_exits),
+            cost=cost_part(pruned, trained.spec.shape),
+            metrics=trained.metrics,
+            conformal=trained.conformal,
+            parity=parity,
+            run=identity,
+            versions=package_versions(),
+        )
+        write_model(out, content, manifest)
+        write_card(out.parent, manifest)
     return manifest
 
 
@@ -143,4 +144,7 @@ def _class_names(trained: TrainedMethod) -> tuple[str, ...] | None:
         return None
     if names is not None and len(names) != task.num_classes:
         raise DataError(f"class_names must name {task.num_classes} classes, got {len(names)}: {list(names)}")
-    return tuple(map(str, range(task.num_classes) if names is None else names))
+    found = tuple(map(str, range(task.num_classes) if names is None else names))
+    if len(set(found)) < len(found):
+        raise DataError(f"class_names must be different, got {list(found)}")
+    return found

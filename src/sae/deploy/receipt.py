@@ -17,7 +17,7 @@ from sae.core.errors import RecordError
 from sae.core.objectives import Objective
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound
 from sae.deploy.card import write_card
-from sae.deploy.export import export
+from sae.deploy.export import alone_in_folder, export
 from sae.deploy.graph import without_frame
 from sae.deploy.latency import BATCH, CONTROL, Effort, Timing, interleaved, session_maker
 from sae.deploy.manifest import Manifest
@@ -63,43 +63,44 @@ def ship_pick(
         calibrate: Put a fitted temperature into the graph, and into those of the rivals.
         where: Where the data are today, and whether others will do.
     """
-    picked = selection.pick(prefer)
-    chosen = picked.candidate
-    manifest = export(
-        chosen.shipped.record.path, out, chosen.eval_exits, force=force, int8=int8, calibrate=calibrate, where=where
-    )
-    others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
-    compared = {method: item.label for method, item in others.items()}
-    identity = ReceiptIdentity(sha256=manifest.graph.sha256, compared=compared)
-    known, compared_with = _known_receipt(out), _baselines(selection.study, chosen, where)
-    if known is not None and known.identity == identity:
-        receipt = known.model_copy(update=compared_with)
-        if receipt != known:  # an earlier version measured no baselines
-            _write(receipt, out, manifest, chosen)
+    with alone_in_folder(out):
+        picked = selection.pick(prefer)
+        chosen = picked.candidate
+        manifest = export(
+            chosen.shipped.record.path, out, chosen.eval_exits, force=force, int8=int8, calibrate=calibrate, where=where
+        )
+        others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
+        compared = {method: item.label for method, item in others.items()}
+        identity = ReceiptIdentity(sha256=manifest.graph.sha256, compared=compared)
+        known, compared_with = _known_receipt(out), _baselines(selection.study, chosen, where)
+        if known is not None and known.identity == identity:
+            receipt = known.model_copy(update=compared_with)
+            if receipt != known:  # an earlier version measured no baselines
+                _write(receipt, out, manifest, chosen)
+            return manifest, receipt
+        manifests, contents = {PICK: manifest}, {PICK: out.read_bytes()}
+        with TemporaryDirectory() as folder:
+            for method, item in others.items():
+                path, run = Path(folder) / method / "model.onnx", item.shipped.record.path
+                manifests[method] = export(run, path, item.eval_exits, calibrate=calibrate, where=where)
+                contents[method] = path.read_bytes()
+        timings = _time(contents)
+        rows = {
+            label: _row(item, manifests[label], timings[label].seconds * 1e3)
+            for label, item in {PICK: chosen, **others}.items()
+        }
+        receipt = Receipt(
+            identity=identity,
+            why=picked.why,
+            task=manifest.task,
+            batch=BATCH,
+            noise=timings[CONTROL].seconds / timings[PICK].seconds,
+            predicted=predict_test(chosen, out, where),
+            rows=rows,
+            ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
+        ).model_copy(update=compared_with)
+        _write(receipt, out, manifest, chosen)
         return manifest, receipt
-    manifests, contents = {PICK: manifest}, {PICK: out.read_bytes()}
-    with TemporaryDirectory() as folder:
-        for method, item in others.items():
-            path, run = Path(folder) / method / "model.onnx", item.shipped.record.path
-            manifests[method] = export(run, path, item.eval_exits, calibrate=calibrate, where=where)
-            contents[method] = path.read_bytes()
-    timings = _time(contents)
-    rows = {
-        label: _row(item, manifests[label], timings[label].seconds * 1e3)
-        for label, item in {PICK: chosen, **others}.items()
-    }
-    receipt = Receipt(
-        identity=identity,
-        why=picked.why,
-        task=manifest.task,
-        batch=BATCH,
-        noise=timings[CONTROL].seconds / timings[PICK].seconds,
-        predicted=predict_test(chosen, out, where),
-        rows=rows,
-        ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
-    ).model_copy(update=compared_with)
-    _write(receipt, out, manifest, chosen)
-    return manifest, receipt
 
 
 def _write(receipt: Receipt, out: Path, manifest: Manifest, chosen: Candidate) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sae.core.errors import ConfigError, ModelError
 from sae.deploy.conformal import ConformalScores, Values, class_sets, intervals
-from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
+from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest
 from sae.deploy.rows import Frame, Row, encode_rows, is_rows
 from sae.deploy.session import MEMBERS, Floats, Integers, Output, SegmentSessions, Session
 from sae.deploy.sources import as_samples
@@ -222,9 +222,7 @@ def load(path: Path | str, threads: int = 1) -> Model:
         threads: Threads that one operation may use.
     """
     given, manifest, manifest_path = _find(path)
-    content = _read_graph(
-        given / manifest.graph.file if given.is_dir() else given, manifest.graph.sha256, manifest_path
-    )
+    content = manifest.graph.read(given / manifest.graph.file if given.is_dir() else given)
     session = Session(content, threads)
     _check_agreement(manifest, session, manifest_path)
     return Model(manifest, session)
@@ -247,10 +245,7 @@ def load_adaptive(path: Path | str, threads: int = 1, threshold: float | None = 
         )
     if threshold is not None and not threshold >= 0:
         raise ConfigError(f"the threshold must be a probability, or above 1 for never, got {threshold}")
-    segments = [
-        Session(_read_graph(manifest_path.with_name(segment.file), segment.sha256, manifest_path), threads)
-        for segment in part.stages
-    ]
+    segments = [Session(segment.read(manifest_path.with_name(segment.file)), threads) for segment in part.stages]
     _check_input(manifest, segments[0], manifest_path)
     seen = [segment.seen for segment in part.stages]
     return Model(manifest, SegmentSessions(segments, seen, part.threshold if threshold is None else threshold))
@@ -268,19 +263,6 @@ def _find(path: Path | str) -> tuple[Path, Manifest, Path]:
             f"`sae export`, or was moved without it"
         )
     return given, read_manifest(manifest_path), manifest_path
-
-
-def _read_graph(path: Path, sha256: str, manifest_path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path} must be readable ({error.strerror}): {ADVICE}") from None
-    if sha256_of(content) != sha256:
-        raise ModelError(
-            f"{path} must be the graph that {manifest_path} describes (SHA-256 {sha256[:12]}…), got another "
-            f"({sha256_of(content)[:12]}…): {ADVICE}"
-        )
-    return content
 
 
 def _check_agreement(manifest: Manifest, session: Session, manifest_path: Path) -> None:

@@ -15,6 +15,7 @@ from sae.data.columns import Reading
 from sae.data.dataset import Cells, is_resolved
 from sae.data.image_list import holds_images, listed_files
 from sae.data.images import ImageKind, as_floats, decode_images, is_image, resized
+from sae.data.locations import check_kind
 from sae.data.npz import Member, open_member, samples_of_split
 from sae.data.signals import check_finite
 from sae.data.table import check_column
@@ -64,6 +65,7 @@ def read_chunks(paths: Sequence[Path], manifest: Manifest, split: str, keep: Seq
     for path in paths:
         if not path.exists():
             raise DataError(f"the samples to predict must exist, got {path}")
+        check_kind(path)
     suffixes = {path.suffix.lower() for path in paths if path.is_file()}
     is_table = bool(suffixes & set(TABLE_SUFFIXES))
     if (is_table or ".npz" in suffixes) and len(paths) > 1:

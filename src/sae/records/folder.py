@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from sae.config.settings import Model, differences, read_settings, to_yaml
 from sae.core.errors import BusyError, ConfigError, MissingPluginError, NotRegisteredError, RecordError
-from sae.core.reading import read_file
+from sae.core.reading import check_regular, read_file
 from sae.records.parsing import CsvTable, Numbers, is_finite, may_not_be_finite, places, plain_numbers, read_table
 from sae.records.writing import write_whole
 
@@ -75,7 +75,7 @@ class Folder:
         try:
             import fcntl
 
-            with (self.path / LOCK).open() as file:
+            with open(self.path / LOCK, opener=_opener) as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
@@ -85,7 +85,7 @@ class Folder:
 
     def _open_lock(self) -> IO[str]:
         try:
-            return (self.path / LOCK).open("a")
+            return open(self.path / LOCK, "a", opener=_opener)
         except OSError as error:
             raise RecordError(f"{self.path} must be a writable folder ({error.strerror})") from None
 
@@ -147,18 +147,21 @@ class Folder:
 
     def read_rows(self, name: str) -> list[dict[str, str]]:
         """Read rows of CSV with all values as text; a row that was cut short is damage."""
-        with self._reading(name) as path:
-            content = path.read_bytes()
+        content = self.read_bytes(name)
         header, lines = self._table_of(name, content)
         return [dict(zip(header, line, strict=True)) for line in lines]
+
+    def read_bytes(self, name: str) -> bytes:
+        """Read a file at once."""
+        with self._reading(name) as path:
+            return read_file(str(path))
 
     def read_numbers(self, name: str, columns: Sequence[str]) -> Numbers:
         """Read columns of numbers from a CSV file, (row, column).
 
         A column that is missing is a KeyError, a text in one of them a ValueError.
         """
-        with self._reading(name) as path:
-            content = path.read_bytes()
+        content = self.read_bytes(name)
         found = plain_numbers(content, columns)
         if found is not None:
             return found
@@ -199,9 +202,11 @@ class Folder:
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[Path]:
-        """Give the path of a file; turn a missing or unreadable one into a RecordError."""
+        """Give the path of a regular file; turn a missing or unreadable one into a RecordError."""
+        path = self.path / name
         try:
-            yield self.path / name
+            check_regular(path.stat(), str(path))
+            yield path
         except OSError as error:
             raise self.unreadable(name, error) from None
 
@@ -232,6 +237,8 @@ class Record(Folder, Generic[Model]):
     """Names of the files that the folder may hold."""
     MAKER: ClassVar[str]
     """The command that makes it."""
+    _made_for: Model | None = None
+    """The config that `make` was called with."""
 
     def make(self, config: Model, *, force: bool = False) -> None:
         """Make the folder for this config, or check that it was made for it.
@@ -241,17 +248,27 @@ class Record(Folder, Generic[Model]):
         self.check_room(config, force=force)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if (force and self.has(self.CONFIG)) or self.has(ASIDE):
-                with self.lock():  # never while another process works in it
-                    self.clear() if force else shutil.rmtree(self.path / ASIDE)
+            if force or self.has(ASIDE) or not self.has(self.CONFIG):
+                with self.lock():  # never while another process works in it, and what is cleared is made again at once
+                    if force and self.has(self.CONFIG):
+                        self.clear()
+                    elif self.has(ASIDE):
+                        shutil.rmtree(self.path / ASIDE)
+                    if self.has(self.CONFIG):
+                        self._check_config(config)
+                    else:
+                        self.write_text(self.CONFIG, f"{self.MARK}\n{to_yaml(config)}")
         except OSError as error:
             raise RecordError(f"{self.path} must be a writable {self.KIND} folder ({error.strerror})") from None
-        if not self.has(self.CONFIG):
-            with self.lock():  # if two processes start at once, the second finds the first one's config
-                if self.has(self.CONFIG):
-                    self._check_config(config)
-                else:
-                    self.write_text(self.CONFIG, f"{self.MARK}\n{to_yaml(config)}")
+        self._made_for = config
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes out; refuse a folder that one of them has started over with another config."""
+        with super().lock():
+            if self._made_for is not None:
+                self._check_config(self._made_for)
+            yield
 
     def check_room(self, config: Model, *, force: bool = False) -> None:
         """Refuse a folder that `make` would refuse: other files, or another config; nothing is written."""
@@ -356,6 +373,11 @@ class Record(Folder, Generic[Model]):
         except ConfigError as error:
             self.check_made()
             raise RecordError(f"{self.path / self.CONFIG} cannot be used: {error}") from None
+
+
+def _opener(path: str, flags: int) -> int:
+    """Open a lock, but neither wait for a pipe in its place nor follow a link."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def write_csv(rows: Sequence[Mapping[str, object]], path: Path) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sae.core.errors import RecordError
 from sae.core.objectives import TaskName
+from sae.core.reading import read_file
 from sae.records.evaluation import SPLITS, Split
 from sae.records.run import RunRecord
 
@@ -79,7 +80,7 @@ class Predictions:
                 f"`sae evaluate {record.path} --keep-predictions`, or train with --keep-predictions"
             )
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            with np.load(io.BytesIO(read_file(str(path))), allow_pickle=False) as file:
                 arrays = {key: file[key] for key in file.files}
             task = str(arrays.pop(TASK))
             if task not in TASKS:

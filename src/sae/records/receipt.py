@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer
 
 from sae.core.errors import RecordError
+from sae.core.reading import read_file
 from sae.records.folder import first_problem
 from sae.records.study import MeanAndStd
 
@@ -147,7 +148,7 @@ class Receipt(_Part):
 def read_receipt(path: Path) -> Receipt:
     """Read and check a receipt."""
     try:
-        return Receipt.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return Receipt.model_validate(json.loads(read_file(str(path))))
     except OSError as error:
         raise RecordError(f"{path} must be a readable receipt: {error.strerror}") from None
     except ValidationError as error:

@@ -17,6 +17,7 @@ from typing import ClassVar, Literal, Self
 
 from sae.config.run import RunConfig
 from sae.core.errors import RecordError, RecordWarning
+from sae.core.reading import read_file
 from sae.records.evaluation import (
     AtExits,
     Evaluation,
@@ -32,6 +33,7 @@ from sae.records.evaluation import (
 )
 from sae.records.folder import Record
 from sae.records.network import Network, Trimming
+from sae.records.writing import temporaries
 
 Ending = Literal["finished", "stopped", "failed"]
 State = Literal["finished", "stopped", "failed", "running", "unfinished", "damaged"]
@@ -54,6 +56,7 @@ class Status(Part):
         versions: Versions of the packages that made it.
         config_sha256: SHA-256 of the file of its settings; None in older runs.
         weights_sha256: SHA-256 of the file of its weights.
+        files_sha256: SHA-256 of its other files when it ended, by name; None in older runs.
     """
 
     state: Ending
@@ -65,6 +68,7 @@ class Status(Part):
     versions: Mapping[str, str] | None = None
     config_sha256: str | None = None
     weights_sha256: str | None = None
+    files_sha256: Mapping[str, str] | None = None
 
     @property
     def reason(self) -> str:
@@ -118,6 +122,8 @@ class RunRecord(Record[RunConfig]):
         *(STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT, NETWORK),
         *(TEACHER, LENGTHS, TRIM, TRIM_ROWS, TRIM_FIGURE, PREDICTIONS),
     )
+    RECORDED = (METRICS, CURVES, HISTORY, DATA, SPLIT, NETWORK, TEACHER, LENGTHS, TRIM, TRIM_ROWS)
+    """Files whose hashes are recorded when a run ends, beside those of its settings and weights."""
     RETRAIN: ClassVar[str] = "train again with --force"
 
     def __init__(self, path: Path, advice: str = RETRAIN, label: str | None = None) -> None:
@@ -225,7 +231,7 @@ class RunRecord(Record[RunConfig]):
     def count_epochs(self) -> int:
         """Count the finished epochs of a run that may still be training."""
         try:
-            return max(0, (self.path / self.HISTORY).read_bytes().count(b"\n") - 1)
+            return max(0, read_file(f"{self.path / self.HISTORY}").count(b"\n") - 1)
         except OSError:
             return 0
 
@@ -256,6 +262,7 @@ class RunRecord(Record[RunConfig]):
             versions=versions,
             config_sha256=self.hash_of(self.CONFIG) if weights else None,
             weights_sha256=weights,
+            files_sha256={name: found for name in self.RECORDED if (found := self.hash_of(name))} if weights else None,
         )
         self.write_json(self.STATUS, status.model_dump(mode="json", exclude_none=True))
         self.tidy()
@@ -266,6 +273,14 @@ class RunRecord(Record[RunConfig]):
             return None
         with self._reading(name) as path, path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def recorded_hashes(self) -> dict[str, str]:
+        """Return the SHA-256 of its files when it ended, by name; of those that were recorded."""
+        status = self.read_status()
+        if status is None:
+            return {}
+        own = {self.CONFIG: status.config_sha256, self.MODEL: status.weights_sha256}
+        return {name: found for name, found in own.items() if found} | dict(status.files_sha256 or {})
 
     def identity(self) -> str:
         """Return a hash that identifies the run: of its settings and of the facts recorded about its data."""
@@ -303,7 +318,8 @@ class RunRecord(Record[RunConfig]):
         yield from (self.path / name for name in names)
         yield from (path for path in self.path.glob("shift-*") if SHIFT_FILE.fullmatch(path.name))
         yield from (self.path / self.TENSORBOARD).glob(self.EVENTS)
-        yield from (self.path / f".{name}.tmp" for name in self.FILES)  # left by a killed write
+        for name in self.FILES:
+            yield from temporaries(self.path / name)  # left by a killed write
         yield self.path / self.CONFIG
 
     def clear_events(self) -> None:

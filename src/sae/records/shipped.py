@@ -4,7 +4,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
+
+from sae.core.reading import read_file
 
 MANIFEST, RECEIPT, CARD = "manifest.json", "receipt.json", "README.md"
 FORMAT = "sae-model"
@@ -30,7 +32,7 @@ def is_shipped(folder: Path) -> bool:
 def has_own_card(folder: Path) -> bool:
     """Return whether a folder has a model card of ours that nobody has edited."""
     try:
-        return is_own_card((folder / CARD).read_text(encoding="utf-8"))
+        return is_own_card(read_file(f"{folder / CARD}").decode("utf-8"))
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -63,13 +65,18 @@ def _graphs(folder: Path) -> Iterator[str]:
     stages = adaptive.get("stages") if isinstance(adaptive, Mapping) else None
     for part in (graph, *(stages if isinstance(stages, list) else ())):
         name = part.get("file") if isinstance(part, Mapping) else None
-        if isinstance(name, str) and PurePath(name).name == name:
+        if isinstance(name, str) and is_plain_name(name):
             yield name
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether a text names a file in the same folder, on every system."""
+    return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
 
 
 def _read_manifest(folder: Path) -> Mapping[str, object]:
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
+        manifest = json.loads(read_file(f"{folder / MANIFEST}"))
     except (OSError, ValueError, RecursionError):
         return {}
     return manifest if isinstance(manifest, dict) and manifest.get("format") == FORMAT else {}

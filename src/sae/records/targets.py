@@ -1,7 +1,7 @@
 """Files that a user names for results, such as `--out` and `--csv`: never one of a run, a study or a shipped model."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sae.core.errors import ConfigError
@@ -15,23 +15,40 @@ GRAPHS = ".onnx"
 """Suffix of graphs; every graph in the folder of a model belongs to it."""
 
 
-def write_target(path: Path, write: Callable[[Path], object], option: str = "--out") -> None:
-    """Write a file that the user has named, whole or not at all; refuse one of ours.
+def write_target(
+    path: Path, write: Callable[[Path], object], option: str = "--out", inputs: Sequence[Path] = ()
+) -> None:
+    """Write a file that the user has named, whole or not at all; refuse one that `check_target` refuses.
 
     Args:
         path: The file.
         write: Writes the content to the path that it is given.
         option: The option that names it.
+        inputs: Files and folders that the command reads.
     """
-    check_target(path, option)
-    write_whole(path, write)
+    check_target(path, option, inputs)
+    write_whole(path, write, patience=0.0)
 
 
-def check_target(path: Path, option: str = "--out") -> None:
-    """Refuse a file of a run, a study or a shipped model, which only their own commands write; also through a link."""
+def check_target(path: Path, option: str = "--out", inputs: Sequence[Path] = ()) -> None:
+    """Refuse a file that a command reads, or one of a run, a study or a shipped model; also through a link.
+
+    Args:
+        path: The file to write.
+        option: The option that names it.
+        inputs: Files and folders that the command reads.
+    """
+    for given in inputs:
+        if any(_is_within(form(path), form(given)) for form in (os.path.realpath, os.path.abspath)):
+            raise ConfigError(f"{option} must not replace an input, got {path}: name a new file")
     owner = _owner(path.parent, path.name) or _owner(*os.path.split(os.path.realpath(path)))
     if owner is not None:
         raise ConfigError(f"{option} must not replace a file of {owner}, got {path}: name another file")
+
+
+def _is_within(path: str, given: str) -> bool:
+    """Return whether a path is another, or something that exists below it."""
+    return path == given or (os.path.lexists(path) and Path(path).is_relative_to(given))
 
 
 def _owner(place: str | Path, name: str) -> str | None:

@@ -20,7 +20,8 @@ from PIL import Image
 from sae.analysis.network_plan import NetworkPlan
 from sae.config.methods import all_kinds
 from sae.core.errors import RecordError
-from sae.core.table import Cell, Column, Table, show, spreadsheet_text
+from sae.core.table import Cell, Column, Table, markdown_text, show, spreadsheet_text
+from sae.records.targets import check_target, write_target
 from sae.records.writing import write_whole
 from sae.report.content import Drawing, Figure
 from sae.report.figures.network import draw_file
@@ -78,6 +79,8 @@ def write_figures(figures: Iterable[Figure], folder: Path, style: Style = "scree
     styled = map(in_paper_style, figures) if style == "paper" else figures
     drawn = {figure.name: _svg_of(whole_figure(figure)) for figure in styled}
     paths = {folder / f"{name}.{kind}": svg for name, svg in drawn.items() for kind in FIGURE_FORMATS}
+    for path in paths:
+        check_target(path, "--figures")
     for path, svg in paths.items():
         _write_svg(svg, path)
     return list(paths)
@@ -118,6 +121,8 @@ def write_drawings(drawings: Iterable[Drawing], folder: Path) -> list[Path]:
     """Write each drawing of a network as `<name>.svg` and `<name>.png` to a folder, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {folder / f"{drawing.name}.{kind}": drawing for drawing in drawings for kind in FIGURE_FORMATS}
+    for path in paths:
+        check_target(path, "--figures")
     for path, drawing in paths.items():
         write_drawing(drawing.plan, path)
     return list(paths)
@@ -182,11 +187,11 @@ def _encodings(spec: Spec, channel: str) -> Iterator[Spec]:
 
 def to_markdown(table: Table) -> str:
     """Write title, table and caption in GitHub's Markdown; the best numbers are bold."""
-    heads = [_markdown(column.heading) for column in table.columns]
+    heads = [markdown_text(column.heading) for column in table.columns]
     rules = ["--:" if table.is_numeric(index) else ":--" for index in range(len(table.columns))]
-    rows = [[_bold(_markdown(show(cell, column)), cell) for cell, column in table.cells(row)] for row in table.rows]
+    rows = [[_bold(markdown_text(show(cell, column)), cell) for cell, column in table.cells(row)] for row in table.rows]
     lines = [f"| {' | '.join(line)} |" for line in (heads, rules, *rows)]
-    return "\n".join([f"### {_markdown(table.title)}", "", *lines, "", _markdown(table.caption), ""])
+    return "\n".join([f"### {markdown_text(table.title)}", "", *lines, "", markdown_text(table.caption), ""])
 
 
 def to_csv(table: Table) -> str:
@@ -279,17 +284,12 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
     for table in tables:
         for ending, form in TABLE_FORMATS.items():
             written.append(folder / f"{table.name}.{ending}")
-            write_whole(written[-1], partial(_write_text, form(table)))
+            write_target(written[-1], partial(_write_text, form(table)), "--tables")
     return written
 
 
 def _write_text(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _markdown(text: str) -> str:
-    """Escape text for a Markdown cell: one line, without borders, emphasis, code, links or HTML."""
-    return re.sub(r"([\\|*_`#<>\[\]~])", r"\\\1", " ".join(text.split()))
 
 
 def _bold(text: str, cell: Cell) -> str:
