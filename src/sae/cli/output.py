@@ -1,6 +1,7 @@
 """Output of the commands: results on standard output, everything else on standard error."""
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,8 +42,16 @@ def listed_metrics(first: Sequence[str] = METRIC_ROWS) -> list[str]:
 
 
 def print_json(values: Mapping[str, object]) -> None:
-    """Print one JSON object on standard output."""
-    sys.stdout.write(json.dumps(values, indent=2, allow_nan=False) + "\n")
+    """Print one JSON object on standard output; numbers that are not finite, which JSON does not have, are null."""
+    sys.stdout.write(json.dumps(_in_json(values), indent=2, allow_nan=False) + "\n")
+
+
+def _in_json(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _in_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_json(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_table(table: Table) -> None:

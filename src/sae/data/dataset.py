@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sae.config.run import Fit
 from sae.core.errors import DataError
-from sae.core.task import Classification, DataSpec, Regression, Task
+from sae.core.task import Classification, DataSpec, Regression, SampleKind, Task
 from sae.data.defaults import SMALLEST_SHARE, training_share
 from sae.data.halving import split_in_two
 
@@ -221,8 +221,29 @@ class Dataset:
     is_other: bool = False
 
     def __post_init__(self) -> None:
+        if 0 in self.spec.shape:
+            raise DataError(f"samples must hold numbers, got samples of shape {self.spec.shape} in {self.name}")
         for name in SPLITS:
             check_split(self.split(name), self.spec, f"the {name} split of {self.name}")
+            if self.spec.kind is not SampleKind.IMAGES:  # whose pixels fit into float32
+                self._check_sizes(self.split(name))
+
+    def _check_sizes(self, split: Split) -> None:
+        """Refuse numbers so large that float32 cannot hold them after standardisation, as the network needs them."""
+        axes = (-1, *[1] * (len(self.spec.shape) - 1))
+        mean, std = (np.reshape(values, axes) for values in (self.normalisation.mean, self.normalisation.std))
+        std = np.where(np.isfinite(std), std, 0.0)
+        for start in range(0, len(split), ROWS_AT_ONCE):
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                prepared = ((split.inputs[start : start + ROWS_AT_ONCE] - mean) / std).astype(np.float32)
+            wrong = np.argwhere(~np.isfinite(prepared))
+            if len(wrong):
+                owners = [column.name for column in self.columns or () for _ in range(column.num_features)]
+                owner = f"column {owners[wrong[0, -1]]!r} of " if owners else ""
+                raise DataError(
+                    f"numbers must fit into float32 after standardisation, but {owner}{self.name} has some that are "
+                    f"too large: correct or remove them"
+                )
 
     def split(self, name: str) -> Split:
         """Return the split of this name: train, val or test."""
@@ -267,7 +288,8 @@ def _moments(values: Features) -> tuple[float, float]:
     """Return the mean and the standard deviation, or the value and 1 if all are the same."""
     if values.min() == values.max():
         return float(values[0]), 1.0  # rounding would make the deviation of equal numbers larger than 0
-    return float(values.mean()), float(values.std())
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond 1e150, which the data set then refuses
+        return float(values.mean()), float(values.std())
 
 
 def is_resolved(mean: float, std: float, dtype: type[np.floating]) -> bool:
@@ -289,7 +311,8 @@ def signal_normalisation(signals: Array) -> Normalisation:
         signals: (sample, channel, length).
     """
     values = signals.astype(np.float64)
-    mean, std = values.mean(axis=(0, 2)), values.std(axis=(0, 2))
+    with np.errstate(over="ignore", invalid="ignore"):  # as for a table
+        mean, std = values.mean(axis=(0, 2)), values.std(axis=(0, 2))
     is_constant = values.min(axis=(0, 2)) == values.max(axis=(0, 2))
     return Normalisation(tuple(mean.tolist()), tuple(np.where(is_constant, 1.0, std).tolist()))
 

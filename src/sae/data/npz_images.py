@@ -157,6 +157,8 @@ def kind_of(member: Member, resize: tuple[int, int] | None = None, fit: Fit = "s
         raise DataError(f"images must be numbers, got {member.dtype} in {where}: convert them first")
     if not member.shape or not member.shape[0]:
         raise DataError(f"every split must hold samples, but {where} is empty")
+    if 0 in member.shape:
+        raise DataError(f"images must have pixels, got shape {member.shape} in {where}")
     axis = channel_axis(member.shape, where)
     channels = 1 if axis is None else member.shape[axis]
     height, width = (size for place, size in enumerate(member.shape) if place not in (0, axis))

@@ -218,8 +218,11 @@ def _reading(config: DataConfig, known: Known, names: Sequence[str]) -> Reading:
     skipped = {*config.ignore} - {config.target, config.group, config.time}
     found = reading_of(known.columns) if known.columns else Reading(texts=config.categories, dates=config.dates)
     only = [name for name in names if name not in skipped]
-    classes = [config.target] if config.target and config.task == "classification" else []
-    return dataclasses.replace(found, only=only, missing=config.missing, unmarked=classes)
+    target = [config.target] if config.target else []
+    if config.task == "classification":
+        return dataclasses.replace(found, only=only, missing=config.missing, unmarked=target)
+    marks = {**found.marks, **dict.fromkeys(target if config.task else [], ())}  # numbers, also if stored as texts
+    return dataclasses.replace(found, only=only, missing=config.missing, marks=marks)
 
 
 def _split(
@@ -259,7 +262,8 @@ def check_columns(columns: Mapping[str, Column], encodings: Sequence[ColumnEncod
             raise DataError(f"{path} must hold the column {encoding.name!r}, got only {', '.join(columns)}")
         column = columns[encoding.name]
         if encoding.is_numeric and not column.is_numeric:
-            wrong = next(value for value in column.values if value is not None and as_number(value) is None)
+            texts = [value for value in column.values if value is not None]
+            wrong = next((text for text in texts if as_number(text) is None), "texts")
             raise DataError(f"column {encoding.name!r} of {path} must hold numbers, got {wrong!r}")
         if encoding.is_date != column.is_date:
             wanted = "dates" if encoding.is_date else "no dates"

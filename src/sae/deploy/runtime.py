@@ -1,6 +1,7 @@
 """Predicting with a shipped model: numpy and onnxruntime, no torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,13 @@ from sae.core.errors import ConfigError, ModelError
 from sae.deploy.conformal import ConformalScores, Values, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
 from sae.deploy.rows import Frame, Row, encode_rows, is_rows
-from sae.deploy.session import MEMBERS, Floats, Integers, Output, SegmentSessions, Session
+from sae.deploy.session import MEMBERS, Floats, Integers, Output, SegmentSessions, Session, limited
 from sae.deploy.sources import as_samples
+
+NO_CLASS = -1
+"""The label of a sample whose probabilities are not finite."""
+ROUNDING = 1e-2
+"""Probabilities of a graph, also of one in int8, sum to 1 within this."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class ClassPrediction:
     """Predictions of a classification.
 
     Attributes:
-        labels: The most probable class of each sample, (batch,), int64.
+        labels: The most probable class of each sample, (batch,), int64; `NO_CLASS` if its probabilities are not finite.
         probs: Probabilities, (batch, class).
         entropy: Uncertainty of the prediction in nats, (batch,).
         disagreement: Disagreement between the members in nats, (batch,).
@@ -43,8 +49,13 @@ class ClassPrediction:
 
     @property
     def names(self) -> list[str]:
-        """The name of the most probable class of each sample."""
-        return [self.class_names[label] for label in self.labels]
+        """The name of the most probable class of each sample; empty for `NO_CLASS`."""
+        return [self.class_names[label] if label != NO_CLASS else "" for label in self.labels]
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Whether the probabilities of each sample are finite, (batch,)."""
+        return self.labels != NO_CLASS
 
     @property
     def confidence(self) -> Floats:
@@ -53,9 +64,9 @@ class ClassPrediction:
         return highest
 
     def abstains(self, threshold: float) -> NDArray[np.bool_]:
-        """Return which samples to pass to a human, (batch,): those whose top probability is below the threshold."""
-        below: NDArray[np.bool_] = self.confidence < threshold
-        return below
+        """Return which samples to pass to a human, (batch,): those whose top probability is not at the threshold."""
+        above: NDArray[np.bool_] = self.confidence >= threshold
+        return ~above  # also without a probability
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,11 @@ class ValuePrediction:
         """Standard deviations, (batch,)."""
         root: Output = np.sqrt(self.variance)
         return root
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Whether mean and variance of each sample are finite, (batch,)."""
+        return np.isfinite(self.mean) & np.isfinite(self.variance)
 
 
 Prediction = ClassPrediction | ValuePrediction
@@ -119,13 +135,19 @@ class Model:
             outputs, left = self.graph.run(samples)
         else:
             outputs = self.graph.run(samples, members=members)
+        _check_outputs(outputs)
         if self.manifest.task == "regression":
             return ValuePrediction(**outputs)
         names = self.manifest.target.class_names
         assert names is not None, "the manifest of a classification has class names"
-        labels = outputs["probs"].argmax(axis=1) if len(outputs["probs"]) else np.zeros(0, np.int64)
+        probs = outputs["probs"]
+        labels = np.where(np.isfinite(probs).all(axis=1), probs.argmax(axis=1), NO_CLASS)
         exits = None if left is None else self._exits()[left]
         return ClassPrediction(labels, class_names=names, exits=exits, **outputs)
+
+    def limited(self, seconds: float | None) -> AbstractContextManager[None]:
+        """Return a context in which the graph is stopped after this many seconds; None sets no limit."""
+        return limited(self.graph.segments if isinstance(self.graph, SegmentSessions) else [self.graph], seconds)
 
     def _check_members(self) -> None:
         """Refuse a graph that does not return members."""
@@ -217,6 +239,20 @@ def load_adaptive(path: Path | str, threads: int = 1, threshold: float | None = 
     _check_input(manifest, segments[0], manifest_path)
     seen = [segment.seen for segment in part.stages]
     return Model(manifest, SegmentSessions(segments, seen, part.threshold if threshold is None else threshold))
+
+
+def _check_outputs(outputs: Mapping[str, Output]) -> None:
+    """Refuse probabilities and variances that are impossible; numbers that are not finite are told by `usable`."""
+    if "probs" in outputs:
+        probs = outputs["probs"]
+        wrong = (probs < -ROUNDING).any(axis=1) | (np.abs(probs.sum(axis=1) - 1) > ROUNDING)
+        what, needed, wrong = probs, "probabilities that sum to 1", wrong & np.isfinite(probs).all(axis=1)
+    else:
+        what, needed = outputs["variance"], "variances of at least 0"
+        wrong = what < 0
+    if wrong.any():
+        given = what[wrong.argmax()].tolist()
+        raise ModelError(f"the graph must return {needed}, got {given}: it is damaged or forged; {ADVICE}")
 
 
 def _find(path: Path | str) -> tuple[Path, Manifest, Path]:

@@ -1,5 +1,6 @@
 """Samples to predict: arrays that are checked, and files that are read one chunk at a time. No torch."""
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -129,7 +130,7 @@ def _chunked(images: Member) -> Iterator[tuple[int, Samples]]:
 
 def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Targets:
     """Check labels and bring them into the form of training, (sample,)."""
-    flat = labels.reshape(len(labels), -1)
+    flat = labels.reshape(len(labels), math.prod(labels.shape[1:]))
     if manifest.task == "classification" and flat.dtype.kind == "U" and flat.shape[1] == 1:
         return labels_of(flat[:, 0].tolist(), manifest, where)
     if flat.shape[1] != 1 or not np.issubdtype(flat.dtype, np.number):
