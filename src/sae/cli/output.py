@@ -19,6 +19,7 @@ from sae.core.objectives import ERROR_CORRELATION
 from sae.core.table import MISSING, Table, four_digits, show, text_table
 
 if TYPE_CHECKING:
+    from sae.data.training_profile import DataProfile
     from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
 
 METRIC_ROWS = (
@@ -27,6 +28,8 @@ METRIC_ROWS = (
     *("aurc", "disagreement", "diversity_disagreement", ERROR_CORRELATION, "auroc_entropy"),
 )
 """Metrics that tables show; JSON has all."""
+MOST_FINDINGS = 6
+"""Lines about data that are printed."""
 NLL_OF_REGRESSION = "nll is that of a normal distribution without the constant ½·log 2π = 0.919."
 SHORT_NAMES = {ERROR_CORRELATION: "correlation", "diversity_disagreement": "diversity"}
 COST_ROWS = {"FLOPs": "flops", "parameters": "params"}
@@ -160,6 +163,15 @@ def print_message(message: str) -> None:
     """Print a message for the user on standard error, on a terminal broken between words."""
     console = Console(stderr=True, highlight=False)
     console.print(message, markup=False, soft_wrap=not console.is_terminal)
+
+
+def print_findings(profile: "DataProfile", name: str) -> None:
+    """Print what is wrong with data, the worst first, a line each, on standard error."""
+    findings = profile.findings()
+    for finding in findings[:MOST_FINDINGS]:
+        print_message(f"warning: {name}: {finding}")
+    if len(findings) > MOST_FINDINGS:
+        print_message(f"{len(findings) - MOST_FINDINGS} more: sae data info {name} --json")
 
 
 @contextmanager

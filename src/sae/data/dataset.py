@@ -11,7 +11,8 @@ from pydantic import Field
 
 from sae.config.run import Fit
 from sae.core.errors import DataError
-from sae.core.task import Classification, DataSpec, Regression, SampleKind, Task
+from sae.core.task import Classification, DataSpec, Regression, Task
+from sae.data.checks import check_sizes, check_split
 from sae.data.defaults import SMALLEST_SHARE, training_share
 from sae.data.halving import split_in_two
 
@@ -34,8 +35,6 @@ SplitName = Literal["train", "val", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 ALL = "all"
 """The name of the only part of a file or folder without splits."""
-ROWS_AT_ONCE = 4096
-"""Samples that are processed at once, so that a large set need not be in memory."""
 MOST_COPIED = 2**25
 """Splits of a data set up to this many bytes are copies, which are faster to index than views."""
 VALIDATION_SHARE = 0.1
@@ -225,25 +224,7 @@ class Dataset:
             raise DataError(f"samples must hold numbers, got samples of shape {self.spec.shape} in {self.name}")
         for name in SPLITS:
             check_split(self.split(name), self.spec, f"the {name} split of {self.name}")
-            if self.spec.kind is not SampleKind.IMAGES:  # whose pixels fit into float32
-                self._check_sizes(self.split(name))
-
-    def _check_sizes(self, split: Split) -> None:
-        """Refuse numbers so large that float32 cannot hold them after standardisation, as the network needs them."""
-        axes = (-1, *[1] * (len(self.spec.shape) - 1))
-        mean, std = (np.reshape(values, axes) for values in (self.normalisation.mean, self.normalisation.std))
-        std = np.where(np.isfinite(std), std, 0.0)
-        for start in range(0, len(split), ROWS_AT_ONCE):
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                prepared = ((split.inputs[start : start + ROWS_AT_ONCE] - mean) / std).astype(np.float32)
-            wrong = np.argwhere(~np.isfinite(prepared))
-            if len(wrong):
-                owners = [column.name for column in self.columns or () for _ in range(column.num_features)]
-                owner = f"column {owners[wrong[0, -1]]!r} of " if owners else ""
-                raise DataError(
-                    f"numbers must fit into float32 after standardisation, but {owner}{self.name} has some that are "
-                    f"too large: correct or remove them"
-                )
+        check_sizes(self)
 
     def split(self, name: str) -> Split:
         """Return the split of this name: train, val or test."""
@@ -257,20 +238,6 @@ def class_titles(dataset: Dataset) -> tuple[str, ...]:
     if not isinstance(task, Classification):
         return ()
     return dataset.class_names or tuple(str(label) for label in range(task.num_classes))
-
-
-def check_split(split: Split, spec: DataSpec, where: str) -> None:
-    """Refuse a split that cannot be trained on, and name the first wrong sample."""
-    if not len(split):
-        raise DataError(f"every split must hold samples, but {where} is empty")
-    if len(split.inputs) != len(split.targets):
-        raise DataError(f"{where} must have one target for each sample, got {len(split.inputs)} and {len(split)}")
-    if split.inputs.shape[1:] != spec.shape:
-        raise DataError(f"samples must have shape {spec.shape}, got {split.inputs.shape[1:]} in {where}")
-    if np.issubdtype(split.inputs.dtype, np.floating):
-        for start in range(0, len(split), ROWS_AT_ONCE):
-            _check_finite(split.inputs[start : start + ROWS_AT_ONCE], where, start)
-    spec.task.check_targets(split.targets, where)
 
 
 def standardisation(inputs: Features, training: Indices) -> Normalisation:
@@ -427,13 +394,3 @@ def rows_of(array: Array, part: Indices) -> Array | Rows:
     """Return some rows of an array: a copy, or a view if the array is mapped from disk or large."""
     is_mapped = not array.flags.writeable
     return Rows(array, part) if is_mapped or array.nbytes > MOST_COPIED else np.ascontiguousarray(array[part])
-
-
-def _check_finite(inputs: Array, where: str, start: int) -> None:
-    wrong = np.argwhere(~np.isfinite(inputs))
-    if len(wrong):
-        sample, *position = wrong[0].tolist()
-        raise DataError(
-            f"inputs must be finite, got {inputs[tuple(wrong[0])]} in sample {start + sample} at {position} "
-            f"of {where}: remove or impute such values"
-        )

@@ -12,7 +12,7 @@ import numpy as np
 from sae.core.errors import DataError
 from sae.core.task import Classification, SampleKind, Task
 from sae.data.archive import ZIP_DAMAGES, open_zip
-from sae.data.dataset import ALL, SPLITS, Array, standardised_regression
+from sae.data.dataset import ALL, SPLITS, Array, Known, standardised_regression
 
 DAMAGES = (
     *ZIP_DAMAGES,
@@ -193,30 +193,53 @@ def _layouts(path: Path) -> list[NpzLayout]:
 
 
 def named_targets(
-    raw: Mapping[str, Array], task: str | None, places: Mapping[str, str], known: tuple[str, ...] | None
+    raw: Mapping[str, Array], task: str | None, places: Mapping[str, str], known: Known | None
 ) -> tuple[dict[str, Array], tuple[str, ...] | None]:
-    """Return the targets of each part, and the names of the classes if labels are texts.
+    """Return the targets of each part, and the names of the classes if labels are texts, or not 0, 1, 2, ….
 
     Args:
         raw: Labels of each part.
         task: The task of a run's settings.
         places: Name and file of the labels of each part.
-        known: Names of the classes of an earlier reading; by default those of the training split.
+        known: The classes of an earlier reading; by default those of the training split.
     """
     is_text = {array.dtype.kind == "U" for array in raw.values()}
     if task != "classification" or True not in is_text:
-        return {part: targets_of(array, task, places[part]) for part, array in raw.items()}, None
-    if False in is_text:
+        targets = {part: targets_of(array, task, places[part]) for part, array in raw.items()}
+        found = known.class_names if known else _numbered_classes(targets) if task == "classification" else None
+        if found is None:
+            return targets, None
+        raw = {part: array.astype(str) for part, array in targets.items()}
+    elif False in is_text:
         raise DataError(f"labels must be texts in all splits or in none, got both in {', '.join(places.values())}")
-    names = np.unique(raw["train" if "train" in raw else ALL] if known is None else known)
-    for part, array in raw.items():
-        unknown = np.flatnonzero(~np.isin(array, names))
-        if array.ndim != 1 or unknown.size:
-            given = repr(str(array[unknown[0]])) if array.ndim == 1 else f"shape {array.shape}"
-            raise DataError(
-                f"there must be one label of the training split for each sample, got {given} in {places[part]}"
-            )
-    return {part: np.searchsorted(names, array).astype(np.int64) for part, array in raw.items()}, tuple(names.tolist())
+    else:
+        given = known.class_names if known else None
+        found = tuple(np.unique(raw["train" if "train" in raw else ALL] if given is None else given).tolist())
+    return {part: _labels(array, found, places[part]) for part, array in raw.items()}, found
+
+
+def _numbered_classes(labels: Mapping[str, Array]) -> tuple[str, ...] | None:
+    """Return the names of classes whose numbers have gaps, such as 1, 2, 3; None if they are 0, 1, 2, ….
+
+    A class that only the other splits have fills a gap. Numbers that `classes_of` refuses are left to it.
+    """
+    training = np.unique(labels["train" if "train" in labels else ALL])
+    if len(training) < 2 or _is_sparse(training):
+        return None
+    every = np.unique(np.concatenate([array[array <= training[-1]] for array in labels.values()]))
+    return None if every[0] < 0 or len(every) == training[-1] + 1 else tuple(map(str, every.tolist()))
+
+
+def _labels(texts: Array, names: tuple[str, ...], where: str) -> Array:
+    """Return the labels of classes by their names."""
+    order = np.argsort(names)
+    known = np.array(names)[order]
+    unknown = np.flatnonzero(~np.isin(texts, known))
+    if texts.ndim != 1 or unknown.size:
+        given = repr(str(texts[unknown[0]])) if texts.ndim == 1 else f"shape {texts.shape}"
+        raise DataError(f"there must be one label of the training split for each sample, got {given} in {where}")
+    labels: Array = order[np.searchsorted(known, texts)].astype(np.int64)
+    return labels
 
 
 def task_of(targets: Array, task: str | None, class_names: tuple[str, ...] | None, where: str) -> Task:
@@ -238,12 +261,17 @@ def classes_of(labels: Array, where: str) -> Classification:
     present = np.unique(labels)
     if len(present) < 2:
         raise DataError(f"there must be at least 2 classes, got {present.tolist()} in {where}")
-    if present[-1] >= SPARSE_LABELS + 10 * len(present):
+    if _is_sparse(present):
         raise DataError(
             f"labels must be 0, 1, 2, … without large gaps, got {present[-1]} and only {len(present)} different ones "
             f"in {where}: correct a stray label, or number the classes from 0"
         )
     return Classification(int(present[-1]) + 1)
+
+
+def _is_sparse(present: Array) -> bool:
+    """Return whether most numbers up to the largest label are no label."""
+    return bool(present[-1] >= SPARSE_LABELS + 10 * len(present))
 
 
 def targets_of(labels: Array, task: str | None, where: str) -> Array:

@@ -2,6 +2,7 @@
 
 import csv
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -123,6 +124,8 @@ def _columns(
         if isinstance(prediction, ClassPrediction)
         else _value_columns(model, chunk, prediction, coverage)
     ) | flags
+    if prediction.unusual is not None:
+        own["unusual"] = prediction.unusual
     doubled = [name for name in chunk.kept if name in own or name == "sample"]
     if doubled:
         raise ConfigError(
@@ -181,6 +184,10 @@ def _texts(values: Sequence[str]) -> NDArray[np.object_]:
     return texts
 
 
+def _warn(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=4)
+
+
 class _Tally:
     """Running sums over chunks."""
 
@@ -188,6 +195,7 @@ class _Tally:
         self.model = model
         self.samples = self.unusable = 0
         self.first_unusable = ""
+        self.unusual: Counter[str] = Counter()
         self.sums: dict[str, float] = {}
         self.counts: dict[str, int] = {}
         """How many finite numbers each sum has."""
@@ -198,6 +206,8 @@ class _Tally:
             self.first_unusable = self.first_unusable or chunk.names[int(usable.argmin())]
             self.unusable += int((~usable).sum())
         self.samples += len(prediction)
+        if prediction.unusual is not None:
+            self.unusual.update(prediction.unusual[prediction.unusual != ""].tolist())
         numbers = {key: values.astype(np.float64) for key, values in columns.items() if values.dtype != object}
         summed = {key: values for key, values in numbers.items() if key in SUMMED}
         if "abstain" in numbers and "correct" in numbers:
@@ -214,14 +224,20 @@ class _Tally:
             self.counts[key] = self.counts.get(key, 0) + len(finite)
 
     def warn(self) -> None:
-        """Say how many samples have no prediction."""
+        """Say how many samples are unlike those of training, and how many have no prediction."""
+        profile = self.model.manifest.profile
+        if self.unusual and profile is not None:
+            (name, number), more = self.unusual.most_common(1)[0], len(self.unusual) - 1
+            others = f" in {number:,}, and {count(more, 'other reason')}" if more else ""
+            _warn(
+                f"{self.unusual.total():,} of {self.samples:,} rows are unusual: {profile.told(name)}{others}; the "
+                f"column 'unusual' names them"
+            )
         if self.unusable:
-            warnings.warn(
+            _warn(
                 f"{self.unusable:,} of {count(self.samples, 'sample')} cannot be predicted, such as "
                 f"{self.first_unusable}: the model returns numbers that are not finite; their predictions are empty, "
-                f"and count as wrong",
-                DataWarning,
-                stacklevel=3,
+                f"and count as wrong"
             )
 
     def summary(self) -> dict[str, int | float]:
@@ -229,6 +245,7 @@ class _Tally:
         summary: dict[str, int | float] = {"samples": self.samples}
         if "abstain" in self.sums:
             summary["abstained"] = int(self.sums["abstain"])
+        summary |= {"unusual": self.unusual.total()} if self.unusual else {}
         summary |= {"unusable": self.unusable} if self.unusable else {}
         summary |= {key: int(self.sums[key]) for key in ("imputed", "unseen") if key in self.sums}
         summary |= {title: self.sums[key] / self.counts[key] for key, title in MEANS.items() if self.counts.get(key)}

@@ -12,6 +12,7 @@ from sae.config.run import Fit
 from sae.core.errors import ConfigError, ModelError
 from sae.core.task import SampleKind
 from sae.data.dataset import Depth
+from sae.data.training_profile import DataProfile
 from sae.deploy.conformal import ConformalPart, ConformalScores
 from sae.records.folder import first_problem
 from sae.records.shipped import FORMAT, MANIFEST
@@ -313,6 +314,9 @@ class Manifest(_Part):
     versions: dict[str, str]
     quantisation: QuantisationPart | None = None
     calibration: CalibrationPart | None = Field(None, exclude_if=lambda part: part is None)
+    profile: DataProfile | None = Field(
+        None, exclude_if=lambda part: part is None, description="of the training data; models of older runs have none"
+    )
 
     @model_validator(mode="after")
     def _classes_are_named(self) -> Self:

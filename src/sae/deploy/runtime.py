@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sae.core.errors import ConfigError, ModelError
 from sae.deploy.conformal import ConformalScores, Values, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest, sha256_of
-from sae.deploy.rows import Frame, Row, encode_rows, is_rows
+from sae.deploy.rows import Frame, Row, encode_rows, encodings_of, is_rows
 from sae.deploy.session import MEMBERS, Floats, Integers, Output, SegmentSessions, Session, limited
 from sae.deploy.sources import as_samples
 
@@ -34,6 +34,8 @@ class ClassPrediction:
         exits: The depth of the exit at which each sample left, counted from 1, (batch,); None for a plain graph.
         members: Probabilities of every member, (batch, member, class), ordered as in the manifest; None unless asked
             for.
+        unusual: The first column or channel in which each sample is far outside of the training data, (batch,), empty
+            if none is; None for a model without a profile.
     """
 
     labels: Integers
@@ -43,6 +45,7 @@ class ClassPrediction:
     class_names: tuple[str, ...]
     exits: Integers | None = None
     members: Floats | None = None
+    unusual: NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -80,6 +83,7 @@ class ValuePrediction:
         disagreement: The variance of the members' means, (batch,).
         members: Mean and variance of every member, (batch, member, 2), ordered as in the manifest; None unless asked
             for.
+        unusual: As for classes.
     """
 
     mean: Output
@@ -87,6 +91,7 @@ class ValuePrediction:
     entropy: Output
     disagreement: Output
     members: Output | None = None
+    unusual: NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -136,14 +141,17 @@ class Model:
         else:
             outputs = self.graph.run(samples, members=members)
         _check_outputs(outputs)
+        profile = self.manifest.profile
+        encodings = encodings_of(self.manifest) if self.manifest.input.columns else []
+        unusual = None if profile is None else profile.unusual(samples, encodings)
         if self.manifest.task == "regression":
-            return ValuePrediction(**outputs)
+            return ValuePrediction(**outputs, unusual=unusual)
         names = self.manifest.target.class_names
         assert names is not None, "the manifest of a classification has class names"
         probs = outputs["probs"]
         labels = np.where(np.isfinite(probs).all(axis=1), probs.argmax(axis=1), NO_CLASS)
         exits = None if left is None else self._exits()[left]
-        return ClassPrediction(labels, class_names=names, exits=exits, **outputs)
+        return ClassPrediction(labels, class_names=names, exits=exits, unusual=unusual, **outputs)
 
     def limited(self, seconds: float | None) -> AbstractContextManager[None]:
         """Return a context in which the graph is stopped after this many seconds; None sets no limit."""
