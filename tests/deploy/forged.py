@@ -14,8 +14,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "study" / "shipped"
 """A classification of 16×16 gray images, 10 classes."""
 
 
-def _graph(nodes: Sequence[onnx.NodeProto], constants: dict[str, np.ndarray], shape: Sequence[object]) -> bytes:
-    outputs = {"probs": ["n", 10], "entropy": ["n"], "disagreement": ["n"]}
+def _graph(nodes: Sequence[onnx.NodeProto], constants: dict[str, np.ndarray], shape: Sequence[str | int]) -> bytes:
+    outputs: dict[str, list[str | int]] = {"probs": ["n", 10], "entropy": ["n"], "disagreement": ["n"]}
     graph = helper.make_graph(
         nodes,
         "forged",

@@ -133,7 +133,7 @@ def test_no_number_of_a_summary_breaks_its_json(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize("labels", [None, np.zeros(0, np.int64), np.zeros((0, 1), np.int64), np.zeros(0, "U3")])
 def test_no_images_give_no_rows(tmp_path: Path, labels: np.ndarray | None) -> None:
     arrays = {"images": np.zeros((0, 16, 16), np.uint8)} | ({} if labels is None else {"labels": labels})
-    np.savez(tmp_path / "x.npz", **arrays)  # type: ignore[arg-type]
+    np.savez(tmp_path / "x.npz", **arrays)
     code, summary, rows, _ = predicted(forge(tmp_path / "model", nan_below(0)), tmp_path / "x.npz")
     assert (code, summary["samples"], rows) == (0, 0, [])
 

@@ -109,13 +109,14 @@ def hash_rows(rows: Array) -> Hashes:
         (np.True_, np.False_)
     """
     content = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)
-    words = np.pad(content, ((0, 0), (0, -content.shape[1] % 8))).view(np.uint64)
-    words = words + STEP * np.arange(1, words.shape[1] + 1, dtype=np.uint64)  # the place counts, too
+    words: Hashes = np.pad(content, ((0, 0), (0, -content.shape[1] % 8))).view(np.uint64)
+    words = np.add(words, STEP * np.arange(1, words.shape[1] + 1, dtype=np.uint64))  # the place counts, too
     for shift, factor in MIX:
         words ^= words >> np.uint64(shift)
         words *= np.uint64(factor)
     words ^= words >> np.uint64(31)
-    return words.sum(axis=1, dtype=np.uint64)
+    hashes: Hashes = words.sum(axis=1, dtype=np.uint64)
+    return hashes
 
 
 def _range(ordered: Features, low: float, high: float) -> Range:

@@ -219,7 +219,7 @@ def number_places(encodings: Sequence[ColumnEncoding]) -> dict[str, int]:
 
 def _is_no_date(found: Range) -> bool:
     first, last = (np.datetime64(f"{year:04}", "D").astype(np.int64) for year in USUAL_YEARS)
-    return found.low < first or found.high >= last
+    return bool(found.low < first or found.high >= last)
 
 
 def shown(value: float, *, is_date: bool = False) -> str:

@@ -58,7 +58,8 @@ class ClassPrediction:
     @property
     def usable(self) -> NDArray[np.bool_]:
         """Whether the probabilities of each sample are finite, (batch,)."""
-        return self.labels != NO_CLASS
+        has_class: NDArray[np.bool_] = self.labels != NO_CLASS
+        return has_class
 
     @property
     def confidence(self) -> Floats:
