@@ -215,7 +215,8 @@ class _Tally:
         if "lower" in numbers:
             summed["width"] = numbers["upper"] - numbers["lower"]
         if "true_value" in numbers:
-            summed["squared_error"] = np.square(numbers["mean"] - numbers["true_value"])
+            with np.errstate(over="ignore"):  # a square that is not finite is in no mean
+                summed["squared_error"] = np.square(numbers["mean"] - numbers["true_value"])
         if "exit" in numbers:
             summed["flops"] = np.full(len(prediction), self.model.mean_flops(prediction))
         for key, values in summed.items():
