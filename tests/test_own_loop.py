@@ -55,7 +55,8 @@ def test_the_loss_is_that_of_the_method_that_sae_train_trains(task: Task) -> Non
     model = SingleArchitectureEnsemble({"name": "fc", "depth": 3}, task, 2, 2, shape=(5,), seed=4)
     method = build_method(SaeConfig(inputs=2, exits=2), FcConfig(depth=3), DataSpec((5,), task), seed=4)
     x, y = samples(model)
-    targets = (y - task.mean) / task.std if isinstance(task, Regression) else y
+    mean, std = (torch.tensor(each) for each in (task.mean, task.std)) if isinstance(task, Regression) else (0, 1)
+    targets = (y - mean) / std if isinstance(task, Regression) else y
     expected = method.training_loss(Batch(x, targets), 0.3, torch.Generator().manual_seed(7)).total
     loss = model.loss(x, y, 0.3, torch.Generator().manual_seed(7))
     torch.testing.assert_close(loss, expected)

@@ -12,7 +12,7 @@ import pytest
 from sae.core.errors import DataError
 from sae.data.catalogue import load
 from sae.data.idx import LARGEST_UNPACKED, unpacked
-from tests.data.samples import class_files, data_config, npz_arrays, write_npz, write_zip
+from tests.data.samples import class_files, data_config, npz_arrays, signal_arrays, write_csv, write_npz, write_zip
 
 
 def refused(path: Path, message: str, **settings: str) -> None:
@@ -124,3 +124,39 @@ def test_a_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(100_000)))
     with pytest.raises(DataError, match="must unpack to at most 1,000 bytes"):
         unpacked(tmp_path / "a.gz")
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (8, 0), (0, 0)])
+def test_images_without_pixels_are_refused(tmp_path: Path, shape: tuple[int, int]) -> None:
+    arrays = npz_arrays()
+    empty = {name: np.zeros((len(array), *shape), np.uint8) for name, array in arrays.items() if "images" in name}
+    refused(write_npz(tmp_path / "x.npz", {**arrays, **empty}), "images must have pixels")
+
+
+def test_pixels_beyond_float32_are_refused(tmp_path: Path) -> None:
+    arrays = npz_arrays()
+    wide = {name: array.astype(np.float64) for name, array in arrays.items() if "images" in name}
+    wide["test_images"][0, 0, 0] = 1e39
+    refused(write_npz(tmp_path / "x.npz", {**arrays, **wide}), "pixels must be at most 3.4e\\+38, got larger ones in")
+
+
+@pytest.mark.parametrize("row", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize("number", [1e308, -1e200])
+def test_a_number_that_float32_cannot_hold_after_standardisation_is_refused(
+    tmp_path: Path, number: float, row: int
+) -> None:
+    """In whatever split the row is."""
+    rows = [{"x": index % 7, "y": index % 3, "z": number if index == row else index} for index in range(30)]
+    path = write_csv(tmp_path / "x.csv", rows)
+    refused(path, "must fit into float32 after standardisation, but column 'z' of", target="y")
+
+
+def test_a_signal_with_such_a_number_is_refused(tmp_path: Path) -> None:
+    arrays = {name: array.astype(np.float64) if "signals" in name else array for name, array in signal_arrays().items()}
+    arrays["train_signals"][0, 0, 0] = 1e308
+    refused(write_npz(tmp_path / "x.npz", arrays), "must fit into float32", kind="signals")
+
+
+def test_a_target_beyond_all_bounds_is_refused(tmp_path: Path) -> None:
+    rows = [{"x": index % 7, "y": 1e308 if index == 3 else index} for index in range(30)]
+    refused(write_csv(tmp_path / "x.csv", rows), "targets must be finite", target="y", task="regression")

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
+from sae.data.checks import check_split
 from sae.data.dataset import (
     Dataset,
     Normalisation,
     Rows,
     Split,
-    check_split,
     hold_out_validation,
     is_resolved,
     split_indices,

@@ -149,7 +149,7 @@ def test_labels_as_floats_are_refused_for_classification(tmp_path: Path) -> None
 
 def test_as_many_labels_for_a_sample_in_all_splits_are_needed(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "a.npz", train_labels=np.zeros((30, 14), np.uint8))
-    assert "targets must be 14 numbers for each sample, got shape (6,) in the val split" in refusal(path)
+    assert "targets must be 14 numbers for each sample, got shape" in refusal(path)
 
 
 def test_a_label_that_was_not_trained_is_named(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def test_targets_of_a_regression_are_standardised(tmp_path: Path) -> None:
     given |= {"train_labels": np.linspace(-3, 90, 30), "test_labels": np.linspace(0, 1, 12)}
     task = signals(write_npz(tmp_path / "a.npz", given), task="regression").spec.task
     assert isinstance(task, Regression)
+    assert isinstance(task.mean, float)
     assert 20 < task.mean < 60
 
 

@@ -1,12 +1,12 @@
 """Targets of a table: ordered classes, counts, several values, several labels."""
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sae.config.run import DataConfig
 from sae.core.errors import ConfigError, DataError
 from sae.core.task import Counts, MultiLabel, Ordinal, Regression
 from sae.data.binding import Binding, load_bound
@@ -33,7 +33,7 @@ def rows(number: int = 60) -> list[dict[str, object]]:
     ]
 
 
-def config(path: Path, target: object, task: str, **more: object) -> Mapping[str, object]:
+def config(path: Path, target: object, task: str, **more: object) -> DataConfig:
     names = [target] if isinstance(target, str) else list(target)  # type: ignore[call-overload]
     ignored = [name for name in rows(1)[0] if name not in ("x", *names)]
     return data_config(write_csv(path / "t.csv", rows()), task=task, target=target, ignore=ignored, **more)
@@ -102,9 +102,9 @@ def test_the_task_of_several_targets_is_told_by_their_values(
 def test_a_run_finds_its_targets_again(tmp_path: Path, target: object, task: str) -> None:
     given = config(tmp_path, target, task)
     dataset = load(given)
-    binding = Binding.of(dataset, given)  # type: ignore[arg-type]
+    binding = Binding.of(dataset, given)
     description = type(binding.description).model_validate_json(binding.description.model_dump_json())
-    again = load_bound(given, 0, Binding(description, binding.hashes))  # type: ignore[arg-type]
+    again = load_bound(given, 0, Binding(description, binding.hashes))
     assert again.spec == dataset.spec
     np.testing.assert_array_equal(again.test.targets, dataset.test.targets)
 

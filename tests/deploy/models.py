@@ -68,7 +68,8 @@ def stirred_method(name: str, backbone: str, dataset: Dataset) -> Method:
     x = torch.from_numpy(dataset.train.inputs[:32]).float() / 100
     targets = torch.from_numpy(dataset.train.targets[:32])
     if isinstance(dataset.spec.task, Regression):
-        targets = (targets - dataset.spec.task.mean) / dataset.spec.task.std
+        mean, std = (torch.tensor(moment) for moment in (dataset.spec.task.mean, dataset.spec.task.std))
+        targets = (targets - mean) / std
     for step in range(4):
         optimizer.zero_grad()
         for stream in range(method.num_streams):

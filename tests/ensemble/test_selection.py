@@ -22,6 +22,8 @@ def predictions(task: Task, num_members: int = 6, seed: int = 0) -> tuple[torch.
     if isinstance(task, Regression):
         scaled = torch.randn(40, generator=generator)
         noise[..., 0] = scaled[:, None] + 0.5 * noise[..., 0]
+        assert isinstance(task.mean, float)
+        assert isinstance(task.std, float)
         return noise, scaled * task.std + task.mean
     labels = torch.randint(3, (40,), generator=generator)
     return noise + 2 * torch.nn.functional.one_hot(labels, 3)[:, None], labels

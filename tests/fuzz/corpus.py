@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from sae.data.catalogue import resolve
+from sae.deploy.export import export
 from sae.records.predictions import Predictions, SplitPredictions
 from sae.records.run import RunRecord
 from sae.training.run import train
@@ -26,6 +28,7 @@ from tests.data.samples import (
     write_zip,
 )
 from tests.fuzz.mutations import BINARY, JSON, TEXT, ZIP, Mutation
+from tests.fuzz.oddities import CSV, NPZ, PARQUET
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TRIAL = "study/trials/sae/00002-f3ad97ea"
@@ -60,6 +63,9 @@ def make_corpus(folder: Path) -> list[Seed]:
     (folder / "search.yaml").write_text((GOLDEN / "study.yaml").read_text().replace("digits", "nowhere"))
     _write_data(folder)
     train(run_config(method={"name": "sae", "inputs": 2, "exits": 2}), folder / "begun", until=1)
+    priced = {"name": str(folder / "table.csv"), "task": "regression", "target": "price"}
+    train(resolve({"data": priced, "backbone": {"depth": 2}, "train": {"epochs": 1}}), folder / "priced-run")
+    export(folder / "priced-run", folder / "priced" / "model.onnx")
     _write_predictions(folder)
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o777)
@@ -114,10 +120,12 @@ def _settings() -> list[Seed]:
 def _data() -> list[Seed]:
     classes, price = "--task classification", "--task regression --target price"
     return [
-        Seed("images.npz", ZIP, f"data info images.npz {classes}"),
+        Seed("images.npz", (*ZIP, *NPZ), f"data info images.npz {classes}"),
         Seed("packed.npz", ZIP, f"data info packed.npz {classes}"),
-        Seed("signals.npz", ZIP, f"data info signals.npz {classes} --kind signals"),
-        Seed("table.csv", TEXT, f"data info table.csv {price}"),
+        Seed("signals.npz", (*ZIP, *NPZ), f"data info signals.npz {classes} --kind signals"),
+        Seed("table.csv", (*TEXT, *CSV), f"data info table.csv {price}"),
+        Seed("table.csv", CSV, "predict priced/model.onnx table.csv --out new.csv --json"),
+        Seed("table.csv", CSV, "data info table.csv --task classification --target kind --json"),
         Seed("images.zip", ZIP, f"data info images.zip {classes}"),
         Seed("tree/cat/03.png", BINARY, f"data info tree {classes}"),
         Seed("list/list.csv", TEXT, f"data info list/list.csv {classes} --target y"),
@@ -125,7 +133,9 @@ def _data() -> list[Seed]:
             Seed(f"list/{index}.{suffix}", BINARY, f"data info list/list.csv {classes} --target y")
             for index, suffix in enumerate(("png", "jpg", "bmp", "gif", "tif", "webp", "ppm"))
         ),
-        Seed("table.parquet", BINARY, f"data info table.parquet {price}"),
+        Seed("table.parquet", (*BINARY, *PARQUET), f"data info table.parquet {price}"),
+        Seed("table.parquet", PARQUET, "data info table.parquet --target kind"),
+        Seed("table.parquet", PARQUET, "predict priced/model.onnx table.parquet --out new.csv --json"),
     ]
 
 
@@ -166,7 +176,7 @@ def _shipped() -> list[Seed]:
         Seed("study/shipped/manifest.json", JSON, "export study --out study/shipped/model.onnx"),
         Seed("study/shipped/model.onnx", BINARY, f"{predict} list/0.png --out new.csv"),
         Seed("list/0.png", BINARY, f"{predict} list/0.png --out new.csv"),
-        Seed("images.npz", ZIP, f"{predict} images.npz --out new.csv"),
+        Seed("images.npz", (*ZIP, *NPZ), f"{predict} images.npz --out new.csv"),
         Seed("study/shipped/receipt.json", JSON, "export study --out study/shipped/model.onnx"),
     ]
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from typer.testing import CliRunner
+
+from sae.cli import app
 from tests.unprivileged import drop_overrides
 
 CPU_SECONDS = 30
@@ -72,6 +75,36 @@ def end_of(child: int, folder: Path) -> Ended:
             os.kill(child, signal.SIGKILL)
         time.sleep(0.005)
     return Ended(os.waitstatus_to_exitcode(status), *(path.read_text(errors="replace") for path in (out, err)))
+
+
+def call_here(arguments: list[str]) -> Ended:
+    """Run `sae` with these arguments in this process, which is many times faster; a hang is interrupted."""
+    before, hard = resource.getrlimit(resource.RLIMIT_AS)
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, WALL_SECONDS)
+    resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, hard))
+    try:
+        with warnings.catch_warnings():
+            warnings.resetwarnings()  # as for a user; for pytest they are errors
+            warnings.simplefilter("ignore", DeprecationWarning)
+            result = CliRunner().invoke(app, arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, hard))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    error = result.exception
+    if error is None or isinstance(error, SystemExit):
+        return Ended(result.exit_code, result.stdout, result.stderr)
+    said = "".join(traceback.format_exception(error))
+    return Ended(-signal.SIGKILL if isinstance(error, _HangError) else UNCAUGHT, result.stdout, said)
+
+
+class _HangError(BaseException):
+    """A command that does not end."""
+
+
+def _give_up(*_: object) -> NoReturn:
+    raise _HangError
 
 
 def _become(arguments: list[str], out: Path, err: Path) -> NoReturn:

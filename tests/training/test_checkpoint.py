@@ -88,3 +88,25 @@ def test_a_damaged_header_is_refused(tmp_path: Path, header: str) -> None:
     record.write_arrays(record.CHECKPOINT, arrays, {"progress": header})
     with pytest.raises(RecordError, match=r"checkpoint\.safetensors is damaged"):
         train(settings(), record.path)
+
+
+@pytest.mark.parametrize("prefix", ["method.", "optimizer."])
+def test_a_checkpoint_of_nan_is_refused_and_never_becomes_weights(tmp_path: Path, prefix: str) -> None:
+    record = train(settings(), tmp_path / "run", until=1)
+    arrays, metadata = record.read_arrays(record.CHECKPOINT)
+    poisoned = {
+        name: np.full_like(array, np.nan) if name.startswith(prefix) and array.dtype == np.float32 else array
+        for name, array in arrays.items()
+    }
+    record.write_arrays(record.CHECKPOINT, poisoned, metadata)
+    with pytest.raises(RecordError, match=r"weights must be finite, but .* is not in .*checkpoint\.safetensors"):
+        train(settings(), record.path)
+    assert not record.has(record.MODEL)
+
+
+def test_weights_of_nan_are_refused(copied: RunRecord) -> None:
+    arrays, _ = copied.read_arrays(copied.MODEL)
+    name = next(name for name, array in arrays.items() if array.dtype == np.float32)
+    copied.write_arrays(copied.MODEL, {**arrays, name: np.full_like(arrays[name], np.nan)})
+    with pytest.raises(RecordError, match=r"weights must be finite, but .* is not in .*model\.safetensors"):
+        restore(copied)

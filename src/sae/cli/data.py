@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sae.data.dataset import Dataset
     from sae.data.overview import Summary
     from sae.data.profile import ColumnProfile
+    from sae.data.training_profile import DataProfile
 
 app = typer.Typer(
     cls=Group,
@@ -54,12 +55,14 @@ def info(
     json: options.Json = False,
 ) -> None:
     """Show the size, classes and class balance of a data set; of a table its columns, also before a target is named."""
-    from sae.cli.output import print_json, print_message
+    from sae.cli.output import print_findings, print_json, print_message
     from sae.config.run import DataConfig
     from sae.config.settings import merge, parse
     from sae.core.task import SampleKind
-    from sae.data.catalogue import find_entry, load
+    from sae.data.catalogue import CATALOGUE, find_entry, load
+    from sae.data.locations import find_own
     from sae.data.overview import first_of_each_class, sample_grid, summarise
+    from sae.data.profiling import profile_data
     from sae.data.table import profile_table
 
     settings = source.layer(name)
@@ -76,11 +79,15 @@ def info(
         print_message("name the column to predict with --target COLUMN, to see the classes and the splits, too")
         print_json({"columns": [asdict(item) for item in columns]}) if json else None
         return
-    summary = summarise(load(config))
+    dataset = load(config)
+    summary, profile = summarise(dataset), profile_data(dataset, None if name in CATALOGUE else find_own(name))
     if json:
-        print_json({**summary, **({"columns": [asdict(item) for item in columns]} if columns else {})})
-    else:
-        print_summary(summary)
+        found = {"profile": profile.model_dump(mode="json"), "findings": profile.findings()}
+        print_json({**summary, **({"columns": [asdict(item) for item in columns]} if columns else {}), **found})
+        return
+    print_summary(summary)
+    print_profile(profile)
+    print_findings(profile, name)
 
 
 @app.command(cls=Command)
@@ -193,6 +200,25 @@ def print_summary(summary: "Summary") -> None:
     shape = "×".join(map(str, summary["shape"]))
     title = f"{summary['name']}: {summary['task']}, samples of shape {shape}"
     print_table(text_table(title, ["", *splits], rows))
+
+
+def print_profile(profile: "DataProfile") -> None:
+    """Print the range and the quantiles of each column of numbers, or of each channel, in the training samples."""
+    from sae.cli.output import print_table
+    from sae.core.table import text_table
+    from sae.data.training_profile import SHARES, shown
+
+    ranges = {column.name: column.range for column in profile.columns if column.range is not None}
+    dates = {column.name for column in profile.columns if column.holds == "dates"}
+    ranges |= {f"channel {index + 1}": channel for index, channel in enumerate(profile.channels)}
+    rows = [
+        [name, *(shown(value, is_date=name in dates) for value in (found.low, *found.quantiles, found.high))]
+        for name, found in ranges.items()
+    ]
+    if rows:
+        what = "column" if profile.columns else "channel (quantiles of means)"
+        heads = [what, "lowest", *(f"{share:.0%}" for share in SHARES), "highest"]
+        print_table(text_table(f"the {profile.rows:,} training samples", heads, rows))
 
 
 def load_images(settings: "Layer") -> "Dataset":

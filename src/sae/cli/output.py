@@ -1,6 +1,7 @@
 """Output of the commands: results on standard output, everything else on standard error."""
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from sae.core.objectives import ERROR_CORRELATION
 from sae.core.table import MISSING, Table, four_digits, show, text_table
 
 if TYPE_CHECKING:
+    from sae.data.training_profile import DataProfile
     from sae.records.evaluation import Decision, ShiftEvaluation, SplitEvaluation
 
 METRIC_ROWS = (
@@ -27,6 +29,8 @@ METRIC_ROWS = (
     *("aurc", "disagreement", "diversity_disagreement", ERROR_CORRELATION, "auroc_entropy"),
 )
 """Metrics that tables show; JSON has all."""
+MOST_FINDINGS = 6
+"""Lines about data that are printed."""
 NLL_OF_REGRESSION = "nll is that of a normal distribution without the constant ½·log 2π = 0.919."
 SHORT_NAMES = {ERROR_CORRELATION: "correlation", "diversity_disagreement": "diversity"}
 COST_ROWS = {"FLOPs": "flops", "parameters": "params"}
@@ -42,8 +46,16 @@ def listed_metrics(first: Sequence[str] = METRIC_ROWS) -> list[str]:
 
 
 def print_json(values: Mapping[str, object]) -> None:
-    """Print one JSON object on standard output."""
-    sys.stdout.write(json.dumps(values, indent=2, allow_nan=False) + "\n")
+    """Print one JSON object on standard output; numbers that are not finite, which JSON does not have, are null."""
+    sys.stdout.write(json.dumps(_in_json(values), indent=2, allow_nan=False) + "\n")
+
+
+def _in_json(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _in_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_json(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_table(table: Table) -> None:
@@ -159,6 +171,15 @@ def say_exits(run: object, eval_exits: int, most: int) -> None:
     if most > 1:
         of = f"{eval_exits} of {most} exits per input"
         print_message(f"{run} is read at {of}, which is best on validation; --eval-exits names others")
+
+
+def print_findings(profile: "DataProfile", name: str) -> None:
+    """Print what is wrong with data, the worst first, a line each, on standard error."""
+    findings = profile.findings()
+    for finding in findings[:MOST_FINDINGS]:
+        print_message(f"warning: {name}: {finding}")
+    if len(findings) > MOST_FINDINGS:
+        print_message(f"{len(findings) - MOST_FINDINGS} more: sae data info {name} --json")
 
 
 @contextmanager

@@ -285,11 +285,18 @@ def predict(
         list[str] | None, typer.Option(help="columns of the table to copy into the predictions, e.g. customerID")
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of onnxruntime")] = 1,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="stop after this many seconds: the graph of a stranger may never end"),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="end with exit code 3 if a sample cannot be predicted")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Predict with an exported model. Needs no torch."""
     from sae.cli.output import print_json, print_message
-    from sae.core.errors import ConfigError
+    from sae.core.errors import ConfigError, PredictionError
     from sae.core.wording import count
     from sae.deploy.answers import predict_to_file
     from sae.deploy.runtime import load, load_adaptive
@@ -302,7 +309,7 @@ def predict(
     loaded = load_adaptive(model, threads) if adaptive else load(model, threads)
     kept = options.names("--keep", ",".join(keep)) if keep else None
     chunks = read_chunks(data, loaded.manifest, split, kept or ())
-    summary = predict_to_file(loaded, chunks, out, abstain, coverage, inputs=(model, *data))
+    summary = predict_to_file(loaded, chunks, out, abstain, coverage, timeout, inputs=(model, *data))
     report: dict[str, str | float | None] = {
         "model": str(model),
         "out": str(out),
@@ -312,9 +319,11 @@ def predict(
     }
     if prints:  # a table among the rows would spoil them
         print_message(f"{count(int(summary['samples']), 'prediction')} printed")
-        return
-    print_json(report) if json else print_summary(report)
-    print_message(f"the predictions are in {out}")
+    else:
+        print_json(report) if json else print_summary(report)
+        print_message(f"the predictions are in {out}")
+    if strict and "unusable" in summary:
+        raise PredictionError(f"--strict: {count(int(summary['unusable']), 'sample')} cannot be predicted")
 
 
 def print_summary(values: Mapping[str, str | float | None]) -> None:
@@ -324,6 +333,7 @@ def print_summary(values: Mapping[str, str | float | None]) -> None:
 
     left_out = ("model", "out", "abstain", "asked_coverage")
     titles = {
+        "unusable": "not predicted (not finite)",
         "abstained": f"for a human (top probability below {values['abstain']})",
         "accuracy_kept": "accuracy of the rest",
         "all_labels_correct": "samples with all labels correct",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sae.config.run import RunConfig
     from sae.config.settings import Layer, Values
     from sae.data.dataset import Dataset
+    from sae.data.training_profile import DataProfile
     from sae.measure.cost import Cost
     from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
     from sae.records.network import Trimming
@@ -79,8 +80,16 @@ def train(
         require(package, "this command")
     import_for_good("torch")
     from sae.analysis.baselines import describe, to_json, verdict
-    from sae.cli.output import print_evaluation, print_json, print_message, print_text, say_exits
+    from sae.cli.output import (
+        print_evaluation,
+        print_findings,
+        print_json,
+        print_message,
+        print_text,
+        say_exits,
+    )
     from sae.core.progress import Bar
+    from sae.data.catalogue import CATALOGUE
     from sae.records.evaluation import SplitEvaluation
     from sae.training.baselines import measure_baselines, measure_network
     from sae.training.length import Training, is_still_improving, may_train_longer, train_enough
@@ -91,7 +100,13 @@ def train(
     callbacks = [EpochNotes(bar), *([TensorBoard()] if tensorboard else [])]
     cores = processes or options.num_cores()
     read: list[Dataset] = []
-    training = Training(run, force, cores, bar, callbacks, read.append, print_message)
+
+    def on_data(dataset: "Dataset", profile: "DataProfile | None") -> None:
+        if not read and profile is not None and run.data.name not in CATALOGUE:
+            print_findings(profile, run.data.name)
+        read.append(dataset)
+
+    training = Training(run, force, cores, bar, callbacks, on_data, print_message)
     record = train_enough(training, out) if may_train_longer(run, *layers) else training.run(run, out)
     if keep_predictions:
         keep(out)

@@ -97,6 +97,12 @@ class ParityError(SaeError):
     exit_code = 3
 
 
+class PredictionError(SaeError):
+    """An exported model predicts nothing that can be used, or does not end in time."""
+
+    exit_code = 3
+
+
 class QuantisationError(SaeError):
     """An eight-bit graph predicts numbers that cannot be used."""
 

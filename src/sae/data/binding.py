@@ -14,14 +14,14 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sae.config.run import DataConfig
 from sae.core.errors import DataError, DataWarning, RecordError
 from sae.core.task import Moment, Regression
 from sae.data.catalogue import CATALOGUE, load
+from sae.data.checks import ROWS_AT_ONCE
 from sae.data.dataset import (
-    ROWS_AT_ONCE,
     SPLITS,
     Array,
     ColumnEncoding,
@@ -33,7 +33,9 @@ from sae.data.dataset import (
     Split,
     SplitName,
 )
-from sae.data.locations import also_looking_in, root_of
+from sae.data.locations import also_looking_in, find_own, root_of
+from sae.data.profiling import profile_data
+from sae.data.training_profile import DataProfile
 from sae.records.run import RunRecord
 
 Hashes = NDArray[np.uint64]
@@ -60,6 +62,7 @@ class DataDescription(BaseModel):
         normalisation: Normalisation of the inputs.
         target: Standardisation of real-valued targets.
         columns: Encodings of the columns of a table.
+        profile: What the data look like; None for a run that was begun before it was recorded.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -71,6 +74,7 @@ class DataDescription(BaseModel):
     normalisation: Normalisation
     target: Target | None
     columns: tuple[ColumnEncoding, ...] | None
+    profile: DataProfile | None = Field(None, exclude_if=lambda profile: profile is None)
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class Binding:
             normalisation=dataset.normalisation,
             target=Target(mean=task.mean, std=task.std) if isinstance(task, Regression) else None,
             columns=dataset.columns,
+            profile=profile_data(dataset, None if config.name in CATALOGUE else find_own(config.name)),
         )
         return cls(description, None if config.name in CATALOGUE else hashes)
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from sae.config.run import Fit
 from sae.core.errors import DataError
 from sae.core.task import Classification, Counts, DataSpec, MultiLabel, Ordinal, Regression, Task, num_targets
+from sae.data.checks import check_sizes, check_split
 from sae.data.defaults import SMALLEST_SHARE, training_share
 from sae.data.halving import split_in_two
 
@@ -34,8 +35,6 @@ SplitName = Literal["train", "val", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
 ALL = "all"
 """The name of the only part of a file or folder without splits."""
-ROWS_AT_ONCE = 4096
-"""Samples that are processed at once, so that a large set need not be in memory."""
 SPARSE_LABELS = 1000
 """Above this label, most labels must be in use, because a network has an output for each."""
 MOST_COPIED = 2**25
@@ -225,8 +224,11 @@ class Dataset:
     target_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if 0 in self.spec.shape:
+            raise DataError(f"samples must hold numbers, got samples of shape {self.spec.shape} in {self.name}")
         for name in SPLITS:
             check_split(self.split(name), self.spec, f"the {name} split of {self.name}")
+        check_sizes(self)
 
     def split(self, name: str) -> Split:
         """Return the split of this name: train, val or test."""
@@ -248,24 +250,6 @@ def target_titles(dataset: Dataset) -> tuple[str, ...]:
     return dataset.target_names or tuple(str(number + 1) for number in range(count))
 
 
-def check_split(split: Split, spec: DataSpec, where: str) -> None:
-    """Refuse a split that cannot be trained on, and name the first wrong sample."""
-    if not len(split):
-        raise DataError(f"every split must hold samples, but {where} is empty")
-    if len(split.inputs) != len(split.targets):
-        raise DataError(f"{where} must have one target for each sample, got {len(split.inputs)} and {len(split)}")
-    if split.inputs.shape[1:] != spec.shape:
-        raise DataError(f"samples must have shape {spec.shape}, got {split.inputs.shape[1:]} in {where}")
-    several = num_targets(spec.task)
-    if split.targets.shape[1:] != (() if several is None else (several,)):
-        wanted = "one number" if several is None else f"{several} numbers"
-        raise DataError(f"targets must be {wanted} for each sample, got shape {split.targets.shape} in {where}")
-    if np.issubdtype(split.inputs.dtype, np.floating):
-        for start in range(0, len(split), ROWS_AT_ONCE):
-            _check_finite(split.inputs[start : start + ROWS_AT_ONCE], where, start)
-    spec.task.check_targets(split.targets, where)
-
-
 def standardisation(inputs: Features, training: Indices) -> Normalisation:
     """Return the mean and standard deviation of each feature; a constant feature is only centred.
 
@@ -281,7 +265,8 @@ def _moments(values: Features) -> tuple[float, float]:
     """Return the mean and the standard deviation, or the value and 1 if all are the same."""
     if values.min() == values.max():
         return float(values[0]), 1.0  # rounding would make the deviation of equal numbers larger than 0
-    return float(values.mean()), float(values.std())
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond 1e150, which the data set then refuses
+        return float(values.mean()), float(values.std())
 
 
 def is_resolved(mean: float, std: float, dtype: type[np.floating]) -> bool:
@@ -303,7 +288,8 @@ def signal_normalisation(signals: Array) -> Normalisation:
         signals: (sample, channel, length).
     """
     values = signals.astype(np.float64)
-    mean, std = values.mean(axis=(0, 2)), values.std(axis=(0, 2))
+    with np.errstate(over="ignore", invalid="ignore"):  # as for a table
+        mean, std = values.mean(axis=(0, 2)), values.std(axis=(0, 2))
     is_constant = values.min(axis=(0, 2)) == values.max(axis=(0, 2))
     return Normalisation(tuple(mean.tolist()), tuple(np.where(is_constant, 1.0, std).tolist()))
 
@@ -346,12 +332,17 @@ def count_classes(labels: Array, where: str) -> int:
     present = np.unique(labels)
     if len(present) < 2:
         raise DataError(f"there must be at least 2 classes, got {present.tolist()} in {where}")
-    if present[-1] >= SPARSE_LABELS + 10 * len(present):
+    if is_sparse(present):
         raise DataError(
             f"labels must be 0, 1, 2, … without large gaps, got {present[-1]} and only {len(present)} different ones "
             f"in {where}: correct a stray label, or number the classes from 0"
         )
     return int(present[-1]) + 1
+
+
+def is_sparse(present: Array) -> bool:
+    """Return whether most numbers up to the largest label are no label."""
+    return bool(present[-1] >= SPARSE_LABELS + 10 * len(present))
 
 
 def split_indices(
@@ -460,13 +451,3 @@ def rows_of(array: Array, part: Indices) -> Array | Rows:
     """Return some rows of an array: a copy, or a view if the array is mapped from disk or large."""
     is_mapped = not array.flags.writeable
     return Rows(array, part) if is_mapped or array.nbytes > MOST_COPIED else np.ascontiguousarray(array[part])
-
-
-def _check_finite(inputs: Array, where: str, start: int) -> None:
-    wrong = np.argwhere(~np.isfinite(inputs))
-    if len(wrong):
-        sample, *position = wrong[0].tolist()
-        raise DataError(
-            f"inputs must be finite, got {inputs[tuple(wrong[0])]} in sample {start + sample} at {position} "
-            f"of {where}: remove or impute such values"
-        )

@@ -102,7 +102,7 @@ def column_of(name: str, given: object, reading: Reading, where: str) -> Column:
     """
     values = np.asarray(given, object if isinstance(given, list) else None)  # object: numbers stay numbers
     missing = reading.missing_in(name)
-    is_text = name in reading.texts or _is_category(given)
+    is_text = name in reading.texts or (_is_category(given) and name not in reading.marks)
     if values.dtype.kind in "iuf" and not is_text and name not in reading.dates:
         return _checked(Column(name, without_marks(values.astype(np.float64), missing)), where)
     if values.dtype.kind == "M" and not is_text:

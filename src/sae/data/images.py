@@ -175,7 +175,11 @@ def as_floats(values: Array, where: object) -> Floats:
     largest = max(abs(int(values.min())), abs(int(values.max()))) if values.dtype.kind in "iu" and values.size else 0
     if largest > LARGEST_WHOLE:
         raise DataError(f"whole numbers as pixels must be at most {LARGEST_WHOLE:,}, got {largest:,} in {where}")
-    return values.astype(np.float32)
+    with np.errstate(over="ignore"):
+        floats = values.astype(np.float32)
+    if not np.isfinite(floats).all():
+        raise DataError(f"pixels must be at most {np.finfo(np.float32).max:.2g}, got larger ones in {where}")
+    return floats
 
 
 def channel_axis(shape: tuple[int, ...], where: str) -> Literal[1, 3] | None:

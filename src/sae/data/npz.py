@@ -12,7 +12,7 @@ import numpy as np
 from sae.core.errors import DataError
 from sae.core.task import SampleKind
 from sae.data.archive import ZIP_DAMAGES, open_zip
-from sae.data.dataset import ALL, SPLITS, Array
+from sae.data.dataset import ALL, SPLITS, Array, Known, is_sparse
 
 DAMAGES = (
     *ZIP_DAMAGES,
@@ -189,30 +189,55 @@ def _layouts(path: Path) -> list[NpzLayout]:
 
 
 def named_targets(
-    raw: Mapping[str, Array], task: str | None, places: Mapping[str, str], known: tuple[str, ...] | None
+    raw: Mapping[str, Array], task: str | None, places: Mapping[str, str], known: Known | None
 ) -> tuple[dict[str, Array], tuple[str, ...] | None]:
-    """Return the targets of each part, and the names of the classes if labels are texts.
+    """Return the targets of each part, and the names of the classes if labels are texts, or not 0, 1, 2, ….
 
     Args:
         raw: Labels of each part.
         task: The task of a run's settings.
         places: Name and file of the labels of each part.
-        known: Names of the classes of an earlier reading; by default those of the training split.
+        known: The classes of an earlier reading; by default those of the training split.
     """
     is_text = {array.dtype.kind == "U" for array in raw.values()}
-    if task != "classification" or True not in is_text:
-        return {part: targets_of(array, task, places[part]) for part, array in raw.items()}, None
-    if False in is_text:
+    has_classes = task in ("classification", "ordinal")
+    if not has_classes or True not in is_text:
+        targets = {part: targets_of(array, task, places[part]) for part, array in raw.items()}
+        has_classes = has_classes and all(array.ndim == 1 for array in targets.values())  # not several labels
+        found = known.class_names if known else _numbered_classes(targets) if has_classes else None
+        if found is None:
+            return targets, None
+        raw = {part: array.astype(str) for part, array in targets.items()}
+    elif False in is_text:
         raise DataError(f"labels must be texts in all splits or in none, got both in {', '.join(places.values())}")
-    names = np.unique(raw["train" if "train" in raw else ALL] if known is None else known)
-    for part, array in raw.items():
-        unknown = np.flatnonzero(~np.isin(array, names))
-        if array.ndim != 1 or unknown.size:
-            given = repr(str(array[unknown[0]])) if array.ndim == 1 else f"shape {array.shape}"
-            raise DataError(
-                f"there must be one label of the training split for each sample, got {given} in {places[part]}"
-            )
-    return {part: np.searchsorted(names, array).astype(np.int64) for part, array in raw.items()}, tuple(names.tolist())
+    else:
+        given = known.class_names if known else None
+        found = tuple(np.unique(raw["train" if "train" in raw else ALL] if given is None else given).tolist())
+    return {part: _labels(array, found, places[part]) for part, array in raw.items()}, found
+
+
+def _numbered_classes(labels: Mapping[str, Array]) -> tuple[str, ...] | None:
+    """Return the names of classes whose numbers have gaps, such as 1, 2, 3; None if they are 0, 1, 2, ….
+
+    A class that only the other splits have fills a gap. Numbers that `count_classes` refuses are left to it.
+    """
+    training = np.unique(labels["train" if "train" in labels else ALL])
+    if len(training) < 2 or is_sparse(training):
+        return None
+    every = np.unique(np.concatenate([array[array <= training[-1]] for array in labels.values()]))
+    return None if every[0] < 0 or len(every) == training[-1] + 1 else tuple(map(str, every.tolist()))
+
+
+def _labels(texts: Array, names: tuple[str, ...], where: str) -> Array:
+    """Return the labels of classes by their names."""
+    order = np.argsort(names)
+    known = np.array(names)[order]
+    unknown = np.flatnonzero(~np.isin(texts, known))
+    if texts.ndim != 1 or unknown.size:
+        given = repr(str(texts[unknown[0]])) if texts.ndim == 1 else f"shape {texts.shape}"
+        raise DataError(f"there must be one label of the training split for each sample, got {given} in {where}")
+    labels: Array = order[np.searchsorted(known, texts)].astype(np.int64)
+    return labels
 
 
 def targets_of(labels: Array, task: str | None, where: str) -> Array:

@@ -111,7 +111,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     decoded, kind, layout = kept_splits(kept), kept_kind(kept), _layout(path)
     places = {part: f"{name} of {path}" for part, name in layout.labels.items()}
     labels = {part: np.array(images.labels) for part, images in decoded.items()}
-    targets, class_names = named_targets(labels, config.task, places, known.class_names if known else None)
+    targets, class_names = named_targets(labels, config.task, places, known)
     parts, moments = split_images(decoded, targets, config.split_seed, class_names, path)
     where = places.get("train", places.get(ALL, ""))
     task = task_of(config.task, parts["train"].targets, class_names, where)
@@ -157,6 +157,8 @@ def kind_of(member: Member, resize: tuple[int, int] | None = None, fit: Fit = "s
         raise DataError(f"images must be numbers, got {member.dtype} in {where}: convert them first")
     if not member.shape or not member.shape[0]:
         raise DataError(f"every split must hold samples, but {where} is empty")
+    if 0 in member.shape:
+        raise DataError(f"images must have pixels, got shape {member.shape} in {where}")
     axis = channel_axis(member.shape, where)
     channels = 1 if axis is None else member.shape[axis]
     height, width = (size for place, size in enumerate(member.shape) if place not in (0, axis))

@@ -166,7 +166,7 @@ def warn_of_columns(
     for encoding in encodings:
         features = range(start, start + encoding.num_features)
         start = features.stop
-        if not any(np.ptp(inputs[training, feature]) for feature in features):
+        if not any((inputs[training, feature] != inputs[training[0], feature]).any() for feature in features):
             constant.append(encoding.name)
         elif not all(is_resolved(normalisation.mean[i], normalisation.std[i], np.float64) for i in features):
             lost.append(encoding.name)

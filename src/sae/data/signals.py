@@ -63,7 +63,7 @@ def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Data
     inputs = {part: read_signals(open_member(path, name)) for part, name in layout.samples.items()}
     raw = {part: open_member(path, name).read() for part, name in layout.labels.items()}
     places = {part: f"{name} of {path}" for part, name in layout.labels.items()}
-    targets, class_names = named_targets(raw, config.task, places, known.class_names if known else None)
+    targets, class_names = named_targets(raw, config.task, places, known)
     for part, signals in inputs.items():
         if len(signals) != len(targets[part]):
             raise DataError(

@@ -243,8 +243,10 @@ def _reading(config: DataConfig, known: Known, names: Sequence[str]) -> Reading:
     skipped = {*config.ignore} - {*config.targets, config.group, config.time}
     found = reading_of(known.columns) if known.columns else Reading(texts=config.categories, dates=config.dates)
     only = [name for name in names if name not in skipped]
-    classes = config.targets if config.task in ("classification", "ordinal") else ()
-    return dataclasses.replace(found, only=only, missing=config.missing, unmarked=classes)
+    if config.task in ("classification", "ordinal"):
+        return dataclasses.replace(found, only=only, missing=config.missing, unmarked=config.targets)
+    marks = {**found.marks, **dict.fromkeys(config.targets if config.task else (), ())}  # also if stored as texts
+    return dataclasses.replace(found, only=only, missing=config.missing, marks=marks)
 
 
 def _split(
@@ -284,7 +286,8 @@ def check_columns(columns: Mapping[str, Column], encodings: Sequence[ColumnEncod
             raise DataError(f"{path} must hold the column {encoding.name!r}, got only {', '.join(columns)}")
         column = columns[encoding.name]
         if encoding.is_numeric and not column.is_numeric:
-            wrong = next(value for value in column.values if value is not None and as_number(value) is None)
+            texts = [value for value in column.values if value is not None]
+            wrong = next((text for text in texts if as_number(text) is None), "texts")
             raise DataError(f"column {encoding.name!r} of {path} must hold numbers, got {wrong!r}")
         if encoding.is_date != column.is_date:
             wanted = "dates" if encoding.is_date else "no dates"
@@ -322,7 +325,7 @@ def learn_encoding(column: Column, training: Indices, marks: Sequence[str] = ())
     present = column.values[training][~missing[training]]
     marks_missing = bool(missing.any())
     if column.is_numeric:
-        median = float(np.median(present.astype(np.float64)))
+        median = float(np.median(present.astype(np.float64))) if len(present) else 0.0  # then the column is refused
         return ColumnEncoding(column.name, median, marks_missing=marks_missing, is_date=column.is_date, missing=marks)
     counts = Counter(present)
     categories = tuple(sorted(sorted(counts, key=lambda text: (-counts[text], text))[:MOST_CATEGORIES]))

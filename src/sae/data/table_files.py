@@ -37,6 +37,8 @@ SEPARATORS = (",", ";", "\t")
 MOST_COLUMNS = 20_000
 """Upper limit of columns: each one is encoded, described, and has weights in the first layer."""
 KILOBYTE = 1000
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**6}
+"""Parts of a second in each unit of Parquet's times; nanoseconds are cut to microseconds."""
 TEXTS_AT_ONCE = 20_000
 """Rows of a CSV that are in memory as texts at the same time."""
 
@@ -82,8 +84,9 @@ def _first_parquet_row(path: Path) -> list[str]:
     texts = [
         field.name for field in file.schema_arrow if types.is_string(field.type) or types.is_large_string(field.type)
     ]
-    rows = next(file.iter_batches(batch_size=1, columns=texts), None) if texts else None
-    return [] if rows is None else [str(cell) for row in rows.to_pylist() for cell in row.values()]
+    with _reading_parquet(path):
+        rows = next(file.iter_batches(batch_size=1, columns=texts), None) if texts else None
+        return [] if rows is None else [str(cell) for row in rows.to_pylist() for cell in row.values()]
 
 
 def _read_csv(path: Path, reading: Reading) -> dict[str, Column]:
@@ -202,21 +205,20 @@ def _read_parquet(path: Path, reading: Reading) -> dict[str, Column]:
     names = [name for name in file.schema_arrow.names if reading.takes(name)]
     columns = {}
     for name in names:  # one at a time: a whole table would be in memory twice
-        with _reading_parquet(path):
-            column = file.read([name]).column(0)
-        columns[name] = _arrow_column(name, column, reading, path)
+        with _reading_parquet(path, f"column {name!r}"):
+            columns[name] = _arrow_column(name, file.read([name]).column(0), reading, path)
     return columns
 
 
 @contextmanager
-def _reading_parquet(path: Path) -> Iterator[None]:
-    """Turn an exception of pyarrow for a damaged file into a DataError."""
+def _reading_parquet(path: Path, what: str = "it") -> Iterator[None]:
+    """Turn an exception of pyarrow for a damaged file, or for values that Python cannot hold, into a DataError."""
     from pyarrow import ArrowException
 
     try:
         yield
-    except (ArrowException, OSError, ValueError, IndexError) as error:
-        raise DataError(f"{path} must be a Parquet file, but cannot be read: {error}") from None
+    except (ArrowException, OSError, ValueError, IndexError, KeyError, OverflowError) as error:
+        raise DataError(f"{path} must be a Parquet file, but {what} cannot be read: {error}") from None
 
 
 def _parquet_file(path: Path) -> "ParquetFile":
@@ -242,15 +244,40 @@ def _arrow_column(name: str, values: "ChunkedArray", reading: Reading, path: Pat
         texts = as_texts(
             ["" if value is None else str(value) for value in values.to_pylist()], reading.missing_in(name)
         )
-        if types.is_dictionary(values.type):  # categories, even if they are spelled like numbers
+        if (
+            types.is_dictionary(values.type) and name not in reading.marks
+        ):  # categories, even if they are spelled like numbers
             return Column(name, texts)
         return as_column(name, texts, replace(reading, finds_dates=False), path, is_typed=True)
-    if is_date or name in reading.dates:
+    if is_date:
+        return Column(name, _arrow_days(values.cast(kind)), is_date=True)
+    if name in reading.dates:
         return Column(name, as_days(values.to_pylist(), f"column {name!r} of {path}"), is_date=True)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        numbers = values.cast(pyarrow.float64(), safe=False).to_numpy().astype(np.float64)
+        numbers = values.cast(kind).cast(pyarrow.float64(), safe=False).to_numpy().astype(np.float64)
         return Column(name, without_marks(numbers, reading.missing_in(name)))
     raise DataError(
         f"columns must hold numbers, texts, booleans or dates, got {kind} in column {name!r} of {path}: "
         f"leave it out with {ignoring([name])}"
     )
+
+
+def _arrow_days(moments: "ChunkedArray") -> Features:
+    """Return dates or times as days since 1970, (row,), with NaN for missing ones.
+
+    They are computed from the stored whole numbers: Python has no years after 9999, and need not know a time zone.
+    """
+    import pyarrow
+    from pyarrow import types
+
+    is_day = types.is_date32(moments.type)
+    stored = moments.cast(pyarrow.int32()).cast(pyarrow.int64()) if is_day else moments.cast(pyarrow.int64())
+    whole = stored.fill_null(0).to_numpy()
+    if types.is_date64(moments.type):
+        days = (whole // 86_400_000).astype(np.float64)
+    elif is_day:
+        days = whole.astype(np.float64)
+    else:
+        unit = moments.type.unit
+        days = (whole // 1000 if unit == "ns" else whole) / PER_SECOND[unit] / 86_400
+    return np.where(stored.is_null().to_numpy(), np.nan, days)

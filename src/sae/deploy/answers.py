@@ -1,14 +1,17 @@
 """Predictions of many samples: one CSV row for each, and a summary. No torch."""
 
 import csv
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sae.core.errors import ConfigError
+from sae.core.errors import ConfigError, DataWarning
 from sae.core.table import spreadsheet_text
+from sae.core.wording import count
 from sae.data.images import is_image
 from sae.deploy.conformal import are_all
 from sae.deploy.rows import Flags
@@ -42,9 +45,12 @@ def predict_to_file(
     out: Path,
     abstain: float | None = None,
     coverage: float | None = None,
+    timeout: float | None = None,
     inputs: Sequence[Path] = (),
 ) -> dict[str, int | float]:
     """Predict samples, write a CSV row for each, and return a summary.
+
+    Where a model returns numbers that are not finite, the class or value is left empty, and counts as wrong.
 
     Args:
         model: The model.
@@ -52,10 +58,11 @@ def predict_to_file(
         out: The CSV file; written completely or not at all.
         abstain: Mark samples whose top probability is below this.
         coverage: Add a conformal set or interval that contains the truth with this probability.
+        timeout: Stop after this many seconds.
         inputs: Files and folders that are read, and must not be replaced.
 
     Returns:
-        `samples`, and where they apply `accuracy` or `mse`, `abstained`, `accuracy_kept`, `coverage`,
+        `samples`, and where they apply `unusable`, `accuracy` or `mse`, `abstained`, `accuracy_kept`, `coverage`,
         `mean_set_size` or `mean_width`, the numbers of rows that are `imputed` or `unseen`, and with adaptive exits
         `mean_flops`, a share of the plain graph's.
     """
@@ -73,13 +80,15 @@ def predict_to_file(
             for chunk in chunks:
                 prediction = model.predict(chunk.samples)
                 columns = _columns(model, chunk, prediction, abstain, coverage)
-                tally.add(columns, prediction)
+                tally.add(chunk, columns, prediction)
                 if not has_header:
                     writer.writerow(map(spreadsheet_text, columns))
                     has_header = True
                 writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
 
-    write_target(out, write)
+    with model.limited(timeout):
+        write_target(out, write)
+    tally.warn()
     return tally.summary()
 
 
@@ -98,7 +107,13 @@ def check_options(model: Model, abstain: float | None, coverage: float | None) -
 
 
 def _cells(values: NDArray[np.generic]) -> Iterator[object]:
-    """Yield the cells of a column: numbers in their shortest exact form, booleans as true and false, no formulas."""
+    """Yield the cells of a column: numbers in their shortest exact form, booleans as true and false, no formulas.
+
+    Numbers that are not finite are empty.
+    """
+    is_number = np.issubdtype(values.dtype, np.floating)
+    if is_number and not np.isfinite(values).all():
+        values = np.where(np.isfinite(values), values.astype(object), "")
     for value in values.tolist():
         if isinstance(value, str):
             yield spreadsheet_text(value)
@@ -118,6 +133,8 @@ def _columns(
     else:
         own = _value_columns(model, chunk, prediction, coverage)
     own |= flags
+    if prediction.unusual is not None:
+        own["unusual"] = prediction.unusual
     doubled = [name for name in chunk.kept if name in own or name == "sample"]
     if doubled:
         raise ConfigError(
@@ -135,7 +152,7 @@ def _flags(chunk: Chunk) -> dict[str, Flags]:
 def _class_columns(
     model: Model, chunk: Chunk, prediction: ClassPrediction, abstain: float | None, coverage: float | None
 ) -> Columns:
-    names = _texts(prediction.class_names)
+    names = _texts([*prediction.class_names, ""])  # the last one is that of NO_CLASS
     columns: Columns = {"class": names[prediction.labels], "label": prediction.labels}
     columns |= {"confidence": prediction.confidence, "entropy": prediction.entropy}
     columns["disagreement"] = prediction.disagreement
@@ -145,7 +162,7 @@ def _class_columns(
         columns["abstain"] = prediction.abstains(abstain)
     if coverage is not None:
         sets = model.sets(prediction, coverage)
-        columns["set"] = _texts([SEPARATOR.join(names[row]) for row in sets])
+        columns["set"] = _texts([SEPARATOR.join(names[:-1][row]) for row in sets])
         columns["set_size"] = sets.sum(axis=1)
     if chunk.targets is not None:
         labels = chunk.targets.astype(np.int64)
@@ -158,7 +175,7 @@ def _class_columns(
 
 def _label_columns(chunk: Chunk, prediction: LabelPrediction) -> Columns:
     """Return whether each label holds, its probability, and, if known, the truth and whether each is right."""
-    given: Columns = {"label": prediction.labels.astype(np.int64), "p": prediction.probs}
+    given: Columns = {"label": prediction.labels, "p": prediction.probs}
     if chunk.targets is not None:
         given["true"] = chunk.targets
     columns = _named(given, prediction.names)
@@ -210,17 +227,30 @@ def _texts(values: Sequence[str]) -> NDArray[np.object_]:
     return texts
 
 
+def _warn(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=4)
+
+
 class _Tally:
     """Running sums over chunks."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.samples = 0
+        self.samples = self.unusable = 0
+        self.first_unusable = ""
+        self.unusual: Counter[str] = Counter()
         self.sums: dict[str, float] = {}
+        self.counts: dict[str, int] = {}
+        """How many finite numbers each sum has."""
 
-    def add(self, columns: Mapping[str, NDArray[np.generic]], prediction: Prediction) -> None:
-        count = len(prediction)
-        self.samples += count
+    def add(self, chunk: Chunk, columns: Mapping[str, NDArray[np.generic]], prediction: Prediction) -> None:
+        usable = prediction.usable
+        if not usable.all():
+            self.first_unusable = self.first_unusable or chunk.names[int(usable.argmin())]
+            self.unusable += int((~usable).sum())
+        self.samples += len(prediction)
+        if prediction.unusual is not None:
+            self.unusual.update(prediction.unusual[prediction.unusual != ""].tolist())
         numbers = {key: values.astype(np.float64) for key, values in columns.items() if values.dtype != object}
         summed = {key: values for key, values in numbers.items() if key in SUMMED}
         if "abstain" in numbers and "correct" in numbers:
@@ -228,21 +258,41 @@ class _Tally:
         if "lower" in numbers:
             summed["width"] = numbers["upper"] - numbers["lower"]
         if "true_value" in numbers:
-            summed["squared_error"] = np.square(numbers["mean"] - numbers["true_value"])
+            with np.errstate(over="ignore"):  # a square that is not finite is in no mean
+                summed["squared_error"] = np.square(numbers["mean"] - numbers["true_value"])
         if "exit" in numbers:
-            summed["flops"] = np.array([self.model.mean_flops(prediction) * count])
+            summed["flops"] = np.full(len(prediction), self.model.mean_flops(prediction))
         for key, values in summed.items():
-            self.sums[key] = self.sums.get(key, 0.0) + float(values.sum())
+            finite = values[np.isfinite(values)]
+            self.sums[key] = self.sums.get(key, 0.0) + float(finite.sum())
+            self.counts[key] = self.counts.get(key, 0) + len(finite)
+
+    def warn(self) -> None:
+        """Say how many samples are unlike those of training, and how many have no prediction."""
+        profile = self.model.manifest.profile
+        if self.unusual and profile is not None:
+            (name, number), more = self.unusual.most_common(1)[0], len(self.unusual) - 1
+            others = f" in {number:,}, and {count(more, 'other reason')}" if more else ""
+            _warn(
+                f"{self.unusual.total():,} of {self.samples:,} rows are unusual: {profile.told(name)}{others}; the "
+                f"column 'unusual' names them"
+            )
+        if self.unusable:
+            _warn(
+                f"{self.unusable:,} of {count(self.samples, 'sample')} cannot be predicted, such as "
+                f"{self.first_unusable}: the model returns numbers that are not finite; their predictions are empty, "
+                f"and count as wrong"
+            )
 
     def summary(self) -> dict[str, int | float]:
         """Return means over samples. Means that are unknown, or over no samples, are left out."""
         summary: dict[str, int | float] = {"samples": self.samples}
         if "abstain" in self.sums:
             summary["abstained"] = int(self.sums["abstain"])
+        summary |= {"unusual": self.unusual.total()} if self.unusual else {}
+        summary |= {"unusable": self.unusable} if self.unusable else {}
         summary |= {key: int(self.sums[key]) for key in ("imputed", "unseen") if key in self.sums}
-        if not self.samples:
-            return summary
-        summary |= {title: self.sums[key] / self.samples for key, title in MEANS.items() if key in self.sums}
+        summary |= {title: self.sums[key] / self.counts[key] for key, title in MEANS.items() if self.counts.get(key)}
         kept = self.samples - summary.get("abstained", 0)
         if "correct_kept" in self.sums and kept:
             summary["accuracy_kept"] = self.sums["correct_kept"] / kept

@@ -115,9 +115,13 @@ def value_scores(mean: NDArray[np.floating], variance: NDArray[np.floating], tar
 
 
 def class_sets(probs: NDArray[np.floating], threshold: float) -> NDArray[np.bool_]:
-    """Return which classes are in the set of each sample, (batch, class); the most probable one always is."""
+    """Return which classes are in the set of each sample, (batch, class); the most probable one always is.
+
+    Without probabilities that are finite, a set is empty.
+    """
     chosen: NDArray[np.bool_] = 1.0 - probs.astype(np.float64) <= threshold
-    chosen[np.arange(len(probs)), probs.argmax(axis=1)] = True
+    rows = np.flatnonzero(np.isfinite(probs).all(axis=1))
+    chosen[rows, probs[rows].argmax(axis=1)] = True
     return chosen
 
 

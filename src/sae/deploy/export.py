@@ -21,8 +21,9 @@ from sae.core.errors import ConfigError, ModelError, OtherModelError
 from sae.core.objectives import TaskName
 from sae.core.reading import read_file
 from sae.core.task import Classification, Counts, MultiLabel, Task, num_targets
-from sae.data.binding import AS_BEFORE, Whereabouts
+from sae.data.binding import AS_BEFORE, Binding, Whereabouts
 from sae.data.dataset import Dataset, class_titles, target_titles
+from sae.data.training_profile import DataProfile
 from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
 from sae.deploy.description import cost_part, input_part, network_part, package_versions
@@ -155,7 +156,7 @@ def export(
             shipment = with_segments(shipment, out.stem, adaptive)
         if int8:
             shipment = quantised(shipment)
-        manifest = describe(shipment, out.name, identity)
+        manifest = describe(shipment, out.name, identity, profile_of(record))
         write_model(out, shipment.content, manifest, shipment.segments)
         write_card(out.parent, manifest, shift)
     return manifest
@@ -262,13 +263,14 @@ def quantised(plain: Shipment) -> Shipment:
     return dataclasses.replace(plain, content=content, session=session, outputs=outputs, quantisation=part)
 
 
-def describe(shipment: Shipment, file: str, identity: RunPart) -> Manifest:
+def describe(shipment: Shipment, file: str, identity: RunPart, profile: DataProfile | None = None) -> Manifest:
     """Return the manifest of a model.
 
     Args:
         shipment: The model.
         file: Name of the graph's file.
         identity: The run that it comes from.
+        profile: The profile of the run's data, with which new samples are compared.
     """
     source, content, session = shipment.source, shipment.content, shipment.session
     several = num_targets(source.method.task)
@@ -295,7 +297,14 @@ def describe(shipment: Shipment, file: str, identity: RunPart) -> Manifest:
         versions=package_versions(),
         quantisation=shipment.quantisation,
         calibration=shipment.calibration,
+        profile=profile,
     )
+
+
+def profile_of(record: RunRecord) -> DataProfile | None:
+    """Return the profile of a run's data; None for an older run."""
+    binding = Binding.read(record)
+    return binding.description.profile if binding else None
 
 
 def _outputs(session: Session, dataset: Dataset) -> dict[str, dict[str, Output]]:

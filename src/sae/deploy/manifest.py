@@ -14,6 +14,7 @@ from sae.core.errors import ConfigError, ModelError
 from sae.core.reading import read_file
 from sae.core.task import SampleKind
 from sae.data.dataset import Depth
+from sae.data.training_profile import DataProfile
 from sae.deploy.conformal import ConformalPart, ConformalScores
 from sae.records.folder import first_problem
 from sae.records.shipped import FORMAT, MANIFEST, is_plain_name
@@ -349,11 +350,18 @@ class Manifest(_Part):
     versions: dict[str, str]
     quantisation: QuantisationPart | None = None
     calibration: CalibrationPart | None = Field(None, exclude_if=lambda part: part is None)
+    profile: DataProfile | None = Field(
+        None, exclude_if=lambda part: part is None, description="of the training data; models of older runs have none"
+    )
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether it predicts several labels, each of which holds or not."""
+        return self.task == "classification" and self.target.names is not None
 
     @model_validator(mode="after")
     def _classes_are_named(self) -> Self:
-        has_classes = self.task == "classification" and self.target.names is None
-        if (self.target.class_names is not None) != has_classes:
+        if (self.target.class_names is None) != (self.task == "regression" or self.has_labels):
             raise ValueError("must have class names for a classification of one target, and no others")
         names = self.target.class_names or self.target.names or ()
         if len(set(names)) < len(names):

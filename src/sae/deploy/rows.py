@@ -3,7 +3,7 @@
 import numbers
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
 
@@ -83,7 +83,10 @@ def read_rows(path: Path, manifest: Manifest) -> TableRows:
     encodings, targets = encodings_of(manifest), manifest.target.columns
     classes = targets if manifest.task == "classification" else ()
     wanted = [*(encoding.name for encoding in encodings), *targets]
-    columns = read_columns(path, reading_of(encodings, classes, wanted))
+    reading = reading_of(encodings, classes, wanted)
+    if not classes:
+        reading = replace(reading, marks={**reading.marks, **dict.fromkeys(targets, ())})  # also if stored as texts
+    columns = read_columns(path, reading)
     return encode_columns(columns, encodings, str(path), manifest.input.shape)
 
 

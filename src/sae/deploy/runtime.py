@@ -1,6 +1,7 @@
 """Predicting with a shipped model: numpy and onnxruntime, no torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sae.core.errors import ConfigError, ModelError
-from sae.deploy.conformal import ConformalScores, Values, class_sets, intervals
+from sae.deploy.conformal import ConformalScores, Values, are_all, class_sets, intervals
 from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest
-from sae.deploy.rows import Frame, Row, encode_rows, is_rows
-from sae.deploy.session import MEMBERS, Floats, Integers, Output, SegmentSessions, Session
+from sae.deploy.rows import Frame, Row, encode_rows, encodings_of, is_rows
+from sae.deploy.session import MEMBERS, Floats, Integers, Output, SegmentSessions, Session, limited
 from sae.deploy.sources import as_samples
+
+NO_CLASS = -1
+"""The label of a sample whose probabilities are not finite."""
+ROUNDING = 1e-2
+"""Probabilities of a graph, also of one in int8, sum to 1 within this."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class ClassPrediction:
     """Predictions of a classification.
 
     Attributes:
-        labels: The most probable class of each sample, (batch,), int64.
+        labels: The most probable class of each sample, (batch,), int64; `NO_CLASS` if its probabilities are not finite.
         probs: Probabilities, (batch, class).
         entropy: Uncertainty of the prediction in nats, (batch,).
         disagreement: Disagreement between the members in nats, (batch,).
@@ -28,6 +34,8 @@ class ClassPrediction:
         exits: The depth of the exit at which each sample left, counted from 1, (batch,); None for a plain graph.
         members: Probabilities of every member, (batch, member, class), ordered as in the manifest; None unless asked
             for.
+        unusual: The first column or channel in which each sample is far outside of the training data, (batch,), empty
+            if none is; None for a model without a profile.
     """
 
     labels: Integers
@@ -37,14 +45,21 @@ class ClassPrediction:
     class_names: tuple[str, ...]
     exits: Integers | None = None
     members: Floats | None = None
+    unusual: NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
     def names(self) -> list[str]:
-        """The name of the most probable class of each sample."""
-        return [self.class_names[label] for label in self.labels]
+        """The name of the most probable class of each sample; empty for `NO_CLASS`."""
+        return [self.class_names[label] if label != NO_CLASS else "" for label in self.labels]
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Whether the probabilities of each sample are finite, (batch,)."""
+        has_class: NDArray[np.bool_] = self.labels != NO_CLASS
+        return has_class
 
     @property
     def confidence(self) -> Floats:
@@ -53,9 +68,9 @@ class ClassPrediction:
         return highest
 
     def abstains(self, threshold: float) -> NDArray[np.bool_]:
-        """Return which samples to pass to a human, (batch,): those whose top probability is below the threshold."""
-        below: NDArray[np.bool_] = self.confidence < threshold
-        return below
+        """Return which samples to pass to a human, (batch,): those whose top probability is not at the threshold."""
+        above: NDArray[np.bool_] = self.confidence >= threshold
+        return ~above  # also without a probability
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,7 @@ class LabelPrediction:
         disagreement: Disagreement between the members in nats, the mean over labels, (batch,).
         names: Names of the labels.
         members: Probabilities of every member, (batch, member, label); None unless asked for.
+        unusual: As for classes.
     """
 
     probs: Floats
@@ -75,15 +91,20 @@ class LabelPrediction:
     disagreement: Floats
     names: tuple[str, ...]
     members: Floats | None = None
+    unusual: NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
         return len(self.probs)
 
     @property
-    def labels(self) -> NDArray[np.bool_]:
-        """Which labels hold, (batch, label): those that are more probable than not."""
-        holds: NDArray[np.bool_] = self.probs > 0.5
-        return holds
+    def labels(self) -> Integers:
+        """Whether each label holds, (batch, label): 1 if that is more probable than not, 0, or `NO_CLASS`."""
+        return np.where(np.isfinite(self.probs), self.probs > 0.5, NO_CLASS)
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Whether the probabilities of each sample are finite, (batch,)."""
+        return are_all(np.isfinite(self.probs))
 
 
 @dataclass(frozen=True)
@@ -97,6 +118,7 @@ class ValuePrediction:
         disagreement: The variance of the members' means, (batch,); of several targets see `sae.measure.uncertainty`.
         members: Mean and variance of every member, (batch, member, [target,] 2), ordered as in the manifest; None
             unless asked for.
+        unusual: As for classes.
     """
 
     mean: Output
@@ -104,6 +126,7 @@ class ValuePrediction:
     entropy: Output
     disagreement: Output
     members: Output | None = None
+    unusual: NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -113,6 +136,11 @@ class ValuePrediction:
         """Standard deviations, (batch,)."""
         root: Output = np.sqrt(self.variance)
         return root
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Whether mean and variance of each sample are finite, (batch,)."""
+        return are_all(np.isfinite(self.mean) & np.isfinite(self.variance))
 
 
 Prediction = ClassPrediction | LabelPrediction | ValuePrediction
@@ -147,15 +175,24 @@ class Model:
             outputs, left = self.graph.run(samples)
         else:
             outputs = self.graph.run(samples, members=members)
+        _check_outputs(outputs, has_labels=self.manifest.has_labels)
+        profile = self.manifest.profile
+        encodings = encodings_of(self.manifest) if self.manifest.input.columns else []
+        unusual = None if profile is None else profile.unusual(samples, encodings)
         if self.manifest.task == "regression":
-            return ValuePrediction(**outputs)
-        if self.manifest.target.names is not None:
-            return LabelPrediction(**outputs, names=self.manifest.target.names)
+            return ValuePrediction(**outputs, unusual=unusual)
+        if self.manifest.has_labels:
+            return LabelPrediction(**outputs, names=self.manifest.target.names or (), unusual=unusual)
         names = self.manifest.target.class_names
         assert names is not None, "the manifest of a classification has class names"
-        labels = outputs["probs"].argmax(axis=1) if len(outputs["probs"]) else np.zeros(0, np.int64)
+        probs = outputs["probs"]
+        labels = np.where(np.isfinite(probs).all(axis=1), probs.argmax(axis=1), NO_CLASS)
         exits = None if left is None else self._exits()[left]
-        return ClassPrediction(labels, class_names=names, exits=exits, **outputs)
+        return ClassPrediction(labels, class_names=names, exits=exits, unusual=unusual, **outputs)
+
+    def limited(self, seconds: float | None) -> AbstractContextManager[None]:
+        """Return a context in which the graph is stopped after this many seconds; None sets no limit."""
+        return limited(self.graph.segments if isinstance(self.graph, SegmentSessions) else [self.graph], seconds)
 
     def _check_members(self) -> None:
         """Refuse a graph that does not return members."""
@@ -204,7 +241,7 @@ class Model:
         part = self.manifest.adaptive
         if part is not None and isinstance(self.graph, SegmentSessions):
             return part.calibration
-        if self.manifest.task == "classification" and self.manifest.target.names is not None:
+        if self.manifest.has_labels:
             raise ConfigError("sets are for classes, one of which is right, but several labels may hold here")
         if self.manifest.conformal is None:
             raise ConfigError(
@@ -249,6 +286,27 @@ def load_adaptive(path: Path | str, threads: int = 1, threshold: float | None = 
     _check_input(manifest, segments[0], manifest_path)
     seen = [segment.seen for segment in part.stages]
     return Model(manifest, SegmentSessions(segments, seen, part.threshold if threshold is None else threshold))
+
+
+def _check_outputs(outputs: Mapping[str, Output], *, has_labels: bool) -> None:
+    """Refuse probabilities and variances that are impossible; numbers that are not finite are told by `usable`.
+
+    Args:
+        outputs: Outputs of a graph by name.
+        has_labels: Whether several labels may hold, so that probabilities need not sum to 1.
+    """
+    if "probs" in outputs:
+        probs = outputs["probs"]
+        total = probs.max(axis=1, initial=0.0) if has_labels else probs.sum(axis=1)
+        is_far = total - 1 > ROUNDING if has_labels else np.abs(total - 1) > ROUNDING
+        needed = "probabilities" if has_labels else "probabilities that sum to 1"
+        what, wrong = probs, ((probs < -ROUNDING).any(axis=1) | is_far) & np.isfinite(probs).all(axis=1)
+    else:
+        what, needed = outputs["variance"], "variances of at least 0"
+        wrong = ~are_all(~(what < 0))
+    if wrong.any():
+        given = what[wrong.argmax()].tolist()
+        raise ModelError(f"the graph must return {needed}, got {given}: it is damaged or forged; {ADVICE}")
 
 
 def _find(path: Path | str) -> tuple[Path, Manifest, Path]:

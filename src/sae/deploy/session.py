@@ -7,13 +7,15 @@ as its confidence reaches the threshold, and at the last exit in any case. Only 
 of a batch continue in the next segment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Timer
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from sae.core.errors import ModelError
+from sae.core.errors import ModelError, PredictionError
 
 Samples = NDArray[np.number]
 Floats = NDArray[np.float32]
@@ -46,25 +48,33 @@ class Session:
         shape: Shape of a sample.
         outputs: Names of the outputs.
         rows: Number of samples computed so far.
+        limit: Stops the graph once its `terminate` is set; see `limited`.
     """
 
     def __init__(self, content: bytes, threads: int = 1) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        options.log_severity_level = 3  # errors only; they are raised as well
+        options.log_severity_level = 4  # errors are raised
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the exceptions of onnxruntime share no base class
             raise ModelError(f"the file must be an ONNX graph that onnxruntime can load: {error}") from None
-        inputs = self._session.get_inputs()
-        if len(inputs) != 1 or isinstance(inputs[0].shape[0], int):
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        if len(inputs) != 1 or not inputs[0].shape or isinstance(inputs[0].shape[0], int):
             raise ModelError(f"the graph must have one input with a free batch size, got {[i.shape for i in inputs]}")
+        odd = next((output for output in outputs if output.type not in ELEMENT_TYPES or not output.shape), None)
+        if odd is not None:
+            raise ModelError(
+                f"the outputs of the graph must be numbers for each sample, but {odd.name} is {odd.type} of shape "
+                f"{odd.shape}"
+            )
         self.input_name, self.shape = str(inputs[0].name), tuple(inputs[0].shape[1:])
         self.dtype: str = ELEMENT_TYPES.get(inputs[0].type, inputs[0].type)
-        self.outputs = tuple(str(output.name) for output in self._session.get_outputs())
+        self.outputs = tuple(str(output.name) for output in outputs)
         self.rows = 0
-        self._widths = [tuple(output.shape[1:]) for output in self._session.get_outputs()]
-        self._dtypes = [ELEMENT_TYPES[output.type] for output in self._session.get_outputs()]
+        self.limit: onnxruntime.RunOptions | None = None
+        self._widths = [tuple(output.shape[1:]) for output in outputs]
+        self._dtypes = [ELEMENT_TYPES[output.type] for output in outputs]
 
     def run(self, samples: Samples, *, members: bool = False) -> dict[str, Output]:
         """Return the outputs by name, computed in chunks. Without samples they are empty.
@@ -90,7 +100,16 @@ class Session:
         """Return outputs of one batch, computed at once; by default all but the members."""
         self.rows += len(samples)
         asked = [name for name in self.outputs if name != MEMBERS] if names is None else list(names)
-        return list(self._session.run(asked, {self.input_name: samples}))
+        try:
+            found = list(self._session.run(asked, {self.input_name: samples}, self.limit))
+        except Exception as error:  # the exceptions of onnxruntime share no base class
+            raise ModelError(
+                f"the graph must predict {len(samples)} samples, but onnxruntime stopped: {error}"
+            ) from None
+        wrong = next((name for name, output in zip(asked, found, strict=True) if len(output) != len(samples)), None)
+        if wrong is not None:
+            raise ModelError(f"the graph must return a row for each sample, but {wrong} has others")
+        return found
 
 
 class SegmentSessions:
@@ -155,6 +174,33 @@ class SegmentSessions:
                     break
                 here, carried, x = here[stays], carried[stays], x[stays]
         return sums, left
+
+
+@contextmanager
+def limited(sessions: Sequence[Session], seconds: float | None) -> Iterator[None]:
+    """Stop the graphs of sessions if they are not done after some seconds; a graph of a stranger may never end."""
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+    timer = None if seconds is None else Timer(seconds, setattr, (options, "terminate", True))
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    for session in sessions:
+        session.limit = options
+    try:
+        yield
+    except ModelError:
+        if options.terminate:
+            raise PredictionError(
+                f"the model must predict within {seconds:g} s, but was still at work: allow more with --timeout, or "
+                f"predict fewer samples"
+            ) from None
+        raise
+    finally:
+        if timer is not None:
+            timer.cancel()
+        for session in sessions:
+            session.limit = None
 
 
 def open_segments(contents: Sequence[bytes], seen: Sequence[float], threads: int = 1) -> SegmentSessions:

@@ -1,5 +1,6 @@
 """Samples to predict: arrays that are checked, and files that are read one chunk at a time. No torch."""
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -131,7 +132,7 @@ def _chunked(images: Member) -> Iterator[tuple[int, Samples]]:
 
 def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Targets:
     """Check labels and bring them into the form of training, (sample,)."""
-    flat, several = labels.reshape(len(labels), -1), manifest.target.names
+    flat, several = labels.reshape(len(labels), math.prod(labels.shape[1:])), manifest.target.names
     if several is not None:
         if flat.shape[1] != len(several) or not np.issubdtype(flat.dtype, np.number):
             raise DataError(
@@ -146,12 +147,24 @@ def _targets(labels: NDArray[np.generic], manifest: Manifest, where: str) -> Tar
         )
     if manifest.task == "regression":
         return flat[:, 0].astype(np.float64) / manifest.target.label_scale
-    num_classes = len(manifest.target.class_names or ())
-    if not flat.size:
-        return flat[:, 0].astype(np.int64)
-    if not np.issubdtype(flat.dtype, np.integer) or flat.min() < 0 or flat.max() >= num_classes:
-        raise DataError(f"labels must be whole numbers in [0, {num_classes - 1}], as in training, in {where}")
-    return flat[:, 0].astype(np.int64)
+    return _labels(flat[:, 0], _numbers_of_classes(manifest.target.class_names or ()), where)
+
+
+def _numbers_of_classes(names: Sequence[str]) -> Integers:
+    """Return the number by which a file calls each class: its name, if all are whole numbers, or its place."""
+    if all(name.isascii() and name.isdigit() for name in names):
+        return np.array([int(name) for name in names], np.int64)
+    return np.arange(len(names))
+
+
+def _labels(given: NDArray[np.generic], numbers: Integers, where: str) -> Integers:
+    if given.size and not (np.issubdtype(given.dtype, np.integer) and np.isin(given, numbers).all()):
+        is_plain = np.array_equal(numbers, np.arange(len(numbers)))
+        allowed = f"in [0, {len(numbers) - 1}]" if is_plain else f"among {', '.join(map(str, numbers.tolist()))}"
+        raise DataError(f"labels must be whole numbers {allowed}, as in training, in {where}")
+    order = np.argsort(numbers)
+    labels: Integers = order[np.searchsorted(numbers[order], given.astype(np.int64))]
+    return labels
 
 
 def _images(paths: Sequence[Path], manifest: Manifest) -> Iterator[Chunk]:

@@ -6,6 +6,7 @@ Both are bound to their run: weights by their hash in `status.json`, a checkpoin
 import warnings
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeInt, ValidationError
 from torch import Tensor, nn
@@ -50,6 +51,7 @@ def save_model(record: RunRecord, model: nn.Module) -> None:
 def load_model(record: RunRecord, model: nn.Module) -> None:
     """Read the weights of a trained method into one of the same config."""
     arrays, _ = record.read_arrays(record.MODEL)
+    _check_finite(arrays, f"{record.path / record.MODEL}: {record.advice}")
     _load_state(model, arrays, f"{record.path / record.MODEL}")
     record.check_weights()
 
@@ -92,6 +94,7 @@ def load_checkpoint(record: RunRecord, trainer: Trainer) -> Progress:
         return Progress(stopping=stopping)
     arrays, metadata = record.read_arrays(record.CHECKPOINT)
     header = _read_header(record, metadata)
+    _check_finite(arrays, f"{path}: {DELETE_IT}")
     _load_state(trainer.method, _below(arrays, "method."), str(path))
     last_step = header.epoch * trainer.steps_per_epoch - 1
     trainer.method.progress = trainer.progress_at(last_step)  # predictions depend on it
@@ -157,6 +160,13 @@ def _load_state(model: nn.Module, arrays: Arrays, where: str) -> None:
     """Load weights after checking that they fit this network."""
     _check_state(model, arrays, where)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+
+
+def _check_finite(arrays: Arrays, where_and_advice: str) -> None:
+    """Refuse numbers that are not finite: nothing that is trained or predicted with them is of use."""
+    wrong = next((name for name, array in arrays.items() if not np.isfinite(array).all()), None)
+    if wrong is not None:
+        raise RecordError(f"weights must be finite, but {wrong} is not in {where_and_advice}")
 
 
 def _check_state(model: nn.Module, arrays: Arrays, where: str) -> None:

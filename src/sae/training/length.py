@@ -16,6 +16,7 @@ from sae.core.progress import SILENT, ProgressDisplay
 from sae.data.catalogue import find_entry
 from sae.data.dataset import Dataset
 from sae.data.defaults import MOST_TIMES, at_length, is_longer
+from sae.data.training_profile import DataProfile
 from sae.records.folder import LENGTHS
 from sae.records.run import Lengths, RunRecord
 from sae.training.run import train
@@ -37,7 +38,7 @@ class Training:
         processes: How many processes may train the members of an ensemble.
         display: Where progress is shown.
         callbacks: Called after every epoch.
-        on_data: Called with the data once they are read.
+        on_data: Called with the data and their profile once they are read.
         say: Prints a line about a longer training.
     """
 
@@ -46,7 +47,7 @@ class Training:
     processes: int = 1
     display: ProgressDisplay = SILENT
     callbacks: Sequence[RunCallback] = ()
-    on_data: Callable[[Dataset], None] = lambda _: None
+    on_data: Callable[[Dataset, DataProfile | None], None] = lambda *_: None
     say: Callable[[str], None] = lambda _: None
 
     def run(self, config: RunConfig, out: Path) -> RunRecord:

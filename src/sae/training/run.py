@@ -20,6 +20,7 @@ from sae.data.catalogue import load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
 from sae.data.dataset import Dataset, class_titles
 from sae.data.dataset import Split as Samples
+from sae.data.training_profile import DataProfile
 from sae.methods import Method, build_method
 from sae.records.evaluation import SPLITS, Detection, Interim, Json, Reading, ShiftEvaluation, Split, SplitEvaluation
 from sae.records.network import Network
@@ -72,7 +73,7 @@ def train(
     same_data_as: RunRecord | None = None,
     display: ProgressDisplay = SILENT,
     callbacks: Sequence[RunCallback] = (),
-    on_data: Callable[[Dataset], None] = lambda _: None,
+    on_data: Callable[[Dataset, DataProfile | None], None] = lambda *_: None,
 ) -> RunRecord:
     """Train, evaluate and record a run; continue it if it was interrupted, return it if it is finished.
 
@@ -85,7 +86,7 @@ def train(
         same_data_as: An earlier run on the same data, such as another trial of the study; other data are refused.
         display: Where progress is shown.
         callbacks: Called at the beginning, after every epoch and at the end; they change no number. See `RunCallback`.
-        on_data: Called with the data once they are read.
+        on_data: Called with the data and their profile once they are read.
     """
     out = Path(out)
     pick_device(config.train.device)
@@ -96,9 +97,9 @@ def train(
         before = earlier if is_new else _binding_of(RunRecord(out))
         advice = SEARCH_ON_OTHER_DATA if is_new else START_ON_OTHER_DATA
         dataset = load_bound(config.data, config.seed, before, advice=advice)
-        on_data(dataset)
-        keep_freed_memory()  # from now on; memory that reading has freed is returned
         binding = before or Binding.of(dataset, config.data)
+        on_data(dataset, binding.description.profile)
+        keep_freed_memory()  # from now on; memory that reading has freed is returned
         spec = training_spec(dataset, config.train)
         method = build_method(config.method, config.backbone, spec, config.seed)
         is_over = not is_new and RunRecord(out).has(RunRecord.STATUS)  # then the teacher is no longer needed
