@@ -28,7 +28,7 @@ def understood(command: str) -> RunConfig:
     program, *arguments = shlex.split(command)
     assert program == "sae"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sae.training.run.train", stop)
+        patch.setattr("sae.training.length.train", stop)
         result = CliRunner().invoke(app, arguments)
     assert found, result.stderr
     return found[0]
