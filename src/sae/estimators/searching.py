@@ -98,7 +98,8 @@ def search_rows(rows: Rows, budget: Layer, layers: Sequence[Layer], seed: int, w
         executor: Executor = InlineExecutor() if workers == 1 else LocalExecutor(workers)
         try:
             with record.lock():
-                Driver(record, studies, plan.spec, executor, Budget(plan.settings.budget, plan.settings.hours)).run()
+                limits = Budget(plan.settings.budget, plan.settings.hours, plan.settings.trials)
+                Driver(record, studies, plan.spec, executor, limits).run()
         finally:
             executor.close()
             close_storage(studies)
