@@ -46,8 +46,14 @@ def test_metrics_of_the_graph_are_those_of_the_run(digits_run: Path, digits_mode
 
 def test_the_same_export_again_returns_what_is_there(digits_run: Path, digits_model: Path) -> None:
     before = digits_model.stat().st_mtime_ns
-    assert export(digits_run, digits_model) == read_manifest(digits_model.parent / NAME)
+    assert export(digits_run, digits_model, 2) == read_manifest(digits_model.parent / NAME)
     assert digits_model.stat().st_mtime_ns == before
+
+
+def test_by_default_the_number_of_exits_is_shipped_that_is_best_on_validation(digits_run: Path, tmp_path: Path) -> None:
+    val = RunRecord(digits_run).read_evaluation().val
+    best = min(val.readings, key=lambda reading: reading.metrics["nll"]).eval_exits
+    assert export(digits_run, tmp_path / "model.onnx").network.eval_exits == best
 
 
 def test_another_model_in_the_folder_is_refused(digits_run: Path, digits_model: Path) -> None:
@@ -91,9 +97,9 @@ def test_an_export_that_was_killed_between_its_files_is_finished_by_the_same_com
     with monkeypatch.context() as patch:
         patch.setattr(sae.deploy.export, "write_whole", write_whole)
         with pytest.raises(Killed):
-            export(digits_run, out)
+            export(digits_run, out, 2)
     assert len(list(tmp_path.iterdir())) == before
-    export(digits_run, out)
+    export(digits_run, out, 2)
     assert out.read_bytes() == digits_model.read_bytes()
     assert len(load(out).predict(np.zeros((1, 1, 16, 16), np.uint8))) == 1
 

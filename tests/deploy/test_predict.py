@@ -58,21 +58,21 @@ def save_image(path: Path, mode: str, side: int = 16) -> Path:
 
 
 def test_export_prints_what_is_shipped_and_is_quiet_otherwise(digits_run: Path, digits_model: Path) -> None:
-    code, printed, error = sae("export", digits_run, "--out", digits_model)
+    code, printed, error = sae("export", digits_run, "--eval-exits", "2", "--out", digits_model)
     assert code == 0
     assert "contain the truth" in printed
     assert len(error.strip().splitlines()) == 1
-    report = json.loads(sae("export", digits_run, "--out", digits_model, "--json")[1])
+    report = json.loads(sae("export", digits_run, "--eval-exits", "2", "--out", digits_model, "--json")[1])
     assert {"cost", "metrics", "conformal", "parity", "graph"} <= set(report)
 
 
 @pytest.mark.slow
-def test_a_real_export_writes_one_line_to_standard_error(digits_run: Path, tmp_path: Path) -> None:
+def test_a_real_export_says_how_it_reads_the_run_and_where_the_model_is(digits_run: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from sae.cli import main; main()", "export", str(digits_run)]
     done = subprocess.run(
         [*command, "--out", str(tmp_path / "m.onnx")], capture_output=True, text=True, check=True, env=dict(os.environ)
     )
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 2, done.stderr
 
 
 def test_an_npz_file_gives_a_row_for_each_image_and_the_accuracy(framed_model: Path, out: Path) -> None:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def int8_model(digits_run: Path) -> Path:
     out = digits_run.parent / "int8" / "model.onnx"
-    export(digits_run, out, int8=True)
+    export(digits_run, out, 2, int8=True)
     return out
 
 
@@ -71,12 +71,12 @@ def test_heads_and_what_is_around_the_network_stay_in_float(digits_model: Path, 
 
 def test_float_and_int8_are_not_taken_for_each_other(int8_model: Path, digits_run: Path) -> None:
     before = int8_model.stat().st_mtime_ns
-    assert export(digits_run, int8_model, int8=True).quantisation is not None
+    assert export(digits_run, int8_model, 2, int8=True).quantisation is not None
     assert int8_model.stat().st_mtime_ns == before
     with pytest.raises(
         ModelError, match=r"another run, number of exits, precision or calibration \(sae, 2 exits, int8\)"
     ):
-        export(digits_run, int8_model)
+        export(digits_run, int8_model, 2)
 
 
 def test_a_graph_that_puts_out_no_numbers_is_refused(

@@ -139,6 +139,11 @@ Tolerance = Annotated[
     ),
 ]
 EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the best on validation")]
+AdaptiveExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]
+ShippedExits = Annotated[
+    int | None,
+    typer.Option(help="K′, exits kept per input; by default the best on validation, with --adaptive the trained K"),
+]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 Study = Annotated[Path, typer.Argument(help="folder of a study")]

@@ -25,7 +25,7 @@ def export(
     run: Annotated[Path, typer.Argument(help="folder of a finished run, or of a study to ship its pick")],
     out: Annotated[Path, typer.Option(help="the .onnx file; its folder holds this one model")],
     *,
-    eval_exits: options.EvalExits = None,
+    eval_exits: options.ShippedExits = None,
     prefer: options.Prefer = None,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
@@ -209,7 +209,7 @@ def adaptive(
     run: options.Run,
     out: Annotated[Path, typer.Option(help=f"folder for {CSV} and {FIGURE}")],
     *,
-    eval_exits: options.EvalExits = None,
+    eval_exits: options.AdaptiveExits = None,
     keep_accuracy: Annotated[
         float | None, typer.Option(help="share of the validation accuracy to keep; 0.995 by default")
     ] = None,
