@@ -59,6 +59,7 @@ def test_the_settings_of_a_run_are_plain(layer: dict[str, Any]) -> None:
 @example(["k:", "  l: 3", "", "# note", "a: 1"])
 @example(["k:", "  m:", "    n: 4", "  l: 3"])
 @example(["k:"])
+@example(["h: 00.5"])
 @example(["k:", "- a", "- -1.5", "a: 1", "m:", "  n:", "  - 2", "  - 3", "  o: 1"])
 @example(["k:", "- a", "  - 2"])
 @example(["k:", "- a", "  l: 3"])

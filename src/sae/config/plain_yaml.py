@@ -17,7 +17,7 @@ LONGEST = 10_000
 DEEPEST = 8
 """Levels of nested mappings that may be plain."""
 
-WHOLE, REAL = r"-?(?:0|[1-9][0-9]{0,17})", r"-?[0-9]+\.[0-9]+(?:e[-+][0-9]{1,3})?"
+WHOLE, REAL = r"-?(?:0|[1-9][0-9]{0,17})", r"-?(?:0|[1-9][0-9]*)\.[0-9]+(?:e[-+][0-9]{1,3})?"
 SCALAR = rf"({WHOLE})|({REAL})|([A-Za-z][A-Za-z_0-9/-]*)"
 """A whole number, a real number, or a word."""
 COMMENT = re.compile(r"#[ -~]*")
