@@ -118,6 +118,11 @@ def test_a_text_in_the_target_of_a_regression_is_named(tmp_path: Path) -> None:
         read(written(tmp_path, y=texts))
 
 
+def test_a_column_of_numbers_without_any_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"columns that cannot be used: 't' \(no value\)"):
+        read(written(tmp_path, t=pa.nulls(ROWS, pa.float64())))
+
+
 def test_numbers_in_a_dictionary_are_numbers(tmp_path: Path) -> None:
     numbers = pa.DictionaryArray.from_arrays(pa.array([0, 1] * (ROWS // 2)), pa.array([2.5, 7.0]))
     assert read_columns(written(tmp_path, n=numbers), Reading())["n"].numbers[:2].tolist() == [2.5, 7.0]

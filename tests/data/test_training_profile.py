@@ -259,6 +259,16 @@ def test_signals_far_outside_and_constant_ones_are_unusual(tmp_path: Path) -> No
     assert profile.told("constant") == "a single value in the whole sample"
 
 
+def test_constant_images_are_unusual_where_training_had_none(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    plain = npz_arrays()
+    noise = {name: rng.integers(0, 256, each.shape, np.uint8) for name, each in plain.items() if "images" in name}
+    profile = profile_data(npz(tmp_path, {**plain, **noise}))
+    images = np.stack([noise["test_images"][:1], np.zeros((1, 8, 8), np.uint8)])
+    assert profile.unusual(images, ()).tolist() == ["", "constant"]
+    assert profile.unusual(images[:0], ()).tolist() == []
+
+
 def test_a_profile_is_kept_with_the_run_and_older_files_have_none(tmp_path: Path) -> None:
     dataset = table(tmp_path)
     description = Binding.of(dataset, data_config(tmp_path / "t.csv", task="classification", target="y")).description

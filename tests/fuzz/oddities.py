@@ -73,20 +73,23 @@ def odd_parquet(rng: random.Random, content: bytes) -> bytes:
 
     try:
         table = parquet.read_table(io.BytesIO(content))
-    except (pa.ArrowException, OSError, ValueError):  # another mutation has damaged it
+        table = _changed(pa, table, rng)
+        written = io.BytesIO()
+        parquet.write_table(table, written)
+        return written.getvalue()
+    except (pa.ArrowException, OSError, ValueError):  # another mutation has damaged it, or Parquet cannot hold it
         return insert(rng, content)
+
+
+def _changed(pa: Any, table: Any, rng: random.Random) -> Any:
     choice = rng.randrange(20)
     if choice == 0:
-        table = table.slice(0, rng.choice((0, 1)))
-    elif choice == 1:
-        table = table.rename_columns([table.column_names[0]] * table.num_columns)
-    else:
-        index = rng.randrange(table.num_columns)
-        array = rng.choice(_odd_arrays(pa, table.num_rows, rng))()
-        table = table.set_column(index, table.column_names[index], array)
-    written = io.BytesIO()
-    parquet.write_table(table, written)
-    return written.getvalue()
+        return table.slice(0, rng.choice((0, 1)))
+    if choice == 1:
+        return table.rename_columns([table.column_names[0]] * table.num_columns)
+    index = rng.randrange(table.num_columns)
+    array = rng.choice(_odd_arrays(pa, table.num_rows, rng))()
+    return table.set_column(index, table.column_names[index], array)
 
 
 def _odd_values(array: np.ndarray, rng: random.Random) -> np.ndarray:

@@ -70,7 +70,11 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         with open_zip(path) as archive:
-            members = [info for info in archive.infolist() if info.filename and not info.is_dir() and _is_visible(info.filename)]
+            members = [
+                info
+                for info in archive.infolist()
+                if info.filename and not info.is_dir() and _is_visible(info.filename)
+            ]
         root = _shared_root([info.filename for info in members])
         self._members = {info.filename.removeprefix(root): info for info in members}
         self.names = tuple(sorted(self._members))

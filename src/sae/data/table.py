@@ -301,7 +301,7 @@ def learn_encoding(column: Column, training: Indices, marks: Sequence[str] = ())
     present = column.values[training][~missing[training]]
     marks_missing = bool(missing.any())
     if column.is_numeric:
-        median = float(np.median(present.astype(np.float64)))
+        median = float(np.median(present.astype(np.float64))) if len(present) else 0.0  # then the column is refused
         return ColumnEncoding(column.name, median, marks_missing=marks_missing, is_date=column.is_date, missing=marks)
     counts = Counter(present)
     categories = tuple(sorted(sorted(counts, key=lambda text: (-counts[text], text))[:MOST_CATEGORIES]))

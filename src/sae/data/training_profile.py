@@ -180,8 +180,8 @@ class DataProfile(_Part):
                     values = samples[:, places[column.name]]
                     yield column.name, (values < low) | (values > high)
             return
-        flat = samples.reshape(*samples.shape[:2], -1)
-        lowest, highest = flat.min(axis=2, initial=np.inf), flat.max(axis=2, initial=-np.inf)
+        inner = tuple(range(2, samples.ndim))
+        lowest, highest = samples.min(axis=inner), samples.max(axis=inner)
         for index, channel in enumerate(self.channels):
             low, high = channel.bounds
             yield f"channel {index + 1}", (lowest[:, index] < low) | (highest[:, index] > high)
