@@ -184,3 +184,40 @@ def test_a_warning_about_data_is_one_line(tmp_path: Path) -> None:
         f"warning: {path} has columns with a single value in the training rows, which teach nothing: 'same'; "
         f"leave them out with --ignore same\n"
     )
+
+
+def leaky_table(folder: Path) -> Path:
+    """A table with more than six faults."""
+    rng = np.random.default_rng(0)
+    names = ("Yes", "yes", "No")
+    rows = [
+        {
+            "income": 9e9 if index == 3 else rng.normal(),
+            **{f"end{number}": "9999-12-31" if index % 4 else "2024-01-02" for number in range(6)},
+            "code": "ABC"[index % 3],
+            "y": names[index % 3],
+        }
+        for index in range(300)
+    ]
+    return write_csv(folder / "leaky.csv", rows)
+
+
+def test_train_and_info_print_the_worst_about_the_data_in_six_lines(tmp_path: Path) -> None:
+    table = leaky_table(tmp_path)
+    info = run("data", "info", table, "--target", "y")
+    trained = run("train", table, "--target", "y", "--epochs", 1, "--out", tmp_path / "run")
+    for said in (info, trained):
+        assert said.exit_code == 0, said.stderr
+        lines = [line for line in said.stderr.splitlines() if "leaky.csv: " in line]
+        assert len(lines) == 6
+        assert "'code' tells the target one to one" in lines[0]
+        assert "'Yes' and 'yes' are almost one name" in lines[1]
+        assert f"more: sae data info {table} --json" in said.stderr
+    assert "the 180 training samples" in info.stdout
+
+
+def test_info_prints_the_profile_as_json(tmp_path: Path) -> None:
+    table = leaky_table(tmp_path)
+    found = json.loads(run("data", "info", table, "--target", "y", "--json").stdout)
+    assert found["profile"]["copies"] == ["code"]
+    assert len(found["findings"]) > 6

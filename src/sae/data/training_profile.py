@@ -129,12 +129,11 @@ class DataProfile(_Part):
         if self.copies:
             ignore = ignoring(list(self.copies))
             yield f"{_quoted(self.copies)} tells the target one to one: leave it out with {ignore} if it is known later"
-        for split, number in self.known.items():
-            if number and number >= LEAST_SHARE * self.compared[split]:
-                yield (
-                    f"{number:,} of {self.compared[split]:,} {split} samples have the inputs of a training sample, so "
-                    f"their results say little about new ones"
-                )
+        shares = {split: (number, self.compared[split]) for split, number in self.known.items() if number}
+        known = [f"{n:,} of {of:,} {split}" for split, (n, of) in shares.items() if n >= LEAST_SHARE * of]
+        if known:
+            told = "results on these say little about new ones"
+            yield f"{' and '.join(known)} samples have the inputs of a training sample: {told}"
 
     def _class_findings(self) -> Iterator[str]:
         for first, second in self.alike[:2]:
