@@ -17,6 +17,8 @@ from sae.deploy.sources import as_samples
 
 NO_CLASS = -1
 """The label of a sample whose probabilities are not finite."""
+DIMENSIONS = {"probs": 2, MEMBERS: 3}
+"""Dimensions of outputs with more than one number for each sample."""
 ROUNDING = 1e-2
 """Probabilities of a graph, also of one in int8, sum to 1 within this."""
 
@@ -252,6 +254,9 @@ def load_adaptive(path: Path | str, threads: int = 1, threshold: float | None = 
 
 def _check_outputs(outputs: Mapping[str, Output]) -> None:
     """Refuse probabilities and variances that are impossible; numbers that are not finite are told by `usable`."""
+    odd = next((name for name, each in outputs.items() if each.ndim != DIMENSIONS.get(name, 1)), None)
+    if odd is not None:
+        raise ModelError(f"the graph must return {odd} for each sample, got shape {outputs[odd].shape}: {ADVICE}")
     if "probs" in outputs:
         probs = outputs["probs"]
         wrong = (probs < -ROUNDING).any(axis=1) | (np.abs(probs.sum(axis=1) - 1) > ROUNDING)
