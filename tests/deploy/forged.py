@@ -14,8 +14,13 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "study" / "shipped"
 """A classification of 16×16 gray images, 10 classes."""
 
 
-def _graph(nodes: Sequence[onnx.NodeProto], constants: dict[str, np.ndarray], shape: Sequence[str | int]) -> bytes:
-    outputs: dict[str, list[str | int]] = {"probs": ["n", 10], "entropy": ["n"], "disagreement": ["n"]}
+def _graph(
+    nodes: Sequence[onnx.NodeProto],
+    constants: dict[str, np.ndarray],
+    shape: Sequence[str | int],
+    probs: Sequence[str | int] = ("n", 10),
+) -> bytes:
+    outputs: dict[str, Sequence[str | int]] = {"probs": probs, "entropy": ["n"], "disagreement": ["n"]}
     graph = helper.make_graph(
         nodes,
         "forged",
@@ -96,6 +101,13 @@ def one_row() -> bytes:
     constants = {"always": np.full((1, 10), 0.1, np.float32)}
     nodes = [*_means(constants), helper.make_node("Identity", ["always"], ["probs"])]
     return _graph(nodes, constants, ["n", 1, 16, 16])
+
+
+def odd_shape(sizes: Sequence[str | int], shape: Sequence[int]) -> bytes:
+    """A graph whose probabilities say that they have these sizes, and have this shape."""
+    constants = {"always": np.full((1, 10), 0.1, np.float32), "shape": np.array(shape)}
+    nodes = [*_means(constants), helper.make_node("Reshape", ["always", "shape"], ["probs"])]
+    return _graph(nodes, constants, ["n", 1, 16, 16], sizes)
 
 
 def forge(folder: Path, content: bytes) -> Path:

@@ -15,7 +15,7 @@ from sae.deploy.conformal import class_sets
 from sae.deploy.runtime import NO_CLASS, ClassPrediction, load
 from sae.deploy.session import SegmentSessions, Session
 from tests.data.samples import table_rows, write_csv
-from tests.deploy.forged import endless, forge, nan_below, one_row, scalar
+from tests.deploy.forged import endless, forge, nan_below, odd_shape, one_row, scalar
 
 DARK, BRIGHT = np.zeros((1, 16, 16), np.uint8), np.full((1, 16, 16), 200, np.uint8)
 
@@ -86,6 +86,21 @@ def test_numbers_that_are_no_probabilities_are_refused(tmp_path: Path, probs: tu
 def test_a_graph_with_other_rows_than_samples_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="must return a row for each sample, but probs has others"):
         load(forge(tmp_path / "model", one_row())).predict(np.stack([BRIGHT, DARK]))
+
+
+@pytest.mark.parametrize(("sizes", "shape"), [(("n", 1, 10), (1, 1, 10)), (("n", 5, 2), (1, 5, 2)), ((10,), (10,))])
+def test_probabilities_of_another_shape_are_refused(
+    tmp_path: Path, sizes: tuple[str | int, ...], shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(ModelError, match=r"the graph must|must name every class of its graph"):
+        load(forge(tmp_path / "model", odd_shape(sizes, shape))).predict(BRIGHT[None])
+
+
+def test_a_graph_must_say_how_many_classes_it_has() -> None:
+    session = Session(nan_below(0))
+    session._widths[0] = ("c",)
+    with pytest.raises(ModelError, match="must say how many numbers probs has per sample"):
+        session.width("probs")
 
 
 def test_a_graph_that_takes_a_single_number_is_refused(tmp_path: Path) -> None:

@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from sae.core.errors import ConfigError, ModelError
 from sae.deploy.conformal import ConformalScores, Values, are_all, class_sets, intervals
-from sae.deploy.manifest import ADVICE, NAME, Manifest, read_manifest
+from sae.deploy.manifest import ADVICE, NAME, Manifest, TargetPart, read_manifest
 from sae.deploy.rows import Frame, Row, encode_rows, encodings_of, is_rows
 from sae.deploy.session import MEMBERS, Floats, Integers, Output, SegmentSessions, Session, limited
 from sae.deploy.sources import as_samples
 
 NO_CLASS = -1
 """The label of a sample whose probabilities are not finite."""
+DIMENSIONS = {"probs": 2, MEMBERS: 3}
+"""Dimensions of outputs with more than one number for each sample."""
 ROUNDING = 1e-2
 """Probabilities of a graph, also of one in int8, sum to 1 within this."""
 
@@ -175,7 +177,7 @@ class Model:
             outputs, left = self.graph.run(samples)
         else:
             outputs = self.graph.run(samples, members=members)
-        _check_outputs(outputs, has_labels=self.manifest.has_labels)
+        _check_outputs(outputs, self.manifest.target, has_labels=self.manifest.has_labels)
         profile = self.manifest.profile
         encodings = encodings_of(self.manifest) if self.manifest.input.columns else []
         unusual = None if profile is None else profile.unusual(samples, encodings)
@@ -288,13 +290,18 @@ def load_adaptive(path: Path | str, threads: int = 1, threshold: float | None = 
     return Model(manifest, SegmentSessions(segments, seen, part.threshold if threshold is None else threshold))
 
 
-def _check_outputs(outputs: Mapping[str, Output], *, has_labels: bool) -> None:
+def _check_outputs(outputs: Mapping[str, Output], target: TargetPart, *, has_labels: bool) -> None:
     """Refuse probabilities and variances that are impossible; numbers that are not finite are told by `usable`.
 
     Args:
         outputs: Outputs of a graph by name.
+        target: What it predicts.
         has_labels: Whether several labels may hold, so that probabilities need not sum to 1.
     """
+    more = dict.fromkeys(("mean", "variance", MEMBERS), int(target.names is not None and not has_labels))
+    for name, values in outputs.items():
+        if values.ndim != DIMENSIONS.get(name, 1) + more.get(name, 0):
+            raise ModelError(f"the graph must return {name} for each sample, got shape {values.shape}: {ADVICE}")
     if "probs" in outputs:
         probs = outputs["probs"]
         total = probs.max(axis=1, initial=0.0) if has_labels else probs.sum(axis=1)

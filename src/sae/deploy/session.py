@@ -94,7 +94,10 @@ class Session:
 
     def width(self, output: str) -> int:
         """Return how many numbers an output has per sample."""
-        return int(np.prod(self._widths[self.outputs.index(output)], dtype=int))
+        sizes = self._widths[self.outputs.index(output)]
+        if not all(isinstance(size, int) for size in sizes):
+            raise ModelError(f"the graph must say how many numbers {output} has per sample, got {sizes}")
+        return int(np.prod(sizes, dtype=int))
 
     def run_once(self, samples: Samples, names: Sequence[str] | None = None) -> list[Output]:
         """Return outputs of one batch, computed at once; by default all but the members."""
