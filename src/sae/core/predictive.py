@@ -67,7 +67,7 @@ def as_gaussian(outputs: Tensor) -> Gaussian:
     """
     log_variance = outputs[..., 1]
     if log_variance.requires_grad:
-        return Gaussian(outputs[..., 0], _Clamped.apply(log_variance).exp())
+        return Gaussian(outputs[..., 0], _Clamped.apply(log_variance).exp())  # type: ignore[no-untyped-call]
     return Gaussian(outputs[..., 0], log_variance.clamp(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE).exp())
 
 
