@@ -1,7 +1,7 @@
 """Learning curves: do the defaults of `sae train` get worse when rows are added?
 
     python -m benchmarks.learning_curves [NAME …]  # all sets of `CURVE_SETS`, or some; continues what is stored
-    python -m benchmarks.learning_curves --tables  # write the tables of docs/defaults.md from the stored results
+    python -m benchmarks.learning_curves --tables  # the tables of docs/defaults.md from the stored results
 
 A fifth of each set's rows is for testing, the same for every size. Of the others, a seed chooses 500, 1,000, 2,000, …
 up to all, at most `MOST`; smaller choices are part of larger ones, and classes keep their shares. They become a CSV,
@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import mean
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -36,7 +37,7 @@ from benchmarks.small_sets import CURVE_SETS, CURVES_TUNED, SmallSet, train_or_p
 from sae.analysis.bootstrap import RESAMPLES, resampled_means
 from sae.analysis.evidence import Evidence, corrected
 from sae.analysis.intervals import Side, combine
-from sae.analysis.statistics import margin_of
+from sae.analysis.statistics import BETTER, WORSE, margin_of
 from sae.analysis.temperature import losses
 from sae.config.run import DataConfig
 from sae.core.objectives import TaskName
@@ -178,7 +179,15 @@ def measure(cell: Cell, rows: Rows) -> Row:
     np.save(cell.losses_file, found)
     metrics = dict(zip(metrics_of(task), finish(task, found.mean(axis=0)).tolist(), strict=True))
     seconds = round(time.process_time() - start, 1)
-    return Row(**cell._asdict(), metrics=metrics, epochs=epochs, seconds=seconds)
+    return Row(
+        set=cell.set,
+        method=cell.method,
+        size=cell.size,
+        seed=cell.seed,
+        metrics=metrics,
+        epochs=epochs,
+        seconds=seconds,
+    )
 
 
 def metrics_of(task: TaskName) -> tuple[str, str]:
@@ -247,9 +256,17 @@ def judged(item: SmallSet, method: str, rows: list[Row]) -> list[Step]:
     found = {pair: [evidence(item, name, sides, *pair) for name in metrics_of(item.task)] for pair in pairwise(sizes)}
     return [
         Step(
-            **{"set": item.name, "method": method, "smaller": smaller, "larger": larger, "metric": each.metric},
-            **{"before": sides[smaller][each.metric].mean, "value": each.value, "low": each.low, "high": each.high},
-            **{"p": each.p, "verdict": each.verdict},
+            set=item.name,
+            method=method,
+            smaller=smaller,
+            larger=larger,
+            metric=each.metric,
+            before=sides[smaller][each.metric].mean,
+            value=each.value,
+            low=each.low,
+            high=each.high,
+            p=each.p,
+            verdict=each.verdict,
         )
         for (smaller, larger), both in corrected(found).items()
         for each in both
@@ -277,7 +294,8 @@ def evidence(
 
 def read_results() -> Results:
     """Return the stored results."""
-    return json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else Results(rows=[], steps=[])
+    stored: Results = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {"rows": [], "steps": []}
+    return stored
 
 
 def run(names: list[str]) -> None:
@@ -298,8 +316,9 @@ def run(names: list[str]) -> None:
 
 def write_results(results: Results) -> None:
     """Store the results, a line each."""
-    parts = (f' "{key}": [\n  ' + ",\n  ".join(map(json.dumps, value)) + "\n ]" for key, value in results.items())  # type: ignore[arg-type]
-    STORED.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    parts = ("rows", results["rows"]), ("steps", results["steps"])
+    texts = (f' "{name}": [\n  ' + ",\n  ".join(json.dumps(item) for item in items) + "\n ]" for name, items in parts)
+    STORED.write_text("{\n" + ",\n".join(texts) + "\n}\n", encoding="utf-8")
 
 
 def curves(rows: list[Row]) -> Iterator[tuple[tuple[str, str], list[Row]]]:
@@ -310,5 +329,58 @@ def curves(rows: list[Row]) -> Iterator[tuple[tuple[str, str], list[Row]]]:
                 yield (item.name, method), own
 
 
+def tables(results: Results) -> str:
+    """Return the tables of docs/defaults.md: what happened in all steps, and a curve a row, of means over seeds."""
+    return "\n\n".join([verdicts(results["steps"]), *(curve_table(results, names) for names in (NETWORKS, OTHERS))])
+
+
+def verdicts(steps: list[Step]) -> str:
+    """Return how many steps of each method were better, worse, or neither."""
+    lines = ["| steps | better | worse | neither, beyond noise |", "|---|---|---|---|"]
+    for method in (*NETWORKS, *OTHERS, *MODELS):
+        for is_tuned in (False, True):
+            found = [
+                step["verdict"]
+                for step in steps
+                if step["method"] == method and (step["set"] in CURVES_TUNED) == is_tuned
+            ]
+            counts = [found.count(BETTER), found.count(WORSE)]
+            if found:
+                cells = [*counts, len(found) - sum(counts)]
+                lines.append(
+                    f"| {method}, {'tuned' if is_tuned else 'reported'} sets | {' | '.join(map(str, cells))} |"
+                )
+    return "\n".join(lines)
+
+
+def curve_table(results: Results, methods: tuple[str, ...]) -> str:
+    """Return a row for each curve of some methods; a number is marked where the step to it made a metric worse."""
+    sizes = [SMALLEST * 2**power for power in range(5)]
+    titles = ["set", "number", "method", *(f"{size:,}" for size in sizes), "all", *(f"{name}, all" for name in MODELS)]
+    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    means = {(name, method): _means(rows) for (name, method), rows in curves(results["rows"])}
+    worse = {(step["set"], step["method"], step["larger"]) for step in results["steps"] if step["verdict"] == WORSE}
+    for (name, method), curve in means.items():
+        if method not in methods:
+            continue
+        most = max(means[name, MODELS[0]])
+        cells = {size: f"{curve[size]:.3g}{' ↑' if (name, method, size) in worse else ''}" for size in curve}
+        row = [cells.get(size, "") if size != most else "" for size in sizes]
+        models = [f"{means[name, model].get(most, math.nan):.3g}" for model in MODELS]
+        label = f"{name} (tuned)" if name in CURVES_TUNED else name
+        metric = "NLL" if name in {item.name for item in CURVE_SETS if item.task == "classification"} else "RMSE"
+        lines.append(f"| {' | '.join([label, metric, method, *row, cells.get(most, ''), *models])} |")
+    return "\n".join(lines)
+
+
+def _means(rows: list[Row]) -> dict[int, float]:
+    """Return RMSE, or NLL of classes, by size."""
+    metric = "rmse" if "rmse" in rows[0]["metrics"] else "nll"
+    return {
+        size: mean(row["metrics"][metric] for row in rows if row["size"] == size)
+        for size in sorted({row["size"] for row in rows})
+    }
+
+
 if __name__ == "__main__":
-    train_or_print(__doc__, run, lambda: "")
+    train_or_print(__doc__, run, lambda: tables(read_results()))

@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from benchmarks.defaults import REGRESSORS, class_probs, prepared
-from benchmarks.learning_curves import MODELS, TEST_SHARE, encoded_rows
+from benchmarks.learning_curves import TEST_SHARE, encoded_rows
 from benchmarks.own_data import SAE
 from benchmarks.small_sets import VERDICT_SETS, SmallSet
 from sae.config.run import DataConfig
@@ -42,6 +42,8 @@ from sae.data.dataset import SPLITS, Dataset, Split
 STORED = Path(__file__).with_suffix(".json")
 SEEDS = (0, 1, 2, 3, 4)
 MARGIN = 0.1
+
+CONTESTANTS: tuple[Literal["sae", "linear", "boosting"], ...] = ("sae", "linear", "boosting")
 
 Numbers = dict[str, float]
 
@@ -104,9 +106,10 @@ class Parts:
     def truth(self) -> NDArray[Any]:
         """Return the targets of the test rows: numbers, or names of classes."""
         if self.item.target is None:
-            return np.load(self.test)["labels"]
+            labels: NDArray[Any] = np.load(self.test)["labels"]
+            return labels
         targets = pd.read_csv(self.test, dtype=str, keep_default_na=False)[self.item.target]
-        return targets.to_numpy(np.float64 if self.item.task == "regression" else str)
+        return np.asarray(targets, np.float64 if self.item.task == "regression" else str)
 
 
 def measure(item: SmallSet, seed: int, *, refit: bool, narrow: bool) -> Row:
@@ -196,7 +199,8 @@ def numbers_of(parts: Parts, predicted: NDArray[np.float64], names: tuple[str, .
 
 def read_rows() -> list[Row]:
     """Return the stored rows."""
-    return json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
+    stored: list[Row] = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
+    return stored
 
 
 def run(names: list[str], seeds: list[int], *, refit: bool, narrow: bool) -> None:
@@ -246,7 +250,7 @@ def table(rows: list[Row]) -> str:
         own = [row for row in rows if row["set"] == item.name]
         if not own:
             continue
-        values = {name: mean(number(row[name]) for row in own) for name in ("sae", *MODELS)}
+        values = {name: mean(number(row[name]) for row in own) for name in CONTESTANTS}
         worse = [row for row in own if ratio(row) > 1 + MARGIN]
         elsewhere = sum(is_said(row) for row in own) - sum(map(is_said, worse))
         lines.append(
@@ -256,7 +260,7 @@ def table(rows: list[Row]) -> str:
                 f"{own[0]['rows']:,}",
                 "RMSE" if item.task == "regression" else "NLL",
                 *(f"**{value:.4g}**" if value == min(values.values()) else f"{value:.4g}" for value in values.values()),
-                f"× {values['sae'] / min(values[name] for name in MODELS):.2f}",
+                f"× {values['sae'] / min(values['linear'], values['boosting']):.2f}",
                 f"{len(worse)} of {len(own)}",
                 str(sum(map(is_said, worse))) if worse else "–",
                 str(elsewhere),
