@@ -84,6 +84,36 @@ class Rows:
         return self.array[self.rows[rows]]
 
 
+class Gathered:
+    """Rows of several arrays that act as one array, copied only when they are indexed."""
+
+    def __init__(self, parts: tuple[Samples, ...], rows: Indices) -> None:
+        self.parts, self.rows = parts, rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(row, *sample)."""
+        return (len(self.rows), *self.parts[0].shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the arrays."""
+        return self.parts[0].dtype
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: slice | Indices, /) -> Array:
+        chosen = self.rows[rows]
+        gathered: Array = np.empty((len(chosen), *self.shape[1:]), self.dtype)
+        start = 0
+        for part in self.parts:
+            here = (chosen >= start) & (chosen < start + len(part))
+            gathered[here] = part[chosen[here] - start]
+            start += len(part)
+        return gathered
+
+
 @dataclass(frozen=True)
 class Split:
     """Raw samples and their targets, in the units of the data.
@@ -91,10 +121,13 @@ class Split:
     Attributes:
         inputs: (sample, channel, height, width) in uint8 or float32, or (sample, feature) in float64.
         targets: (sample,), int64 labels or float values.
+        blocks: (sample,), numbers of groups, or times: samples of the same number stay together. None if there are
+            neither.
     """
 
     inputs: Samples
     targets: Array
+    blocks: Features | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -393,9 +426,12 @@ def split_up(
     parts: tuple[Indices, Indices, Indices],
     class_names: tuple[str, ...] | None = None,
     columns: tuple[ColumnEncoding, ...] | None = None,
+    blocks: Features | None = None,
 ) -> Dataset:
     """Make a data set from one array of samples and the indices of its three splits."""
-    train, val, test = (Split(rows_of(inputs, part), targets[part]) for part in parts)
+    train, val, test = (
+        Split(rows_of(inputs, part), targets[part], None if blocks is None else blocks[part]) for part in parts
+    )
     spec = DataSpec(inputs.shape[1:], task)
     return Dataset(name, spec, normalisation, train, val, test, class_names, columns=columns)
 

@@ -1,12 +1,26 @@
 """Splits by group and in time, and random choices of rows that keep the shares of the classes."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sae.config.run import ValToo
 from sae.core.errors import ConfigError, DataError
-from sae.data.dataset import MOST_COPIED, Array, Dataset, Features, Indices, Rows, Split, class_titles
+from sae.data.dataset import (
+    MOST_COPIED,
+    Array,
+    Dataset,
+    Features,
+    Gathered,
+    Indices,
+    Rows,
+    Samples,
+    Split,
+    class_titles,
+)
 from sae.data.defaults import training_share
 
 Parts = tuple[Indices, Indices, Indices]
@@ -103,6 +117,62 @@ def choose_rows(targets: Array, number: int, seed: int) -> Indices:
     return np.sort(np.concatenate(chosen))
 
 
+def halves(split: Split, seed: int) -> tuple[Indices, Indices]:
+    """Return the rows of two halves.
+
+    Each class is in both with its share. Blocks, such as groups, are in one of them; the first half has the first ones.
+
+    Example:
+        >>> split = Split(np.zeros((6, 1)), np.zeros(6), blocks=np.array([2.0, 1.0, 2.0, 1.0, 3.0, 3.0]))
+        >>> [rows.tolist() for rows in halves(split, seed=0)]
+        [[1, 3], [0, 2, 4, 5]]
+    """
+    if split.blocks is None:
+        first = choose_rows(split.targets, len(split) // 2, seed)
+    else:
+        _, block_of, sizes = np.unique(split.blocks, return_inverse=True, return_counts=True)
+        until = np.cumsum(sizes)[:-1]
+        if not len(until):
+            raise DataError(
+                "validation samples must be of several groups or times to be halved, but they are all of one: "
+                "leave out --refit"
+            )
+        first = np.flatnonzero(block_of <= np.abs(until - len(split) / 2).argmin())
+    return first, np.setdiff1d(np.arange(len(split)), first)
+
+
+def trained_on(dataset: Dataset, val_too: ValToo, split_seed: int) -> Dataset:
+    """Return the data set with validation samples among those for training, as `train.val_too` says.
+
+    Encodings, normalisation and standardisation stay those of the training samples.
+    """
+    if val_too == "none":
+        return dataset
+    if val_too == "all":
+        return replace(dataset, train=join([dataset.train, dataset.val]))
+    first, second = (some_of(dataset.val, rows) for rows in halves(dataset.val, split_seed))
+    more, val = (first, second) if val_too == "first" else (second, first)
+    return replace(dataset, train=join([dataset.train, more]), val=val)
+
+
+def some_of(split: Split, rows: Indices) -> Split:
+    """Return some samples of a split; large ones are copied only when they are indexed."""
+    blocks = None if split.blocks is None else split.blocks[rows]
+    return Split(copied_if_small(Rows(split.inputs, rows)), split.targets[rows], blocks)
+
+
+def join(splits: Sequence[Split]) -> Split:
+    """Return the samples of several splits as one; large ones are copied only when they are indexed."""
+    targets = np.concatenate([split.targets for split in splits])
+    return Split(copied_if_small(Gathered(tuple(split.inputs for split in splits), np.arange(len(targets)))), targets)
+
+
+def copied_if_small(inputs: Samples) -> Samples:
+    """Return samples as an array, which is faster to index, unless they are large."""
+    is_small = math.prod(inputs.shape) * inputs.dtype.itemsize <= MOST_COPIED
+    return inputs[:] if is_small else inputs
+
+
 def limit_training(dataset: Dataset, number: int | None, split_seed: int) -> Dataset:
     """Return the data set with only this many training samples; classes keep their shares. None keeps all samples."""
     if number is None:
@@ -119,7 +189,4 @@ def limit_training(dataset: Dataset, number: int | None, split_seed: int) -> Dat
             f"data.train_size must leave a sample of each class of {dataset.name}, got {number:,}: "
             f"class {titles[min(missing)]} would have none"
         )
-    is_small = number * np.prod(train.inputs.shape[1:]) * train.inputs.dtype.itemsize <= MOST_COPIED
-    return replace(
-        dataset, train=Split(train.inputs[rows] if is_small else Rows(train.inputs, rows), train.targets[rows])
-    )
+    return replace(dataset, train=some_of(train, rows))

@@ -102,6 +102,7 @@ class SplitTable:
         task: The task.
         class_names: Names of the classes, if there are any.
         parts: Rows of train, val and test.
+        blocks: Numbers of groups, or times, (row,); None if rows are split at random.
     """
 
     path: Path
@@ -110,12 +111,15 @@ class SplitTable:
     task: Task
     class_names: tuple[str, ...] | None
     parts: Parts
+    blocks: Features | None = None
 
     def split_up(
         self, name: str, inputs: Array, normalisation: Normalisation, encodings: tuple[ColumnEncoding, ...]
     ) -> Dataset:
         """Make a data set of the encoded inputs."""
-        return split_up(name, inputs, self.targets, self.task, normalisation, self.parts, self.class_names, encodings)
+        return split_up(
+            name, inputs, self.targets, self.task, normalisation, self.parts, self.class_names, encodings, self.blocks
+        )
 
 
 def split_table(config: DataConfig, known: Known) -> SplitTable:
@@ -138,7 +142,7 @@ def split_table(config: DataConfig, known: Known) -> SplitTable:
     chosen = {name: column for name, column in columns.items() if name not in left_out}
     if not chosen:
         raise DataError(f"{path} must hold columns besides {listed_names(sorted(left_out))} to predict from, got none")
-    return SplitTable(path, chosen, targets, task, class_names, parts)
+    return SplitTable(path, chosen, targets, task, class_names, parts, _blocks(config, columns))
 
 
 def profile_table(config: DataConfig) -> list[ColumnProfile]:
@@ -250,6 +254,17 @@ def _split(
                 f"splitting by {rule!r}: remove such rows, or try another data.split_seed"
             )
     return parts
+
+
+def _blocks(config: DataConfig, columns: Mapping[str, Column]) -> Features | None:
+    """Return the times of rows, or the numbers of their groups in random order, (row,); None without such a rule."""
+    if config.time is not None:
+        return columns[config.time].numbers
+    if config.group is None:
+        return None
+    names, group_of = np.unique(columns[config.group].values, return_inverse=True)
+    order = np.random.default_rng(config.split_seed).permutation(len(names))
+    return order[group_of].astype(np.float64)
 
 
 def check_columns(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding], path: Path | str) -> None:
