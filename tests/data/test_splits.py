@@ -106,7 +106,7 @@ def test_the_first_half_is_the_earlier_one(tmp_path: Path) -> None:
 
 
 def test_validation_samples_of_one_group_cannot_be_halved() -> None:
-    with pytest.raises(DataError, match="several groups or times to be halved.*leave out --refit"):
+    with pytest.raises(DataError, match=r"several groups or times to be halved.*leave out --refit"):
         halves(Split(np.zeros((4, 1)), np.zeros(4), blocks=np.ones(4)), seed=0)
 
 

@@ -48,6 +48,14 @@ def export(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="put a temperature into the graph that is fitted on validation samples")
     ] = False,
+    refit: Annotated[
+        bool | None,
+        typer.Option(
+            "--refit/--no-refit",
+            help="first train it again on training and validation samples; by default for the pick of a study on a "
+            "table or a small set of your own",
+        ),
+    ] = None,
     source: options.RunDataOptions,
     json: options.Json = False,
 ) -> None:
@@ -59,6 +67,7 @@ def export(
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json, print_message
     from sae.core.errors import ConfigError
+    from sae.core.progress import Bar
     from sae.deploy.adaptive import choose_target
     from sae.deploy.export import export as export_run
     from sae.deploy.receipt import ship_pick
@@ -87,15 +96,36 @@ def export(
             methods=options.names("--method", method),
         )
         wanted = preferred(record, prefer)
-        found = ship_pick(selection, out, wanted, force=force, int8=int8, calibrate=calibrate, where=where)
+        found = ship_pick(
+            selection,
+            out,
+            wanted,
+            force=force,
+            int8=int8,
+            calibrate=calibrate,
+            refit=refit,
+            where=where,
+            display=Bar(),
+        )
         print_shipped(out, *found, record.target, json=json)
         return
     if prefer is not None or max_ or min_ or method is not None:
         raise ConfigError(f"--prefer, --max, --min and --method choose from a study, but {run} is a run: drop them")
     manifest = export_run(
-        run, out, eval_exits, adaptive=target, force=force, int8=int8, calibrate=calibrate, where=where
+        run,
+        out,
+        eval_exits,
+        adaptive=target,
+        force=force,
+        int8=int8,
+        calibrate=calibrate,
+        refit=bool(refit),
+        where=where,
+        display=Bar(),
     )
     print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
+    if manifest.refit is not None:
+        print_message(manifest.refit.text)
     if adaptive and manifest.adaptive is not None:
         print_message(manifest.adaptive.verdict)
     print_message(

@@ -14,6 +14,7 @@ from sae.core.task import SampleKind
 from sae.data.dataset import Depth
 from sae.deploy.conformal import ConformalPart, ConformalScores
 from sae.records.folder import first_problem
+from sae.records.receipt import RefitPart
 from sae.records.shipped import FORMAT, MANIFEST
 
 NAME = MANIFEST
@@ -313,6 +314,7 @@ class Manifest(_Part):
     versions: dict[str, str]
     quantisation: QuantisationPart | None = None
     calibration: CalibrationPart | None = Field(None, exclude_if=lambda part: part is None)
+    refit: RefitPart | None = Field(None, exclude_if=lambda part: part is None)
 
     @model_validator(mode="after")
     def _classes_are_named(self) -> Self:

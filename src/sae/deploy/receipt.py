@@ -1,6 +1,7 @@
 """Shipping the pick of a study, with a receipt that compares it with its rivals."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,8 +13,9 @@ from sae.analysis.results import kept_spreads
 from sae.analysis.selection import Selection
 from sae.analysis.statistics import spreads_of
 from sae.config.methods import rivals
-from sae.core.errors import RecordError
+from sae.core.errors import ConfigError, DataError, DivergedError, RecordError, RecordWarning
 from sae.core.objectives import Objective
+from sae.core.progress import SILENT, ProgressDisplay
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound
 from sae.deploy.card import write_card
 from sae.deploy.export import export
@@ -32,6 +34,8 @@ from sae.records.receipt import (
     read_receipt,
 )
 from sae.records.study import MeanAndStd, StudyRecord
+from sae.training.refit import refit as train_again
+from sae.training.refit import refits_by_default
 
 RECEIPT_EFFORT = Effort(repeats=20, sessions=3)
 
@@ -44,7 +48,9 @@ def ship_pick(
     force: bool = False,
     int8: bool = False,
     calibrate: bool = False,
+    refit: bool | None = None,
     where: Whereabouts = AS_BEFORE,
+    display: ProgressDisplay = SILENT,
 ) -> tuple[Manifest, Receipt]:
     """Export the pick of a study, predict the test split with it, and compare it with its rivals.
 
@@ -57,12 +63,23 @@ def ship_pick(
         force: Replace another model in the folder.
         int8: Ship an int8 graph. Its rivals stay in float32.
         calibrate: Put a fitted temperature into the graph, and into those of the rivals.
+        refit: First train the pick again, with the validation samples, too; by default on tables and on small sets of
+            the user's own. Its rivals stay as they are.
         where: Where the data are today, and whether others will do.
+        display: Where the progress of training again is shown.
     """
     picked = selection.pick(prefer)
     chosen = picked.candidate
+    run = chosen.shipped.record
     manifest = export(
-        chosen.shipped.record.path, out, chosen.eval_exits, force=force, int8=int8, calibrate=calibrate, where=where
+        run.path,
+        out,
+        chosen.eval_exits,
+        force=force,
+        int8=int8,
+        calibrate=calibrate,
+        refit=_is_refitted(selection, chosen, refit, where, display),
+        where=where,
     )
     others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
     compared = {method: item.label for method, item in others.items()}
@@ -73,8 +90,8 @@ def ship_pick(
     manifests, contents = {PICK: manifest}, {PICK: out.read_bytes()}
     with TemporaryDirectory() as folder:
         for method, item in others.items():
-            path, run = Path(folder) / method / "model.onnx", item.shipped.record.path
-            manifests[method] = export(run, path, item.eval_exits, calibrate=calibrate, where=where)
+            path, rival = Path(folder) / method / "model.onnx", item.shipped.record.path
+            manifests[method] = export(rival, path, item.eval_exits, calibrate=calibrate, where=where)
             contents[method] = path.read_bytes()
     timings = _time(contents)
     rows = {
@@ -90,10 +107,42 @@ def ship_pick(
         predicted=predict_test(chosen, out, where),
         rows=rows,
         ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
+        refit=manifest.refit,
     )
     Folder(out.parent).write_json(StudyRecord.RECEIPT, receipt.to_json())
-    write_card(out.parent, manifest, chosen.shipped.record.read_shift("test"))
+    write_card(out.parent, manifest, None if manifest.refit else run.read_shift("test"))
     return manifest, receipt
+
+
+def _is_refitted(
+    selection: Selection, chosen: Candidate, asked: bool | None, where: Whereabouts, display: ProgressDisplay
+) -> bool:
+    """Train the pick again if that is asked for or the default; by default, it is left out with a warning if it fails.
+
+    The network may then read other exits: a limit on a cost must still hold.
+    """
+    run = chosen.shipped.record
+    if not (refits_by_default(run) and not where.allow_other if asked is None else asked):
+        return False
+    try:
+        evaluation = train_again(run, where, display).whole.read_evaluation()
+        values = {**evaluation.costs(chosen.eval_exits)}
+        broken = [
+            limit
+            for limit in selection.limits
+            if limit.objective.name in values and limit.violation(values[limit.objective.name]) > 0
+        ]
+        if broken:
+            raise ConfigError(
+                f"{run.path}, trained again, must still meet the limits, but breaks {', '.join(map(str, broken))}: "
+                f"leave out --refit"
+            )
+    except (ConfigError, DataError, DivergedError) as error:
+        if asked:
+            raise
+        warnings.warn(f"the pick is shipped as it was, not trained again: {error}", RecordWarning, stacklevel=3)
+        return False
+    return True
 
 
 def predict_test(chosen: Candidate, model: Path, where: Whereabouts = AS_BEFORE) -> ReceiptPrediction:
@@ -123,7 +172,7 @@ def _row(item: Candidate, manifest: Manifest, milliseconds: float) -> ReceiptRow
         called=item.config.called.key,
         settings=item.config.summary,
         eval_exits=item.eval_exits,
-        inputs_at_exit=item.active,
+        inputs_at_exit=manifest.network.active,
         metrics=manifest.metrics["test"],
         over_seeds=_over_seeds(item),
         **manifest.cost.model_dump(),

@@ -13,6 +13,8 @@ from sae.records.study import MeanAndStd
 PICK = "pick"
 """The role of the network to ship; the roles of its rivals are the names of their methods."""
 
+NOT_REFITTED = "Its rivals were trained on the training samples alone."
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -28,6 +30,38 @@ class ReceiptIdentity(_Part):
 
     sha256: str
     compared: dict[str, str]
+
+
+class RefitPart(_Part):
+    """The last training of a shipped network, with the validation samples, too.
+
+    Attributes:
+        samples: Number of training and validation samples together.
+        folds: Number of networks that predicted the validation samples that they had not seen.
+        nll_before: NLL of the network before on the test split; None if there is none.
+        nll: That of this network, in float32 and without a temperature.
+    """
+
+    samples: int
+    folds: int
+    nll_before: float | None = None
+    nll: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The last training in a sentence."""
+        tested = ""
+        if self.nll is not None and self.nll_before is not None:
+            tested = f"test metrics are those of this file (NLL {self.nll:.4f}, {self.nll_before:.4f} before); "
+        others = (
+            "two more networks, each trained with one half of the validation samples and measured on the other"
+            if self.folds == 2
+            else "one more network, trained with the earlier half of the validation samples and measured on the later"
+        )
+        return (
+            f"Trained again on all {self.samples:,} training and validation samples: {tested}validation metrics and "
+            f"what is fitted on validation samples come from {others}."
+        )
 
 
 class ReceiptPrediction(_Part):
@@ -110,6 +144,7 @@ class Receipt(_Part):
         predicted: Predictions of the test split from the file alone.
         rows: The shipped networks; the pick first, then others by method.
         ratios: Costs of the others relative to the pick's, by method.
+        refit: The last training of the pick; its rivals have none.
     """
 
     identity: ReceiptIdentity
@@ -120,6 +155,7 @@ class Receipt(_Part):
     predicted: ReceiptPrediction
     rows: dict[str, ReceiptRow]
     ratios: dict[str, ReceiptRatios]
+    refit: RefitPart | None = Field(None, exclude_if=lambda part: part is None)
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of the file."""
