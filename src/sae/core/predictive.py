@@ -4,6 +4,7 @@ Raw outputs, (…, out), are logits for classification, and mean and log-varianc
 regression. Only this module knows what they mean.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -49,6 +50,12 @@ class Gaussian:
 
 
 Predictive = Categorical | Gaussian
+
+
+def join(parts: Sequence[Predictive]) -> Predictive:
+    """Return the predictions of several lots of samples, which are of one kind, as one."""
+    tensors = zip(*(vars(part).values() for part in parts), strict=True)
+    return type(parts[0])(*map(torch.cat, tensors))
 
 
 def as_numbers(predictive: Predictive) -> Tensor:

@@ -1,19 +1,21 @@
 """Fitting: from columns in memory to a trained network, by the same code as `sae train`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sae.config.run import RunConfig
+from sae.config.run import RunConfig, ValToo
 from sae.config.settings import Layer, Values, merge
 from sae.core.errors import ConfigError
 from sae.core.task import Classification, WeightedClassification
 from sae.data.columns import Column
 from sae.data.dataset import Array, Dataset, Indices
 from sae.data.frames import dataset_of, resolve_table
-from sae.estimators.fitted import FittedNetwork
+from sae.data.splits import trained_on
+from sae.estimators.fitted import FittedNetwork, HeldOut
 from sae.methods import build_method
 from sae.training.class_weights import training_spec
 from sae.training.kept_weights import EarlyStopping
+from sae.training.refit import folds_of, refit_config
 from sae.training.trainer import Progress, Trainer, pick_device, torch_threads, train_epochs
 
 TABLE = "X"
@@ -63,20 +65,53 @@ def settings_of(rows: Rows, *layers: Layer) -> RunConfig:
 
 
 def fit_network(
-    rows: Rows, config: RunConfig, eval_exits: int | None = None, class_weights: tuple[float, ...] | None = None
+    rows: Rows,
+    config: RunConfig,
+    eval_exits: int | None = None,
+    class_weights: tuple[float, ...] | None = None,
+    *,
+    refits: bool = False,
 ) -> Fit:
     """Train a network; the weights are those that `sae train` finds with the same rows and settings.
 
     Args:
-        rows: The rows.
+        rows: The table.
         config: The settings.
         eval_exits: K′ to predict with; by default the trained K.
         class_weights: The factor of each class in the loss, if the settings do not balance classes.
+        refits: Train once more on all rows; validation rows are then predicted by two networks that each have not
+            seen half of them.
     """
     if config.teacher is not None:
         raise ConfigError("an estimator learns from labels alone, got a teacher: use sae train --teacher, or remove it")
     pick_device(config.train.device)
     dataset = rows.dataset()
+
+    def fit(config: RunConfig, held_out: Sequence[HeldOut] = ()) -> Fit:
+        rest = trained_on(dataset, config.train.val_too, config.data.split_seed)
+        return _fit_once(rest, config, eval_exits, class_weights, held_out)
+
+    first = fit(config)
+    if not refits or len(dataset.val) < 2:
+        return first
+
+    def settings(val_too: ValToo) -> RunConfig:
+        return refit_config(config, first.progress.history, val_too, len(dataset.train), len(dataset.val))
+
+    held_out = [
+        HeldOut(fit(settings(fold)).network, trained_on(dataset, fold, config.data.split_seed).val)
+        for fold in folds_of(config)
+    ]
+    return Fit(fit(settings("all"), held_out).network, first.progress)
+
+
+def _fit_once(
+    dataset: Dataset,
+    config: RunConfig,
+    eval_exits: int | None,
+    class_weights: tuple[float, ...] | None,
+    held_out: Sequence[HeldOut],
+) -> Fit:
     with torch_threads(config.train.threads):
         spec = training_spec(dataset, config.train)
         if class_weights is not None and isinstance(spec.task, Classification):
@@ -85,12 +120,12 @@ def fit_network(
         chosen = method.resolve_exits(eval_exits)
         trainer = Trainer(method, dataset, config)
         progress = Progress(stopping=EarlyStopping(config.train.patience))
-        for _ in train_epochs(trainer, progress, config.train.epochs):
+        for _ in train_epochs(trainer, progress, config.train.last_epoch):
             pass
         method.progress = 1.0
         with trainer.averaged():
             progress.stopping.restore(method)
-            return Fit(FittedNetwork.of(method, dataset, config, chosen), progress)
+            return Fit(FittedNetwork.of(method, dataset, config, chosen, held_out), progress)
 
 
 def nested(settings: Mapping[str, object]) -> Values:
