@@ -93,7 +93,7 @@ def grouped(path: Path, rule: str, order: np.ndarray | None = None) -> Dataset:
 def test_no_group_is_trained_on_and_validated_on(tmp_path: Path, val_too: ValToo) -> None:
     given = grouped(tmp_path / "table.csv", "group")
     found = trained_on(given, val_too, split_seed=0)
-    train, val = ({*np.floor(part.inputs[:, 0]).tolist()} for part in (found.train, found.val))
+    train, val = ({*np.floor(part.inputs[:][:, 0]).tolist()} for part in (found.train, found.val))
     assert not train & val
     assert len(found.train) + len(found.val) == len(given.train) + len(given.val)
     assert 0 < len(found.val) < len(given.val)
@@ -102,7 +102,7 @@ def test_no_group_is_trained_on_and_validated_on(tmp_path: Path, val_too: ValToo
 def test_the_first_half_is_the_earlier_one(tmp_path: Path) -> None:
     order = np.random.default_rng(0).permutation(120)
     found = trained_on(grouped(tmp_path / "table.csv", "time", order), "first", split_seed=0)
-    assert np.floor(found.train.inputs[:, 0]).max() < np.floor(found.val.inputs[:, 0]).min()
+    assert np.floor(found.train.inputs[:][:, 0]).max() < np.floor(found.val.inputs[:][:, 0]).min()
 
 
 def test_validation_samples_of_one_group_cannot_be_halved() -> None:

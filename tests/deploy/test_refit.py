@@ -10,7 +10,10 @@ from typer.testing import CliRunner
 from sae.analysis.selection import select
 from sae.cli import app
 from sae.core.errors import ConfigError, DataWarning, OtherModelError, RecordWarning
+from sae.core.predictive import Gaussian
+from sae.data.batches import evaluation_batches
 from sae.data.binding import Whereabouts
+from sae.data.splits import trained_on
 from sae.deploy.conformal import keep_scores, value_scores
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, Manifest, read_manifest
@@ -20,8 +23,9 @@ from sae.records.receipt import PICK
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
+from sae.training.evaluator import member_outputs, predictive_at
 from sae.training.refit import refit
-from sae.training.run import restore, train
+from sae.training.run import preparation, restore, train, trained_method
 from tests.builders import run_config
 from tests.data.samples import table_rows, write_csv
 from tests.studies import study_config
@@ -63,28 +67,21 @@ def test_conformal_scores_are_those_of_the_folds_on_samples_that_they_have_not_s
     run: RunRecord, shipped: Manifest
 ) -> None:
     """Another road: each fold validated exactly these samples when its run was recorded."""
-    scores = []
-    for fold in refit(run).folds:
-        evaluation = fold.read_evaluation().val.chosen.metrics["nll"]
-        assert np.isfinite(evaluation)
-        scores.append(_scores_of(fold, run))
+    folds = refit(run).folds
+    scores = [_scores_of(fold, run) for fold in folds]
     assert shipped.conformal is not None
     expected = keep_scores(np.concatenate(scores), "standardised_error")
     np.testing.assert_allclose(shipped.conformal.calibration.scores, expected.scores, rtol=1e-4)
-    halves = [fold.read_evaluation().val.chosen.metrics["nll"] for fold in refit(run).folds]
+    halves = [fold.read_evaluation().val.chosen.metrics["nll"] for fold in folds]
     assert shipped.metrics["val"]["nll"] == pytest.approx(np.mean(halves), abs=1e-4)  # both halves have 8 samples
 
 
 def _scores_of(fold: RunRecord, run: RunRecord) -> np.ndarray:
-    from sae.data.batches import evaluation_batches
-    from sae.data.splits import trained_on
-    from sae.training.evaluator import member_outputs, predictive_at
-    from sae.training.run import preparation, trained_method
-
     dataset = trained_on(restore(run)[1], fold.read_config().train.val_too, 0)
     method = trained_method(fold, dataset)
     outputs = member_outputs(method, evaluation_batches(dataset.val.inputs, preparation(dataset, "cpu")))
     found = predictive_at(method, outputs, method.exits)
+    assert isinstance(found, Gaussian)
     return value_scores(found.mean.numpy(), found.variance.numpy(), dataset.val.targets)
 
 

@@ -10,7 +10,7 @@ import yaml
 from sae.config.run import RunConfig
 from sae.config.settings import to_yaml
 from sae.core.errors import ConfigError
-from sae.data.binding import hash_samples
+from sae.data.binding import Whereabouts, hash_samples
 from sae.data.dataset import Dataset
 from sae.records.run import RunRecord
 from sae.training.refit import refit, refit_config
@@ -174,8 +174,6 @@ def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], messag
 
 
 def test_data_that_were_moved_are_found(run: RunRecord, tmp_path: Path) -> None:
-    from sae.data.binding import Whereabouts
-
     (tmp_path / "data.csv").rename(tmp_path / "moved.csv")
     assert refit(run, Whereabouts(tmp_path / "moved.csv")).whole.has_finished()
 

@@ -156,7 +156,7 @@ def export(
     with torch_threads(config.train.threads):
         method, dataset = restore(record, "cpu", where)
         eval_exits = method.resolve_exits(eval_exits)
-        shipped, folds = record, ()
+        shipped, folds = record, tuple[RunRecord, ...]()
         if refit:
             if dataset.is_other:
                 raise ConfigError("a run is trained again on its own data only: drop --allow-other-data or --refit")
