@@ -34,7 +34,8 @@ from sae import SAEClassifier, SAERegressor
 from sae.config.run import DataConfig
 from sae.core.predictive import Categorical
 from sae.data.catalogue import load
-from sae.data.dataset import Indices, split_indices
+from sae.data.dataset import Indices
+from sae.data.splits import split_indices
 from sae.measure.metrics import measure_all
 
 STORED = Path(__file__).with_suffix(".json")

@@ -5,17 +5,8 @@ from hypothesis import strategies as st
 
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
-from sae.data.dataset import (
-    Dataset,
-    Normalisation,
-    Rows,
-    Split,
-    check_split,
-    hold_out_validation,
-    is_resolved,
-    split_indices,
-    standardisation,
-)
+from sae.data.dataset import Dataset, Normalisation, Rows, Split, check_split, is_resolved, standardisation
+from sae.data.splits import hold_out_validation, split_indices
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(np.array)
 

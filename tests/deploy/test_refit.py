@@ -23,9 +23,10 @@ from sae.records.receipt import PICK
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
 from sae.report.build import report_of
+from sae.training.checkpoint import trained_method
 from sae.training.evaluator import member_outputs, predictive_at
 from sae.training.refit import refit
-from sae.training.run import preparation, restore, train, trained_method
+from sae.training.run import preparation, restore, train
 from tests.builders import run_config
 from tests.data.samples import table_rows, write_csv
 from tests.studies import study_config

@@ -133,6 +133,14 @@ Tolerance = Annotated[
     ),
 ]
 EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]
+Refit = Annotated[
+    bool | None,
+    typer.Option(
+        "--refit/--no-refit",
+        help="first train it again on training and validation samples; by default for the pick of a study on a table "
+        "or a small set of your own",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON object instead of a table")]
 Run = Annotated[Path, typer.Argument(help="folder of a finished run")]
 Study = Annotated[Path, typer.Argument(help="folder of a study")]

@@ -48,14 +48,7 @@ def export(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="put a temperature into the graph that is fitted on validation samples")
     ] = False,
-    refit: Annotated[
-        bool | None,
-        typer.Option(
-            "--refit/--no-refit",
-            help="first train it again on training and validation samples; by default for the pick of a study on a "
-            "table or a small set of your own",
-        ),
-    ] = None,
+    refit: options.Refit = None,
     source: options.RunDataOptions,
     json: options.Json = False,
 ) -> None:
@@ -77,7 +70,7 @@ def export(
         raise ConfigError("--keep-accuracy and --mean-flops are targets of --adaptive: add --adaptive")
     target = choose_target(keep_accuracy, mean_flops) if adaptive else None
 
-    where = source.where()
+    where, bar = source.where(), Bar()
     if adaptive and int8:
         raise ConfigError("--adaptive and --int8 cannot be combined (segments are in float32): leave one of them out")
     if (run / StudyRecord.CONFIG).exists():
@@ -97,15 +90,7 @@ def export(
         )
         wanted = preferred(record, prefer)
         found = ship_pick(
-            selection,
-            out,
-            wanted,
-            force=force,
-            int8=int8,
-            calibrate=calibrate,
-            refit=refit,
-            where=where,
-            display=Bar(),
+            selection, out, wanted, force=force, int8=int8, calibrate=calibrate, refit=refit, where=where, display=bar
         )
         print_shipped(out, *found, record.target, json=json)
         return
@@ -121,7 +106,7 @@ def export(
         calibrate=calibrate,
         refit=bool(refit),
         where=where,
-        display=Bar(),
+        display=bar,
     )
     print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
     if manifest.refit is not None:

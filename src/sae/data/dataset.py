@@ -1,8 +1,7 @@
 """Data sets in memory or mapped from disk: three splits of raw samples, with their normalisation."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
@@ -12,8 +11,6 @@ from pydantic import Field
 from sae.config.run import Fit
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
-from sae.data.defaults import SMALLEST_SHARE, training_share
-from sae.data.halving import split_in_two
 
 Array = NDArray[np.number]
 """Numbers whose type depends on the data: images are uint8 or float32, features float64, targets int64 or floats."""
@@ -38,8 +35,6 @@ ROWS_AT_ONCE = 4096
 """Samples that are processed at once, so that a large set need not be in memory."""
 MOST_COPIED = 2**25
 """Splits of a data set up to this many bytes are copies, which are faster to index than views."""
-VALIDATION_SHARE = 0.1
-"""Share of the training samples held out if a data set has a test split but no validation split."""
 
 
 class Samples(Protocol):
@@ -334,82 +329,6 @@ def standardised_regression(targets: Array, where: str) -> Regression:
     if values.min() == values.max():
         raise DataError(f"targets must vary, but all {len(values)} are {values[:1].tolist()} in {where}")
     return Regression(*_moments(values))
-
-
-def split_indices(
-    num_samples: int,
-    split_seed: int,
-    labels: Array | None = None,
-    class_names: Sequence[str] | None = None,
-    path: Path | None = None,
-    share: float = SMALLEST_SHARE,
-) -> tuple[Indices, Indices, Indices]:
-    """Split samples at random into train, val and test, with equal shares of each class.
-
-    Args:
-        num_samples: Number of samples.
-        split_seed: Seed of the random choice.
-        labels: Classes of the samples, (sample,); None for regression.
-        class_names: Names of the classes, for messages.
-        path: The file or folder, for messages.
-        share: Share of train; the rest is halved.
-    """
-    try:
-        train, rest = split_in_two(num_samples, 1 - share, split_seed, labels)
-        val, test = split_in_two(len(rest), 0.5, split_seed, None if labels is None else labels[rest])
-    except ValueError:
-        where = f" in {path}" if path else ""
-        if labels is None:
-            raise DataError(
-                f"data must hold at least 5 samples to be split into train, val and test, got {num_samples}{where}"
-            ) from None
-        found, counts = np.unique(labels, return_counts=True)
-        fewest = int(found[counts.argmin()])
-        raise DataError(
-            f"data must hold at least 5 samples of each class to be split into train, val and test, got {counts.min()} "
-            f"of class {class_names[fewest] if class_names else fewest!r}{where}: add samples, or remove this class"
-        ) from None
-    return train, rest[val], rest[test]
-
-
-def hold_out_validation(targets: Array, seed: int, share: float = VALIDATION_SHARE) -> tuple[Indices, Indices]:
-    """Return the indices for training and for validation, with the same share of each class in both.
-
-    Args:
-        targets: (sample,); integers are class labels.
-        seed: Seed of the random choice.
-        share: Share of the samples for validation.
-    """
-    generator = np.random.default_rng(seed)
-    is_labels = np.issubdtype(targets.dtype, np.integer)
-    groups = (
-        [np.flatnonzero(targets == label) for label in np.unique(targets)] if is_labels else [np.arange(len(targets))]
-    )
-    held_out = [generator.permutation(group)[: round(share * len(group))] for group in groups]
-    val = np.sort(np.concatenate(held_out)) if groups else np.arange(0)
-    return np.setdiff1d(np.arange(len(targets)), val), val
-
-
-def split_parts(
-    targets: Mapping[str, Array], split_seed: int, class_names: Sequence[str] | None, path: Path
-) -> dict[str, tuple[str, Indices | None]]:
-    """Return the source of train, val and test: a part of the file, and the rows there; None for all rows.
-
-    Args:
-        targets: Targets of train, test and perhaps val, or of `ALL`. Integers are labels, whose shares are kept.
-        split_seed: Seed of the random choices.
-        class_names: Names of the classes, for messages.
-        path: The file or folder, for messages.
-    """
-    if ALL in targets:
-        labels = targets[ALL] if np.issubdtype(targets[ALL].dtype, np.integer) else None
-        number = len(targets[ALL])
-        chosen = split_indices(number, split_seed, labels, class_names, path, training_share(number))
-        return {name: (ALL, rows) for name, rows in zip(SPLITS, chosen, strict=True)}
-    if "val" in targets:
-        return {name: (name, None) for name in SPLITS}
-    kept, held_out = hold_out_validation(targets["train"], split_seed)
-    return {"train": ("train", kept), "val": ("train", held_out), "test": ("test", None)}
 
 
 def some_rows(inputs: Array, targets: Array, rows: Indices | None) -> Split:

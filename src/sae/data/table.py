@@ -26,7 +26,6 @@ from sae.data.dataset import (
     Known,
     Normalisation,
     signal_normalisation,
-    split_indices,
     split_up,
     standardisation,
     standardised_regression,
@@ -43,7 +42,7 @@ from sae.data.profile import (
     warn_of_identifiers,
     warn_of_marks,
 )
-from sae.data.splits import Parts, split_groups, split_in_time
+from sae.data.splits import Parts, split_groups, split_in_time, split_indices
 from sae.data.table_files import column_names, read_columns
 
 MOST_LABELS = 10

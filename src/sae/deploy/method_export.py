@@ -16,9 +16,9 @@ from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart
 from sae.deploy.description import cost_part, input_part, network_part, package_versions
 from sae.deploy.evaluation import PARITY_SAMPLES, Metrics, compare_graph
-from sae.deploy.export import find_model, write_model
 from sae.deploy.graph import SampleForm, sample_dtype, shipped_content
 from sae.deploy.manifest import GraphPart, Manifest, RunPart, TargetPart, sha256_of
+from sae.deploy.model_folder import find_model, write_model
 from sae.deploy.session import Samples, Session
 from sae.methods import Method
 from sae.records.receipt import RefitPart

@@ -24,9 +24,9 @@ from sae.records.run import RunRecord
 from sae.training.checkpoint import (
     load_checkpoint,
     load_first_streams,
-    load_model,
     save_checkpoint,
     save_model,
+    trained_method,
 )
 from sae.training.class_weights import training_spec
 from sae.training.evaluator import (
@@ -313,14 +313,6 @@ def restore(record: RunRecord, device: str | None = None, where: Whereabouts = A
         )
     dataset = load_bound(config.data, config.seed, _binding_of(record), where)
     return trained_method(record, dataset, device), dataset
-
-
-def trained_method(record: RunRecord, dataset: Dataset, device: str | None = None) -> Method:
-    """Return the trained method of a run on these data; by default on the device of the training."""
-    config = record.read_config()
-    method = build_method(config.method, config.backbone, dataset.spec, config.seed)
-    load_model(record, method)
-    return method.to(pick_device(device or config.train.device)).eval()
 
 
 def _has_begun(out: Path) -> bool:
