@@ -353,6 +353,8 @@ def test_all_rows_are_trained_on_in_the_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_own_validation_rows_are_never_trained_on() -> None:
     x, y = make_regression(60, 3, random_state=0)
+    with pytest.raises(ValueError, match=r"train\.val_too must be none for an estimator, got all"):
+        regressor(settings={"train.val_too": "all"}, patience=0).fit(x, y)
     assert regressor().fit(x[:40], y[:40], x[40:], y[40:]).network_.refit is None
 
 

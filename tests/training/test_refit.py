@@ -9,7 +9,7 @@ import yaml
 
 from sae.config.run import RunConfig
 from sae.config.settings import to_yaml
-from sae.core.errors import ConfigError
+from sae.core.errors import ConfigError, DataError
 from sae.data.binding import Whereabouts, hash_samples
 from sae.data.dataset import Dataset
 from sae.records.run import RunRecord
@@ -18,7 +18,7 @@ from sae.training.run import evaluate, restore, train
 from sae.training.trainer import Trainer
 from sae.training.trimming import trim
 from tests.builders import run_config
-from tests.data.samples import table_rows, write_csv
+from tests.data.samples import npz_arrays, signal_arrays, table_rows, write_csv, write_npz
 from tests.training.interruptions import StopError, results
 
 FC: dict[str, Any] = {"name": "fc", "depth": 2}
@@ -171,6 +171,24 @@ def test_nothing_is_measured_on_samples_that_were_trained_on(run: RunRecord) -> 
 def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run_config(train=settings)
+
+
+def test_other_data_are_never_trained_on(run: RunRecord, tmp_path: Path) -> None:
+    write_csv(tmp_path / "other.csv", table_rows(81))
+    with pytest.raises(DataError, match="must hold the data that the run was trained on"):
+        refit(run, Whereabouts(tmp_path / "other.csv", allow_other=True))
+    assert not RunRecord(run.refit_folder("all")).has(RunRecord.CONFIG)
+
+
+@pytest.mark.parametrize("kind", ["images", "signals"])
+def test_varied_images_and_signals_are_trained_again(tmp_path: Path, kind: str) -> None:
+    varied, backbone = {"flip": True, "crop": 2}, {"name": "vgg", "depth": 2}
+    arrays = npz_arrays(side=16, channels=1) if kind == "images" else signal_arrays()
+    if kind == "signals":
+        varied, backbone = {"jitter": 0.1}, {"name": "conv1d", "depth": 2}
+    data = {"name": str(write_npz(tmp_path / "data.npz", arrays)), "task": "classification", **varied}
+    run = train(run_config(data=data, backbone=backbone, train={"epochs": 1, "batch_size": 8}), tmp_path / "run")
+    assert refit(run).whole.has_finished()
 
 
 def test_data_that_were_moved_are_found(run: RunRecord, tmp_path: Path) -> None:

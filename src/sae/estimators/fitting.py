@@ -84,6 +84,8 @@ def fit_network(
     """
     if config.teacher is not None:
         raise ConfigError("an estimator learns from labels alone, got a teacher: use sae train --teacher, or remove it")
+    if config.train.val_too != "none":
+        raise ConfigError(f"train.val_too must be none for an estimator, got {config.train.val_too}: see refit")
     pick_device(config.train.device)
     dataset = rows.dataset()
 

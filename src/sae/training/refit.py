@@ -55,7 +55,8 @@ def refit(record: RunRecord, where: Whereabouts = AS_BEFORE, display: ProgressDi
 
     def again(val_too: ValToo) -> RunRecord:
         settings = refit_config(config, history, val_too, samples["train"], samples["val"])
-        return train(settings, record.refit_folder(val_too), same_data_as=record, where=where, display=display)
+        own = Whereabouts(where.path)  # other data are never trained on
+        return train(settings, record.refit_folder(val_too), same_data_as=record, where=own, display=display)
 
     return Refit(folds=tuple(again(fold) for fold in folds_of(config)), whole=again("all"))
 
