@@ -22,7 +22,6 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
     from sae.cli.output import COST_ROWS, SHIPPED_COST_ROWS, listed_metrics, metric_name, print_line, print_table
     from sae.config.methods import rivals
     from sae.core.table import text_table
-    from sae.records.receipt import NOT_REFITTED
 
     rows = receipt.rows
     known = rivals()
@@ -46,8 +45,8 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
         ],
     ]
     print_table(text_table(f"receipt of {model}, all in onnxruntime", ["", *names], table))
-    if receipt.refit is not None:
-        print_line(f"{receipt.refit.text} {NOT_REFITTED}")
+    if receipt.refit_text:
+        print_line(receipt.refit_text)
     predicted = receipt.predicted
     result = (
         f"{predicted.right:,} right"

@@ -13,8 +13,6 @@ from sae.records.study import MeanAndStd
 PICK = "pick"
 """The role of the network to ship; the roles of its rivals are the names of their methods."""
 
-NOT_REFITTED = "Its rivals were trained on the training samples alone."
-
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -156,6 +154,13 @@ class Receipt(_Part):
     rows: dict[str, ReceiptRow]
     ratios: dict[str, ReceiptRatios]
     refit: RefitPart | None = Field(None, exclude_if=lambda part: part is None)
+
+    @property
+    def refit_text(self) -> str:
+        """The last training, and that rivals have none; empty if there was none."""
+        if self.refit is None:
+            return ""
+        return self.refit.text + (" Its rivals were trained on the training samples alone." if self.ratios else "")
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of the file."""

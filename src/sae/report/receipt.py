@@ -11,7 +11,7 @@ from sae.analysis.statistics import SCALED, Spread
 from sae.core.objectives import metric_label
 from sae.core.table import MISSING, Cell, Column, Table, digits_for, show
 from sae.core.wording import count
-from sae.records.receipt import NOT_REFITTED, ReceiptRow
+from sae.records.receipt import ReceiptRow
 from sae.report.findings import Findings, role_label
 from sae.report.labels import SHOWN_COSTS, metric_column
 from sae.report.tables import number_cell, spread_cell
@@ -63,7 +63,7 @@ def _receipt_caption(found: Findings) -> str:
     )
     told += ["Time: onnxruntime on one thread, measured side by side."] if found.receipt else []
     if found.receipt and found.receipt.refit:
-        told.append(f"This file: {found.receipt.refit.text} {NOT_REFITTED}")
+        told.append(f"This file: {found.receipt.refit_text}")
     told += [f"Rivals: the best of their method by {first} on validation."] if len(found.shown) > 1 else []
     return " ".join(told)
 
