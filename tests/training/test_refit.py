@@ -182,7 +182,8 @@ def test_other_data_are_never_trained_on(run: RunRecord, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("kind", ["images", "signals"])
 def test_varied_images_and_signals_are_trained_again(tmp_path: Path, kind: str) -> None:
-    varied, backbone = {"flip": True, "crop": 2}, {"name": "vgg", "depth": 2}
+    varied: dict[str, float] = {"flip": True, "crop": 2}
+    backbone = {"name": "vgg", "depth": 2}
     arrays = npz_arrays(side=16, channels=1) if kind == "images" else signal_arrays()
     if kind == "signals":
         varied, backbone = {"jitter": 0.1}, {"name": "conv1d", "depth": 2}
