@@ -34,7 +34,8 @@ from sae import SAEClassifier, SAERegressor
 from sae.config.run import DataConfig
 from sae.core.predictive import Categorical
 from sae.data.catalogue import load
-from sae.data.dataset import Indices, split_indices
+from sae.data.dataset import Indices
+from sae.data.splits import split_indices
 from sae.measure.metrics import measure_all
 
 STORED = Path(__file__).with_suffix(".json")
@@ -58,7 +59,7 @@ def measure_ours(item: SmallSet, name: str, seed: int) -> Measured:
     y, x = frame[item.target], frame.drop(columns=str(item.target))
     fit, test = rows_of(item, y)
     kind: Any = SAEClassifier if item.task == "classification" else SAERegressor
-    model = kind(random_state=seed, search=SEARCH if name == SEARCHED else None)
+    model = kind(random_state=seed, refit=False, search=SEARCH if name == SEARCHED else None)
     start = time.process_time()
     model.fit(x.iloc[fit], y.iloc[fit])
     seconds = time.process_time() - start

@@ -214,7 +214,7 @@ def images(read: Callable[[], tuple[NDArray[Any], NDArray[Any]]]) -> Callable[[P
     """Return the writer of images: 60 % training, 20 % validation and 20 % test, of each class."""
 
     def write(path: Path) -> Path:
-        from sae.data.dataset import split_indices
+        from sae.data.splits import split_indices
 
         pixels, labels = read()
         parts = zip(("train", "val", "test"), split_indices(len(labels), 0, labels), strict=True)

@@ -6,16 +6,8 @@ from hypothesis import strategies as st
 from sae.core.errors import DataError
 from sae.core.task import Classification, DataSpec, Regression, Task
 from sae.data.checks import check_split
-from sae.data.dataset import (
-    Dataset,
-    Normalisation,
-    Rows,
-    Split,
-    hold_out_validation,
-    is_resolved,
-    split_indices,
-    standardisation,
-)
+from sae.data.dataset import Dataset, Normalisation, Rows, Split, is_resolved, standardisation
+from sae.data.splits import hold_out_validation, split_indices
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(np.array)
 

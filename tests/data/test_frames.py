@@ -8,8 +8,8 @@ import pytest
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
 from sae.data.columns import Reading
-from sae.data.dataset import split_indices
 from sae.data.frames import as_texts, column_of, dataset_of, frame_columns, hold_out, is_frame
+from sae.data.splits import split_indices
 from sae.data.table import read_own
 from sae.data.table_files import read_columns
 from tests.estimators.tables import mixed_frame, written

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sae.deploy.export
+import sae.deploy.model_folder
 from sae.cli import app
 from sae.core.errors import ConfigError, ModelError, OtherModelError, ParityError, RecordError
 from sae.deploy.export import export
@@ -95,7 +96,7 @@ def test_an_export_that_was_killed_between_its_files_is_finished_by_the_same_com
         writing.write_whole(path, write)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sae.deploy.export, "write_whole", write_whole)
+        patch.setattr(sae.deploy.model_folder, "write_whole", write_whole)
         with pytest.raises(Killed):
             export(digits_run, out, 2)
     assert len(list(tmp_path.iterdir())) == before

@@ -1,8 +1,9 @@
 """The tables of docs/defaults.md and docs/estimators.md are those of the stored results."""
 
-from benchmarks import embeddings, estimators
+from benchmarks import embeddings, estimators, refit
 from benchmarks.defaults import SEEDS, contestants_for, read_results, tables
 from benchmarks.defaults_tuning import ROUND, input_tables, planned, read_rows, training_tables
+from benchmarks.docs_tables import marked
 from benchmarks.small_sets import SETS, half
 
 from tests.docs.pages import ROOT
@@ -54,3 +55,12 @@ def test_the_table_of_embedded_numbers_is_made_from_the_stored_results() -> None
     rows = embeddings.read_rows()
     assert {(row["candidate"], row["set"], row["seed"]) for row in rows} == set(embeddings.planned())
     assert embeddings.table(rows) in (ROOT / "docs" / "estimators.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_networks_that_are_trained_again_is_made_from_the_stored_results() -> None:
+    stored = refit.read_results()
+    assert {name: {method: len(runs) for method, runs in found.items()} for name, found in stored.items()} == (
+        dict.fromkeys(refit.NAMES, dict.fromkeys(refit.METHODS, len(refit.SEEDS)))
+    )
+    for name, table in refit.tables().items():
+        assert marked(name, table) in (ROOT / "docs" / "defaults.md").read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 import pickle
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,15 @@ from sklearn.preprocessing import StandardScaler
 import sae
 from sae.config.run import DataConfig
 from sae.core.errors import DataWarning, ModelError
+from sae.core.predictive import Predictive
 from sae.data.catalogue import load, resolve
+from sae.data.dataset import Array, Features
 from sae.deploy.conformal import keep_scores, value_scores
 from sae.deploy.runtime import ClassPrediction, ValuePrediction
 from sae.estimators import SAEClassifier, SAERegressor
+from sae.estimators.fitted import FittedNetwork
 from sae.training.run import restore, train
+from sae.training.trainer import Trainer
 from tests.estimators.tables import mixed_frame, written
 
 SETTINGS = {"depth": 2, "epochs": 5, "batch_size": 16, "random_state": 0}
@@ -365,3 +370,70 @@ def test_fitting_leaves_the_global_generators_alone() -> None:
     np.random.seed(3)
     classifier().fit(x, y).predict(x)
     assert (torch.rand(1), np.random.rand()) == expected
+
+
+def test_all_rows_are_trained_on_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no network predicts a row for calibration that it was trained on."""
+    trained, calibrated = dict[str, Array](), dict[str, Array]()
+    whole, measure = Trainer.train_epoch, FittedNetwork.predict_features
+
+    def watched(self: Trainer, epoch: int, *rest: Any) -> dict[str, float]:
+        trained[self.config.train.val_too] = self.dataset.train.inputs[:]
+        return whole(self, epoch, *rest)
+
+    def predicted(self: FittedNetwork, features: Features) -> Predictive:
+        calibrated[self.config.train.val_too] = features
+        return measure(self, features)
+
+    monkeypatch.setattr(Trainer, "train_epoch", watched)
+    monkeypatch.setattr(FittedNetwork, "predict_features", predicted)
+    x, y = make_regression(60, 3, random_state=0)
+    model = regressor().fit(x, y)
+    assert len(trained["all"]) == len(np.unique(trained["all"], axis=0)) == 60
+    assert "all" not in calibrated
+    for fold in ("first", "second"):
+        together = np.concatenate([trained[fold], calibrated[fold]])
+        assert len(np.unique(together, axis=0)) == len(together) == 60
+    assert model.network_.calibration is not None
+    assert model.network_.calibration.samples == 12
+    assert regressor(refit=False).fit(x, y).network_.refit is None
+
+
+def test_own_validation_rows_are_never_trained_on() -> None:
+    x, y = make_regression(60, 3, random_state=0)
+    with pytest.raises(ValueError, match=r"train\.val_too must be none for an estimator, got all"):
+        regressor(settings={"train.val_too": "all"}, patience=0).fit(x, y)
+    assert regressor(refit=True).fit(x[:40], y[:40], X_val=x[40:], y_val=y[40:]).network_.refit is None
+
+
+def test_an_export_says_that_all_rows_were_trained_on(fitted: SAERegressor, tmp_path: Path) -> None:
+    manifest = fitted.export(tmp_path / "model.onnx")
+    assert manifest.refit is not None
+    assert manifest.refit.samples == 80
+    assert manifest.refit.text in (tmp_path / "README.md").read_text()
+
+
+def test_a_pickle_of_an_earlier_version_predicts_and_has_every_parameter(frame: pd.DataFrame) -> None:
+    x = frame.drop(columns="price")
+    model = regressor(refit=False).fit(x, frame["price"])
+    expected = model.predict(x)
+    del model.refit
+    vars(model.network_).pop("refit")
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(x), expected)
+    assert clone(again).refit is False
+    assert again.network_.refit is None
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_promised_share_of_new_rows() -> None:
+    """Over eight tables of 200 rows, whose noise grows with x: 40 rows calibrate each."""
+    held = []
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        x = generator.uniform(-2, 2, (2200, 3))
+        y = np.sin(2 * x[:, 0]) + x[:, 1] + (0.1 + 0.2 * np.abs(x[:, 0])) * generator.standard_normal(2200)
+        model = SAERegressor(random_state=seed, depth=2, epochs=60).fit(x[:200], y[:200])
+        lower, upper = model.predict_interval(x[200:], 0.9)
+        held.append(float(((lower <= y[200:]) & (y[200:] <= upper)).mean()))
+    assert np.mean(held) == pytest.approx(0.9, abs=0.04)  # one table: ± 0.05, as 40 rows calibrate

@@ -140,6 +140,14 @@ Tolerance = Annotated[
 ]
 EvalExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the best on validation")]
 AdaptiveExits = Annotated[int | None, typer.Option(help="K′, exits kept per input; by default the trained K")]
+Refit = Annotated[
+    bool | None,
+    typer.Option(
+        "--refit/--no-refit",
+        help="first train it again on training and validation samples; by default for the pick of a study that "
+        "predicts classes of your own table or small set",
+    ),
+]
 ShippedExits = Annotated[
     int | None,
     typer.Option(help="K′, exits kept per input; by default the best on validation, with --adaptive the trained K"),

@@ -46,6 +46,8 @@ def print_receipt(model: str, receipt: "Receipt", target: str | None = None) -> 
         ],
     ]
     print_table(text_table(f"receipt of {model}, all in onnxruntime", ["", *names], table))
+    if receipt.refit_text:
+        print_line(receipt.refit_text)
     predicted = receipt.predicted
     result = (
         f"{predicted.right:,} right"

@@ -47,6 +47,7 @@ def export(
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="put a temperature into the graph that is fitted on validation samples")
     ] = False,
+    refit: options.Refit = None,
     source: options.RunDataOptions,
     json: options.Json = False,
 ) -> None:
@@ -58,6 +59,7 @@ def export(
     from sae.analysis.selection import preferred, select
     from sae.cli.output import print_json, print_message, say_exits
     from sae.core.errors import ConfigError
+    from sae.core.progress import Bar
     from sae.deploy.adaptive import choose_target
     from sae.deploy.export import export as export_run
     from sae.deploy.receipt import ship_pick
@@ -68,7 +70,7 @@ def export(
         raise ConfigError("--keep-accuracy and --mean-flops are targets of --adaptive: add --adaptive")
     target = choose_target(keep_accuracy, mean_flops) if adaptive else None
 
-    where = source.where()
+    where, bar = source.where(), Bar()
     if adaptive and int8:
         raise ConfigError("--adaptive and --int8 cannot be combined (segments are in float32): leave one of them out")
     if (run / StudyRecord.CONFIG).exists():
@@ -87,17 +89,30 @@ def export(
             methods=options.names("--method", method),
         )
         wanted = preferred(record, prefer)
-        found = ship_pick(selection, out, wanted, force=force, int8=int8, calibrate=calibrate, where=where)
+        found = ship_pick(
+            selection, out, wanted, force=force, int8=int8, calibrate=calibrate, refit=refit, where=where, display=bar
+        )
         print_shipped(out, *found, record.target, json=json)
         return
     if prefer is not None or max_ or min_ or method is not None:
         raise ConfigError(f"--prefer, --max, --min and --method choose from a study, but {run} is a run: drop them")
     manifest = export_run(
-        run, out, eval_exits, adaptive=target, force=force, int8=int8, calibrate=calibrate, where=where
+        run,
+        out,
+        eval_exits,
+        adaptive=target,
+        force=force,
+        int8=int8,
+        calibrate=calibrate,
+        refit=bool(refit),
+        where=where,
+        display=bar,
     )
     print_json(manifest.model_dump(mode="json")) if json else print_manifest(out, manifest)
     if eval_exits is None and not adaptive:
         say_exits(run, manifest.network.eval_exits, len(RunRecord(run).read_evaluation().eval_exits))
+    if manifest.refit is not None:
+        print_message(manifest.refit.text)
     if adaptive and manifest.adaptive is not None:
         print_message(manifest.adaptive.verdict)
     print_message(

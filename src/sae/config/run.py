@@ -39,6 +39,10 @@ def height_and_width(given: object) -> object:
     return int(sides[0]), int(sides[-1])
 
 
+ValToo = Literal["none", "first", "second", "all"]
+"""Validation samples that are trained on, too: none, one of two halves, while the other validates, or all."""
+
+
 class DataConfig(Settings):
     """The data, and how training samples are varied."""
 
@@ -125,6 +129,12 @@ class TrainConfig(Settings):
 
     epochs: int = Field(50, ge=1)
     batch_size: int = Field(64, ge=1)
+    stop_at: int | None = later(None, ge=1, description="train only this many of the epochs; schedules keep their end")
+    val_too: ValToo = later(
+        "none",
+        description="validation samples that are trained on, too: none, their first or second half, while the other "
+        "half validates, or all",
+    )
     lr: float = Field(3e-4, gt=0, description="Adam's step size at the start; falls to 0 by a cosine")
     weight_decay: float = Field(1e-5, ge=0, description="decoupled, of everything except the exit logits")
     clip_norm: float = Field(
@@ -156,6 +166,22 @@ class TrainConfig(Settings):
     )
     threads: int = Field(1, ge=1, le=LARGEST, description="CPU threads of torch; part of what fixes a run's numbers")
     compile: bool = later(False, description="run training steps through torch.compile, which needs a C++ compiler")
+
+    @property
+    def last_epoch(self) -> int:
+        """The number of the last epoch, unless training stops early."""
+        return self.stop_at or self.epochs
+
+    @model_validator(mode="after")
+    def _the_end_is_known(self) -> Self:
+        if self.last_epoch > self.epochs:
+            raise ConfigError(f"train.stop_at must be at most train.epochs, {self.epochs}, got {self.stop_at}")
+        if self.val_too == "all" and self.keeps_best:
+            raise ConfigError(
+                "train.val_too must not be all if validation samples choose the epoch: set train.patience=0 and "
+                "train.keep=last"
+            )
+        return self
 
     @property
     def keeps_best(self) -> bool:

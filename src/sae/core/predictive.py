@@ -5,6 +5,7 @@ regression. Only this module knows what they mean. Tasks with several targets ha
 is absent for others.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -63,6 +64,12 @@ class Gaussian:
 
 
 Predictive = Categorical | Gaussian
+
+
+def join(parts: Sequence[Predictive]) -> Predictive:
+    """Return the predictions of several lots of samples, which are of one kind, as one."""
+    tensors = zip(*(vars(part).values() for part in parts), strict=True)
+    return type(parts[0])(*map(torch.cat, tensors))
 
 
 def as_numbers(predictive: Predictive) -> Tensor:

@@ -23,13 +23,12 @@ from sae.data.catalogue import CATALOGUE, load
 from sae.data.checks import ROWS_AT_ONCE
 from sae.data.dataset import (
     SPLITS,
-    Array,
     ColumnEncoding,
     Dataset,
+    Gathered,
     Indices,
     Known,
     Normalisation,
-    Samples,
     Split,
     SplitName,
 )
@@ -303,35 +302,10 @@ def _rearranged(dataset: Dataset, rows: Mapping[SplitName, Indices]) -> Dataset:
     parts = [dataset.split(name) for name in SPLITS]
     targets = np.concatenate([part.targets for part in parts])
     inputs = tuple(part.inputs for part in parts)
-    train, val, test = (Split(Gathered(inputs, rows[name]), targets[rows[name]]) for name in SPLITS)
+    given = [part.blocks for part in parts if part.blocks is not None]
+    blocks = np.concatenate(given) if given else None
+    train, val, test = (
+        Split(Gathered(inputs, chosen), targets[chosen], None if blocks is None else blocks[chosen])
+        for chosen in (rows[name] for name in SPLITS)
+    )
     return replace(dataset, train=train, val=val, test=test)
-
-
-class Gathered:
-    """Rows of several arrays that act as one array, copied only when they are indexed."""
-
-    def __init__(self, parts: tuple[Samples, ...], rows: Indices) -> None:
-        self.parts, self.rows = parts, rows
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(row, *sample)."""
-        return (len(self.rows), *self.parts[0].shape[1:])
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """Type of the arrays."""
-        return self.parts[0].dtype
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, rows: slice | Indices, /) -> Array:
-        chosen = self.rows[rows]
-        gathered: Array = np.empty((len(chosen), *self.shape[1:]), self.dtype)
-        start = 0
-        for part in self.parts:
-            here = (chosen >= start) & (chosen < start + len(part))
-            gathered[here] = part[chosen[here] - start]
-            start += len(part)
-        return gathered

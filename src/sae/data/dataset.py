@@ -1,8 +1,7 @@
 """Data sets in memory or mapped from disk: three splits of raw samples, with their normalisation."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
@@ -13,8 +12,6 @@ from sae.config.run import Fit
 from sae.core.errors import DataError
 from sae.core.task import Classification, Counts, DataSpec, MultiLabel, Ordinal, Regression, Task, num_targets
 from sae.data.checks import check_sizes, check_split
-from sae.data.defaults import SMALLEST_SHARE, training_share
-from sae.data.halving import split_in_two
 
 Array = NDArray[np.number]
 """Numbers whose type depends on the data: images are uint8 or float32, features float64, targets int64 or floats."""
@@ -39,8 +36,6 @@ SPARSE_LABELS = 1000
 """Above this label, most labels must be in use, because a network has an output for each."""
 MOST_COPIED = 2**25
 """Splits of a data set up to this many bytes are copies, which are faster to index than views."""
-VALIDATION_SHARE = 0.1
-"""Share of the training samples held out if a data set has a test split but no validation split."""
 
 
 class Samples(Protocol):
@@ -85,6 +80,36 @@ class Rows:
         return self.array[self.rows[rows]]
 
 
+class Gathered:
+    """Rows of several arrays that act as one array, copied only when they are indexed."""
+
+    def __init__(self, parts: tuple[Samples, ...], rows: Indices) -> None:
+        self.parts, self.rows = parts, rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(row, *sample)."""
+        return (len(self.rows), *self.parts[0].shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the arrays."""
+        return self.parts[0].dtype
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: slice | Indices, /) -> Array:
+        chosen = self.rows[rows]
+        gathered: Array = np.empty((len(chosen), *self.shape[1:]), self.dtype)
+        start = 0
+        for part in self.parts:
+            here = (chosen >= start) & (chosen < start + len(part))
+            gathered[here] = part[chosen[here] - start]
+            start += len(part)
+        return gathered
+
+
 @dataclass(frozen=True)
 class Split:
     """Raw samples and their targets, in the units of the data.
@@ -92,10 +117,13 @@ class Split:
     Attributes:
         inputs: (sample, channel, height, width) in uint8 or float32, or (sample, feature) in float64.
         targets: (sample,), int64 labels or float values.
+        blocks: (sample,), numbers of groups, or times: samples of the same number stay together. None if there are
+            neither.
     """
 
     inputs: Samples
     targets: Array
+    blocks: Features | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -345,85 +373,9 @@ def is_sparse(present: Array) -> bool:
     return bool(present[-1] >= SPARSE_LABELS + 10 * len(present))
 
 
-def split_indices(
-    num_samples: int,
-    split_seed: int,
-    labels: Array | None = None,
-    class_names: Sequence[str] | None = None,
-    path: Path | None = None,
-    share: float = SMALLEST_SHARE,
-) -> tuple[Indices, Indices, Indices]:
-    """Split samples at random into train, val and test, with equal shares of each class.
-
-    Args:
-        num_samples: Number of samples.
-        split_seed: Seed of the random choice.
-        labels: Classes of the samples, (sample,); None for regression.
-        class_names: Names of the classes, for messages.
-        path: The file or folder, for messages.
-        share: Share of train; the rest is halved.
-    """
-    try:
-        train, rest = split_in_two(num_samples, 1 - share, split_seed, labels)
-        val, test = split_in_two(len(rest), 0.5, split_seed, None if labels is None else labels[rest])
-    except ValueError:
-        where = f" in {path}" if path else ""
-        if labels is None:
-            raise DataError(
-                f"data must hold at least 5 samples to be split into train, val and test, got {num_samples}{where}"
-            ) from None
-        found, counts = np.unique(labels, return_counts=True)
-        fewest = int(found[counts.argmin()])
-        raise DataError(
-            f"data must hold at least 5 samples of each class to be split into train, val and test, got {counts.min()} "
-            f"of class {class_names[fewest] if class_names else fewest!r}{where}: add samples, or remove this class"
-        ) from None
-    return train, rest[val], rest[test]
-
-
 def are_labels(targets: Array) -> bool:
     """Return whether targets are classes, (sample,), of which one is right."""
     return bool(np.issubdtype(targets.dtype, np.integer)) and targets.ndim == 1
-
-
-def hold_out_validation(targets: Array, seed: int, share: float = VALIDATION_SHARE) -> tuple[Indices, Indices]:
-    """Return the indices for training and for validation, with the same share of each class in both.
-
-    Args:
-        targets: (sample,); integers are class labels.
-        seed: Seed of the random choice.
-        share: Share of the samples for validation.
-    """
-    generator = np.random.default_rng(seed)
-    is_labels = are_labels(targets)
-    groups = (
-        [np.flatnonzero(targets == label) for label in np.unique(targets)] if is_labels else [np.arange(len(targets))]
-    )
-    held_out = [generator.permutation(group)[: round(share * len(group))] for group in groups]
-    val = np.sort(np.concatenate(held_out)) if groups else np.arange(0)
-    return np.setdiff1d(np.arange(len(targets)), val), val
-
-
-def split_parts(
-    targets: Mapping[str, Array], split_seed: int, class_names: Sequence[str] | None, path: Path
-) -> dict[str, tuple[str, Indices | None]]:
-    """Return the source of train, val and test: a part of the file, and the rows there; None for all rows.
-
-    Args:
-        targets: Targets of train, test and perhaps val, or of `ALL`. Integers are labels, whose shares are kept.
-        split_seed: Seed of the random choices.
-        class_names: Names of the classes, for messages.
-        path: The file or folder, for messages.
-    """
-    if ALL in targets:
-        labels = targets[ALL] if are_labels(targets[ALL]) else None
-        number = len(targets[ALL])
-        chosen = split_indices(number, split_seed, labels, class_names, path, training_share(number))
-        return {name: (ALL, rows) for name, rows in zip(SPLITS, chosen, strict=True)}
-    if "val" in targets:
-        return {name: (name, None) for name in SPLITS}
-    kept, held_out = hold_out_validation(targets["train"], split_seed)
-    return {"train": ("train", kept), "val": ("train", held_out), "test": ("test", None)}
 
 
 def some_rows(inputs: Array, targets: Array, rows: Indices | None) -> Split:
@@ -440,9 +392,12 @@ def split_up(
     parts: tuple[Indices, Indices, Indices],
     class_names: tuple[str, ...] | None = None,
     columns: tuple[ColumnEncoding, ...] | None = None,
+    blocks: Features | None = None,
 ) -> Dataset:
     """Make a data set from one array of samples and the indices of its three splits."""
-    train, val, test = (Split(rows_of(inputs, part), targets[part]) for part in parts)
+    train, val, test = (
+        Split(rows_of(inputs, part), targets[part], None if blocks is None else blocks[part]) for part in parts
+    )
     spec = DataSpec(inputs.shape[1:], task)
     return Dataset(name, spec, normalisation, train, val, test, class_names, columns=columns)
 

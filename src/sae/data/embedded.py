@@ -10,15 +10,8 @@ from numpy.typing import NDArray
 
 from sae.config.run import DataConfig
 from sae.core.task import Classification
-from sae.data.dataset import (
-    ColumnEncoding,
-    Dataset,
-    Normalisation,
-    split_indices,
-    split_up,
-    standardisation,
-    standardised_regression,
-)
+from sae.data.dataset import ColumnEncoding, Dataset, Normalisation, split_up, standardisation, standardised_regression
+from sae.data.splits import split_indices
 
 DIGITS_NORMALISATION = Normalisation(mean=(77.8,), std=(95.9,))
 """Mean and standard deviation of all pixels of the digits, in [0, 255]."""

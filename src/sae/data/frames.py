@@ -30,13 +30,13 @@ from sae.data.dataset import (
     Dataset,
     Features,
     Indices,
-    hold_out_validation,
     split_up,
     standardisation,
     standardised_regression,
 )
 from sae.data.defaults import suggest_training
 from sae.data.profile import check_usable, warn_of_marks
+from sae.data.splits import hold_out_validation
 from sae.data.table import encoded, learn_encoding
 
 MICROSECONDS_PER_DAY = 86_400 * 10**6

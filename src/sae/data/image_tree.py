@@ -21,7 +21,7 @@ from sae.core.task import Classification, DataSpec
 from sae.data.archive import FileTree, open_tree, tree_identity
 from sae.data.cache import cached
 from sae.data.catalogue import published_files
-from sae.data.dataset import ALL, SPLITS, Dataset, Depth, Indices, Normalisation, Split, hold_out_validation, rows_of
+from sae.data.dataset import ALL, SPLITS, Dataset, Depth, Indices, Normalisation, Split, rows_of
 from sae.data.defaults import training_part
 from sae.data.images import ImageKind, decode_images, first_look, is_image, survey
 from sae.data.kept_images import (
@@ -37,6 +37,7 @@ from sae.data.kept_images import (
     split_images,
 )
 from sae.data.locations import check_md5, find_own, find_published
+from sae.data.splits import hold_out_validation
 
 VERSION, LAYOUT_VERSION = 2, 3
 """Versions of the files in the cache: of decoded images and of layouts."""

@@ -20,17 +20,9 @@ from sae.core.errors import DataWarning
 from sae.core.progress import reading
 from sae.core.task import DataSpec, Task
 from sae.data.cache import read_array, write_rows
-from sae.data.dataset import (
-    SPLITS,
-    Array,
-    Dataset,
-    Normalisation,
-    Split,
-    is_resolved,
-    some_rows,
-    split_parts,
-)
+from sae.data.dataset import SPLITS, Array, Dataset, Normalisation, Split, is_resolved, some_rows
 from sae.data.images import ImageKind
+from sae.data.splits import split_parts
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,7 @@ from sae.config.run import DataConfig, Fit
 from sae.core.errors import ConfigError, DataError
 from sae.core.task import Classification, DataSpec, Regression, SampleKind, Task
 from sae.data.cache import cached, file_identity
-from sae.data.dataset import (
-    ALL,
-    SPLITS,
-    Array,
-    Dataset,
-    Depth,
-    Indices,
-    Known,
-    Normalisation,
-    hold_out_validation,
-    some_rows,
-    task_of,
-)
+from sae.data.dataset import ALL, SPLITS, Array, Dataset, Depth, Indices, Known, Normalisation, some_rows, task_of
 from sae.data.images import ImageKind, as_floats, channel_axis, resized
 from sae.data.kept_images import (
     image_dataset,
@@ -45,6 +33,7 @@ from sae.data.npz import (
     samples_of_split,
 )
 from sae.data.published import MEDMNIST, PADDED_SIZE, MedMnistSet
+from sae.data.splits import hold_out_validation
 
 VERSION = 2
 """Version of the decoded files in the cache."""

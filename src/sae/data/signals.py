@@ -7,19 +7,10 @@ import numpy as np
 from sae.config.run import DataConfig
 from sae.core.errors import DataError
 from sae.core.task import DataSpec, SampleKind
-from sae.data.dataset import (
-    ALL,
-    Array,
-    Dataset,
-    Features,
-    Known,
-    signal_normalisation,
-    some_rows,
-    split_parts,
-    task_of,
-)
+from sae.data.dataset import ALL, Array, Dataset, Features, Known, signal_normalisation, some_rows, task_of
 from sae.data.locations import find_own
 from sae.data.npz import Member, find_layout, named_targets, open_member, samples_of_split
+from sae.data.splits import split_parts
 
 
 def kind_of_samples(path: Path, given: SampleKind | None) -> SampleKind:

@@ -27,7 +27,6 @@ from sae.data.dataset import (
     Known,
     Normalisation,
     signal_normalisation,
-    split_indices,
     split_up,
     standardisation,
     task_of,
@@ -44,7 +43,7 @@ from sae.data.profile import (
     warn_of_identifiers,
     warn_of_marks,
 )
-from sae.data.splits import Parts, split_groups, split_in_time
+from sae.data.splits import Parts, split_groups, split_in_time, split_indices
 from sae.data.table_files import column_names, read_columns
 
 YES = {"1": 1, "yes": 1, "true": 1, "0": 0, "no": 0, "false": 0}
@@ -105,6 +104,7 @@ class SplitTable:
         task: The task.
         class_names: Names of the classes, if there are any.
         parts: Rows of train, val and test.
+        blocks: Numbers of groups, or times, (row,); None if rows are split at random.
         target_names: Names of the targets, if there are several.
     """
 
@@ -114,6 +114,7 @@ class SplitTable:
     task: Task
     class_names: tuple[str, ...] | None
     parts: Parts
+    blocks: Features | None = None
     target_names: tuple[str, ...] | None = None
 
     def split_up(
@@ -121,7 +122,7 @@ class SplitTable:
     ) -> Dataset:
         """Make a data set of the encoded inputs."""
         dataset = split_up(
-            name, inputs, self.targets, self.task, normalisation, self.parts, self.class_names, encodings
+            name, inputs, self.targets, self.task, normalisation, self.parts, self.class_names, encodings, self.blocks
         )
         return dataclasses.replace(dataset, target_names=self.target_names)
 
@@ -151,7 +152,7 @@ def split_table(config: DataConfig, known: Known) -> SplitTable:
     if not chosen:
         raise DataError(f"{path} must hold columns besides {listed_names(sorted(left_out))} to predict from, got none")
     target_names = config.targets if isinstance(config.target, tuple) else None
-    return SplitTable(path, chosen, targets, task, class_names, parts, target_names)
+    return SplitTable(path, chosen, targets, task, class_names, parts, _blocks(config, columns), target_names)
 
 
 def profile_table(config: DataConfig) -> list[ColumnProfile]:
@@ -277,6 +278,17 @@ def _split(
                 f"splitting by {rule!r}: remove such rows, or try another data.split_seed"
             )
     return parts
+
+
+def _blocks(config: DataConfig, columns: Mapping[str, Column]) -> Features | None:
+    """Return the times of rows, or the numbers of their groups in random order, (row,); None without such a rule."""
+    if config.time is not None:
+        return columns[config.time].numbers
+    if config.group is None:
+        return None
+    names, group_of = np.unique(columns[config.group].values, return_inverse=True)
+    order = np.random.default_rng(config.split_seed).permutation(len(names))
+    return order[group_of].astype(np.float64)
 
 
 def check_columns(columns: Mapping[str, Column], encodings: Sequence[ColumnEncoding], path: Path | str) -> None:

@@ -171,6 +171,8 @@ def _results(manifest: Manifest, shift: ShiftEvaluation | None) -> str:
         notes = [
             "Measured on validation samples alone, which also decided when to stop, and calibrate sets and intervals."
         ]
+    if manifest.refit is not None:
+        notes = [manifest.refit.text]
     if shift is not None:
         columns["corrupted test"] = shift.at(manifest.network.eval_exits).metrics
         notes.append(

@@ -6,23 +6,23 @@ exits, or its quantised version. Nothing is written until all checks have passed
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from sae.analysis.temperature import fit_temperature
 from sae.backbones import MemberNetwork
 from sae.config.run import RunConfig
-from sae.core.errors import ConfigError, ModelError, OtherModelError
+from sae.core.errors import ConfigError
 from sae.core.objectives import TaskName
-from sae.core.reading import read_file
+from sae.core.progress import SILENT, ProgressDisplay
 from sae.core.task import Classification, Counts, MultiLabel, Task, num_targets
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts
 from sae.data.dataset import Dataset, class_titles, target_titles
+from sae.data.splits import join, trained_on
 from sae.data.training_profile import DataProfile
 from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
@@ -30,7 +30,6 @@ from sae.deploy.description import cost_part, input_part, network_part, package_
 from sae.deploy.evaluation import SMALLEST_PROBABILITY, Metrics, check_parity, graph_metrics, split_outputs
 from sae.deploy.graph import shipped_content
 from sae.deploy.manifest import (
-    NAME,
     AdaptivePart,
     CalibrationPart,
     ExitTarget,
@@ -41,21 +40,21 @@ from sae.deploy.manifest import (
     RunPart,
     TargetPart,
     check_model_path,
-    read_manifest,
     sha256_of,
 )
+from sae.deploy.model_folder import alone_in_folder, find_model, write_model
 from sae.deploy.quantisation import check_finite, describe_quantisation, quantise, range_samples
 from sae.deploy.segments import check_adaptive, cut
 from sae.deploy.session import Output, Session
 from sae.deploy.tradeoff import adaptive_part
 from sae.methods import Method
 from sae.records.predictions import Numbers
+from sae.records.receipt import RefitPart
 from sae.records.run import RunRecord
-from sae.records.writing import write_whole, writing_alone
+from sae.training.checkpoint import trained_method
+from sae.training.refit import refit as train_again
 from sae.training.run import restore
 from sae.training.trainer import torch_threads
-
-_OURS: ContextVar[frozenset[Path]] = ContextVar("folders that this thread exports into", default=frozenset())
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Source:
     Attributes:
         config: Settings of the run.
         method: The trained method, on the CPU.
-        dataset: Its data.
+        dataset: Its data; validation samples are those that calibrate.
         eval_exits: K′ to ship.
         pruned: The method's network at K′ exits.
     """
@@ -75,6 +74,11 @@ class Source:
     dataset: Dataset
     eval_exits: int
     pruned: MemberNetwork
+
+    @classmethod
+    def of(cls, config: RunConfig, method: Method, dataset: Dataset, eval_exits: int) -> Self:
+        """Prune the method's network."""
+        return cls(config, method, dataset, eval_exits, method.pruned(eval_exits))
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Shipment:
         adaptive: Description of the segments.
         quantisation: The effect of quantisation.
         calibration: The temperature inside the graph, if scaling was asked for.
+        folds: If the network has seen the validation samples: others in the same state, which predict those of its
+            samples that they have not seen.
     """
 
     source: Source
@@ -102,6 +108,7 @@ class Shipment:
     adaptive: AdaptivePart | None = None
     quantisation: QuantisationPart | None = None
     calibration: CalibrationPart | None = None
+    folds: "Sequence[Shipment]" = ()
 
     def measure(self) -> dict[str, Metrics]:
         """Return the metrics of the graph by split."""
@@ -117,7 +124,9 @@ def export(
     force: bool = False,
     int8: bool = False,
     calibrate: bool = False,
+    refit: bool = False,
     where: Whereabouts = AS_BEFORE,
+    display: ProgressDisplay = SILENT,
 ) -> Manifest:
     """Write a run's network as ONNX with a manifest and a model card beside it, if all checks pass.
 
@@ -129,70 +138,85 @@ def export(
         force: Replace another model in the folder.
         int8: Quantise the graph, after the float32 graph has passed its checks.
         calibrate: Put a temperature into the graph that is fitted on validation samples.
+        refit: Ship a network that is first trained again, with the validation samples, too.
         where: Where the data are now, and whether other data may be used instead.
+        display: Where the progress of training again is shown.
     """
     check_model_path(out)
     if adaptive is not None and calibrate:
         raise ConfigError(
             "--calibrate and --adaptive cannot be combined (a temperature would change who leaves early): leave one out"
         )
+    if adaptive is not None and refit:
+        raise ConfigError(
+            "--refit and --adaptive cannot be combined (the network would have seen the validation samples that choose "
+            "who leaves early): leave one out"
+        )
     record = RunRecord.open(run)
     config, shift = record.read_config(), record.read_shift("test")
     with alone_in_folder(out), torch_threads(config.train.threads):
         method, dataset = restore(record, "cpu", where)
         eval_exits = method.resolve_exits(eval_exits if adaptive else record.exits_to_read(eval_exits))
-        identity = _run_part(record, config, dataset)
+        shipped, folds = record, tuple[RunRecord, ...]()
+        if refit:
+            if dataset.is_other:
+                raise ConfigError("a run is trained again on its own data only: drop --allow-other-data or --refit")
+            again = train_again(record, where, display)
+            shipped, folds, shift = again.whole, again.folds, None  # shift was measured on the network before
+            method = trained_method(shipped, dataset, "cpu")
+        identity = _run_part(shipped, dataset)
         found = find_model(out, identity, eval_exits, adaptive, force=force, int8=int8, calibrate=calibrate)
         if found is not None:
             write_card(out.parent, found, shift)
             return found
-        source = Source(config, method, dataset, eval_exits, method.pruned(eval_exits))
+        source = Source.of(config, method, dataset, eval_exits)
         if adaptive is not None:
             check_adaptive(source.pruned, dataset)
-        shipment = plain_shipment(source)
+        shipment = plain_shipment(source, [_fold_source(fold, dataset, eval_exits) for fold in folds])
+        part = _refit_part(record, shipment, dataset) if refit else None
         if calibrate:
             shipment = calibrated(shipment, dict(shift.at(eval_exits).metrics) if shift else {})
         if adaptive is not None:
             shipment = with_segments(shipment, out.stem, adaptive)
         if int8:
             shipment = quantised(shipment)
-        manifest = describe(shipment, out.name, identity, profile_of(record))
+        manifest = describe(shipment, out.name, identity, part, profile_of(record))
         write_model(out, shipment.content, manifest, shipment.segments)
         write_card(out.parent, manifest, shift)
     return manifest
 
 
-@contextmanager
-def alone_in_folder(out: Path) -> Iterator[None]:
-    """Keep other exports out of the folder of a model. It is made if it is missing, and stays if it holds something."""
-    folder = out.parent.resolve()
-    if folder in _OURS.get():
-        yield
-        return
-    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    with ExitStack() as stack:
-        try:
-            for parent in reversed(made):
-                parent.mkdir(exist_ok=True)
-                stack.callback(_remove_if_empty, parent)
-            stack.enter_context(writing_alone(folder / "model", called=out))
-        except OSError as error:
-            raise ModelError(f"the folder of {out} must be writable: {error.strerror or error}") from None
-        stack.callback(_OURS.reset, _OURS.set(_OURS.get() | {folder}))
-        yield
+def _fold_source(fold: RunRecord, dataset: Dataset, eval_exits: int) -> Source:
+    """Return the network of a fold, with the validation samples that it has not seen."""
+    config = fold.read_config()
+    rest = trained_on(dataset, config.train.val_too, config.data.split_seed)
+    return Source.of(config, trained_method(fold, dataset, "cpu"), rest, eval_exits)
 
 
-def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
+def _refit_part(before: RunRecord, plain: Shipment, dataset: Dataset) -> RefitPart:
+    return RefitPart(
+        samples=len(dataset.train) + len(dataset.val),
+        folds=len(plain.folds),
+        nll_before=before.read_evaluation().test.at(plain.source.eval_exits).metrics["nll"],
+        nll=plain.measure()["test"]["nll"],
+    )
 
 
-def plain_shipment(source: Source) -> Shipment:
-    """Export the pruned and folded network as one float32 graph, and compare it with the trained network."""
+def plain_shipment(source: Source, folds: Sequence[Source] = ()) -> Shipment:
+    """Export the pruned and folded network as one float32 graph, and compare it with the trained network.
+
+    Args:
+        source: The network.
+        folds: If it has seen the validation samples: others, with those that each of them has not seen.
+    """
+    if folds:
+        unseen = join([fold.dataset.val for fold in folds])
+        source = dataclasses.replace(source, dataset=dataclasses.replace(source.dataset, val=unseen))
     content = shipped_content(source.method, source.dataset, source.eval_exits)
     session = Session(content)
     parity = check_parity(session, source.method, source.dataset, source.eval_exits)
-    return Shipment(source, content, session, _outputs(session, source.dataset), parity)
+    predicting = [plain_shipment(fold) for fold in folds]
+    return Shipment(source, content, session, _outputs(session, source.dataset, predicting), parity, folds=predicting)
 
 
 def calibrated(plain: Shipment, shifted: Metrics) -> Shipment:
@@ -216,15 +240,18 @@ def calibrated(plain: Shipment, shifted: Metrics) -> Shipment:
         raw=plain.measure(),
         under_shift={key: shifted[key] for key in ("nll", "nll_scaled") if key in shifted},
     )
-    if found.value == 1.0:
-        return dataclasses.replace(plain, calibration=part)
-    content = shipped_content(source.method, source.dataset, source.eval_exits, found.value)
+    scaled = plain if found.value == 1.0 else _at_temperature(plain, found.value)
+    return dataclasses.replace(scaled, calibration=part)
+
+
+def _at_temperature(plain: Shipment, temperature: float) -> Shipment:
+    """Put a temperature into the graph, and check it again."""
+    source, folds = plain.source, [_at_temperature(fold, temperature) for fold in plain.folds]
+    content = shipped_content(source.method, source.dataset, source.eval_exits, temperature)
     session = Session(content)
-    parity = check_parity(session, source.method, source.dataset, source.eval_exits, found.value)
-    outputs = _outputs(session, source.dataset)
-    return dataclasses.replace(
-        plain, content=content, session=session, outputs=outputs, parity=parity, calibration=part
-    )
+    parity = check_parity(session, source.method, source.dataset, source.eval_exits, temperature)
+    outputs = _outputs(session, source.dataset, folds)
+    return dataclasses.replace(plain, content=content, session=session, outputs=outputs, parity=parity, folds=folds)
 
 
 def _numbers(task: Task, outputs: Mapping[str, Output]) -> tuple[TaskName, Numbers]:
@@ -253,23 +280,30 @@ def with_segments(plain: Shipment, stem: str, target: ExitTarget) -> Shipment:
 
 def quantised(plain: Shipment) -> Shipment:
     """Replace the float32 graph by an int8 one, check its outputs, and describe the difference."""
-    source = plain.source
+    source, folds = plain.source, [quantised(fold) for fold in plain.folds]
     samples = range_samples(source.dataset, source.config.seed)
     content = quantise(plain.content, samples, plain.session.input_name)
     session = Session(content)
-    outputs = _outputs(session, source.dataset)
+    outputs = _outputs(session, source.dataset, folds)
     check_finite(outputs)
     part = describe_quantisation(plain.content, content, plain.measure(), len(samples))
-    return dataclasses.replace(plain, content=content, session=session, outputs=outputs, quantisation=part)
+    return dataclasses.replace(plain, content=content, session=session, outputs=outputs, quantisation=part, folds=folds)
 
 
-def describe(shipment: Shipment, file: str, identity: RunPart, profile: DataProfile | None = None) -> Manifest:
+def describe(
+    shipment: Shipment,
+    file: str,
+    identity: RunPart,
+    refit: RefitPart | None = None,
+    profile: DataProfile | None = None,
+) -> Manifest:
     """Return the manifest of a model.
 
     Args:
         shipment: The model.
         file: Name of the graph's file.
         identity: The run that it comes from.
+        refit: The last training, if there was one.
         profile: The profile of the run's data, with which new samples are compared.
     """
     source, content, session = shipment.source, shipment.content, shipment.session
@@ -297,6 +331,7 @@ def describe(shipment: Shipment, file: str, identity: RunPart, profile: DataProf
         versions=package_versions(),
         quantisation=shipment.quantisation,
         calibration=shipment.calibration,
+        refit=refit,
         profile=profile,
     )
 
@@ -307,8 +342,12 @@ def profile_of(record: RunRecord) -> DataProfile | None:
     return binding.description.profile if binding else None
 
 
-def _outputs(session: Session, dataset: Dataset) -> dict[str, dict[str, Output]]:
-    return {name: split_outputs(session, dataset.split(name), dataset) for name in ("val", "test")}
+def _outputs(session: Session, dataset: Dataset, folds: Sequence[Shipment] = ()) -> dict[str, dict[str, Output]]:
+    """Return the outputs on the val and the test split; those of folds on the samples that each has not seen."""
+    test = split_outputs(session, dataset.test, dataset)
+    if not folds:
+        return {"val": split_outputs(session, dataset.val, dataset), "test": test}
+    return {"val": {name: np.concatenate([fold.outputs["val"][name] for fold in folds]) for name in test}, "test": test}
 
 
 def _conformal_part(shipment: Shipment) -> ConformalPart | None:
@@ -323,92 +362,11 @@ def _conformal_part(shipment: Shipment) -> ConformalPart | None:
     return conformal_intervals(outputs["val"], val, outputs["test"], test, smallest)
 
 
-def _run_part(record: RunRecord, config: RunConfig, dataset: Dataset) -> RunPart:
+def _run_part(record: RunRecord, dataset: Dataset) -> RunPart:
     settings, weights = ((record.path / name).read_bytes() for name in (record.CONFIG, record.MODEL))
     return RunPart(
-        data=Path(config.data.name).name,
+        data=Path(record.read_config().data.name).name,
         config_sha256=sha256_of(settings),
         weights_sha256=sha256_of(weights),
         other_data=dataset.is_other,
     )
-
-
-def find_model(
-    out: Path,
-    run: RunPart,
-    eval_exits: int,
-    target: ExitTarget | None = None,
-    *,
-    force: bool,
-    int8: bool = False,
-    calibrate: bool = False,
-) -> Manifest | None:
-    """Return the manifest if `out` already holds this same model. Refuse another model there.
-
-    If segments are asked for, but are missing or meet another target, the model must be written
-    again. `force` allows replacing another model, but never a file that we did not write.
-    """
-    check_model_path(out)
-    manifest_path = out.parent / NAME
-    if not manifest_path.exists():
-        if out.exists() and not force:
-            raise ModelError(f"{out} exists without a {NAME} to describe it: name another file, or use --force")
-        return None
-    try:
-        manifest = read_manifest(manifest_path)
-    except ModelError as error:
-        raise ModelError(f"a folder holds one model and its {NAME}: name another folder for {out} ({error})") from None
-    if force:
-        return None
-    if manifest.graph.file != out.name:
-        raise OtherModelError(
-            f"a folder holds one model, and {out.parent} already holds {manifest.graph.file}: name another folder for "
-            f"{out.name}, or replace the other model with --force"
-        )
-    is_same = manifest.run == run and manifest.network.eval_exits == eval_exits
-    if not out.exists():
-        return None  # an earlier command was killed between the manifest and the graph: this one finishes its work
-    is_same = is_same and (manifest.calibration is not None) == calibrate
-    if is_same and (manifest.quantisation is not None) == int8 and _has_content(out, manifest.graph.sha256):
-        return manifest if target is None or _has_segments(out, manifest, target) else None
-    bits = ("int8" if manifest.quantisation else "float32") + (", calibrated" if manifest.calibration else "")
-    raise OtherModelError(
-        f"{out} already holds a model of another run, number of exits, precision or calibration "
-        f"({manifest.network.method}, {manifest.network.eval_exits} exits, {bits}): name another folder, "
-        "or replace it with --force (in Python, force=True)"
-    )
-
-
-def write_model(out: Path, content: bytes, manifest: Manifest, segments: Sequence[bytes] = ()) -> None:
-    """Write the manifest, then the segments and the graph that it describes, and remove outdated segments.
-
-    The manifest comes first and holds the hashes of the other files: after a kill, loading refuses files that do not
-    match it, and the same command recognises its own work and finishes it.
-    """
-    parts = manifest.adaptive.stages if manifest.adaptive else ()
-    outdated = _segment_files(out.parent) - {part.file for part in parts}
-    files = {part.file: segment for part, segment in zip(parts, segments, strict=True)}
-    for name, data in {NAME: manifest.to_json().encode("utf-8"), **files, out.name: content}.items():
-        write_whole(out.with_name(name), lambda temporary, data=data: temporary.write_bytes(data))  # type: ignore[misc]
-    for name in outdated:
-        out.with_name(name).unlink(missing_ok=True)
-
-
-def _segment_files(folder: Path) -> set[str]:
-    """Return the segment files of the model in a folder."""
-    try:
-        adaptive = read_manifest(folder / NAME).adaptive
-    except ModelError:
-        return set()
-    return {part.file for part in adaptive.stages} if adaptive else set()
-
-
-def _has_segments(out: Path, manifest: Manifest, target: ExitTarget) -> bool:
-    part = manifest.adaptive
-    if part is None or part.target != target:
-        return False
-    return all(_has_content(out.with_name(segment.file), segment.sha256) for segment in part.stages)
-
-
-def _has_content(path: Path, sha256: str) -> bool:
-    return path.is_file() and sha256_of(read_file(str(path))) == sha256

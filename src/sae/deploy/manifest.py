@@ -17,6 +17,7 @@ from sae.data.dataset import Depth
 from sae.data.training_profile import DataProfile
 from sae.deploy.conformal import ConformalPart, ConformalScores
 from sae.records.folder import first_problem
+from sae.records.receipt import RefitPart
 from sae.records.shipped import FORMAT, MANIFEST, is_plain_name
 
 NAME = MANIFEST
@@ -353,6 +354,7 @@ class Manifest(_Part):
     profile: DataProfile | None = Field(
         None, exclude_if=lambda part: part is None, description="of the training data; models of older runs have none"
     )
+    refit: RefitPart | None = Field(None, exclude_if=lambda part: part is None)
 
     @property
     def has_labels(self) -> bool:

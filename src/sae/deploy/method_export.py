@@ -16,11 +16,12 @@ from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart
 from sae.deploy.description import cost_part, input_part, network_part, package_versions
 from sae.deploy.evaluation import PARITY_SAMPLES, Metrics, compare_graph
-from sae.deploy.export import alone_in_folder, find_model, write_model
 from sae.deploy.graph import SampleForm, sample_dtype, shipped_content
 from sae.deploy.manifest import GraphPart, Manifest, RunPart, TargetPart, sha256_of
+from sae.deploy.model_folder import alone_in_folder, find_model, write_model
 from sae.deploy.session import Samples, Session
 from sae.methods import Method
+from sae.records.receipt import RefitPart
 
 ANY_SCALE: Depth = 32
 
@@ -60,6 +61,7 @@ class TrainedMethod:
         columns: How the columns of a table become features.
         metrics: Its metrics, by split.
         conformal: The scores behind its sets or intervals.
+        refit: The last training on validation samples, too, if there was one.
     """
 
     method: Method
@@ -71,6 +73,7 @@ class TrainedMethod:
     columns: Sequence[ColumnEncoding] | None = None
     metrics: dict[str, Metrics] = field(default_factory=dict)
     conformal: ConformalPart | None = None
+    refit: RefitPart | None = None
 
 
 def export_method(
@@ -112,6 +115,7 @@ def export_method(
             parity=parity,
             run=identity,
             versions=package_versions(),
+            refit=trained.refit,
         )
         write_model(out, content, manifest)
         write_card(out.parent, manifest)

@@ -1,6 +1,7 @@
 """Shipping the pick of a study, with a receipt that compares it with its rivals."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,14 +14,16 @@ from sae.analysis.results import kept_spreads
 from sae.analysis.selection import Selection
 from sae.analysis.statistics import spreads_of
 from sae.config.methods import rivals
-from sae.core.errors import RecordError
+from sae.core.errors import ConfigError, DataError, DivergedError, RecordError, RecordWarning
 from sae.core.objectives import Objective
+from sae.core.progress import SILENT, ProgressDisplay
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts, load_bound
 from sae.deploy.card import write_card
-from sae.deploy.export import alone_in_folder, export
+from sae.deploy.export import export
 from sae.deploy.graph import without_frame
 from sae.deploy.latency import BATCH, CONTROL, Effort, Timing, interleaved, session_maker
 from sae.deploy.manifest import Manifest
+from sae.deploy.model_folder import alone_in_folder
 from sae.deploy.runtime import ValuePrediction, load
 from sae.records.folder import Folder
 from sae.records.receipt import (
@@ -36,6 +39,8 @@ from sae.records.receipt import (
 from sae.records.study import MeanAndStd, StudyRecord
 from sae.training.baselines import measure_baselines
 from sae.training.predictions import keep_predictions
+from sae.training.refit import refit as train_again
+from sae.training.refit import refits_by_default
 
 RECEIPT_EFFORT = Effort(repeats=20, sessions=3)
 
@@ -48,7 +53,9 @@ def ship_pick(
     force: bool = False,
     int8: bool = False,
     calibrate: bool = False,
+    refit: bool | None = None,
     where: Whereabouts = AS_BEFORE,
+    display: ProgressDisplay = SILENT,
 ) -> tuple[Manifest, Receipt]:
     """Export the pick of a study, predict the test split with it, and compare it with its rivals.
 
@@ -61,13 +68,23 @@ def ship_pick(
         force: Replace another model in the folder.
         int8: Ship an int8 graph. Its rivals stay in float32.
         calibrate: Put a fitted temperature into the graph, and into those of the rivals.
+        refit: First train the pick again, with the validation samples, too; by default on tables and on small sets of
+            the user's own. Its rivals stay as they are.
         where: Where the data are today, and whether others will do.
+        display: Where the progress of training again is shown.
     """
     with alone_in_folder(out):
         picked = selection.pick(prefer)
         chosen = picked.candidate
         manifest = export(
-            chosen.shipped.record.path, out, chosen.eval_exits, force=force, int8=int8, calibrate=calibrate, where=where
+            chosen.shipped.record.path,
+            out,
+            chosen.eval_exits,
+            force=force,
+            int8=int8,
+            calibrate=calibrate,
+            refit=_is_refitted(selection, chosen, refit, where, display),
+            where=where,
         )
         others = {method: found for method in rivals() if (found := selection.best_of(method, chosen)) is not None}
         compared = {method: item.label for method, item in others.items()}
@@ -98,6 +115,7 @@ def ship_pick(
             predicted=predict_test(chosen, out, where),
             rows=rows,
             ratios={method: _ratios(rows[method], rows[PICK]) for method in others},
+            refit=manifest.refit,
         ).model_copy(update=compared_with)
         _write(receipt, out, manifest, chosen)
         return manifest, receipt
@@ -105,7 +123,7 @@ def ship_pick(
 
 def _write(receipt: Receipt, out: Path, manifest: Manifest, chosen: Candidate) -> None:
     Folder(out.parent).write_json(StudyRecord.RECEIPT, receipt.to_json())
-    write_card(out.parent, manifest, chosen.shipped.record.read_shift("test"))
+    write_card(out.parent, manifest, None if manifest.refit else chosen.shipped.record.read_shift("test"))
 
 
 def _baselines(study: StudyRecord, chosen: Candidate, where: Whereabouts) -> dict[str, object]:
@@ -128,6 +146,37 @@ def _baselines(study: StudyRecord, chosen: Candidate, where: Whereabouts) -> dic
     both = compare_with_baselines(study, chosen)
     found = [ReceiptBaseline(name=one.name, val=dict(one.val), test=dict(one.test)) for one in baselines.found]
     return {"baselines": tuple(found), "verdict": both and verdict(*both)}
+
+
+def _is_refitted(
+    selection: Selection, chosen: Candidate, asked: bool | None, where: Whereabouts, display: ProgressDisplay
+) -> bool:
+    """Train the pick again if that is asked for or the default; by default, it is left out with a warning if it fails.
+
+    The network may then read other exits: a limit on a cost must still hold.
+    """
+    run = chosen.shipped.record
+    if not (refits_by_default(run) and not where.allow_other if asked is None else asked):
+        return False
+    try:
+        evaluation = train_again(run, where, display).whole.read_evaluation()
+        values = {**evaluation.costs(chosen.eval_exits)}
+        broken = [
+            limit
+            for limit in selection.limits
+            if limit.objective.name in values and limit.violation(values[limit.objective.name]) > 0
+        ]
+        if broken:
+            raise ConfigError(
+                f"{run.path}, trained again, must still meet the limits, but breaks {', '.join(map(str, broken))}: "
+                f"leave out --refit"
+            )
+    except (ConfigError, DataError, DivergedError) as error:
+        if asked:
+            raise
+        warnings.warn(f"the pick is shipped as it was, not trained again: {error}", RecordWarning, stacklevel=3)
+        return False
+    return True
 
 
 def predict_test(chosen: Candidate, model: Path, where: Whereabouts = AS_BEFORE) -> ReceiptPrediction:
@@ -159,7 +208,7 @@ def _row(item: Candidate, manifest: Manifest, milliseconds: float) -> ReceiptRow
         called=item.config.called.key,
         settings=item.config.summary,
         eval_exits=item.eval_exits,
-        inputs_at_exit=item.active,
+        inputs_at_exit=manifest.network.active,
         metrics=manifest.metrics["test"],
         over_seeds=_over_seeds(item),
         **manifest.cost.model_dump(),

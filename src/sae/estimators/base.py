@@ -49,6 +49,9 @@ PARAMETERS = """
         patience: Stop after this many epochs without a better validation NLL, and keep the best epoch. 0 never
             stops; by default a quarter of the epochs.
         validation_fraction: Share of the rows for validation, which decide when to stop and how wide intervals are.
+        refit: Train once more on all rows, those for validation, too, for as many updates as was best on these; by
+            default for classes, and never with `X_val` or weights of rows. Two more networks, each without one half of
+            the validation rows, then decide how large sets and intervals are.
         search: A number of seconds, or a text like "20 trials": first search for the best settings of the method
             and the network, on the training rows alone, then train with them. Trials that run when the time is up
             finish.
@@ -59,12 +62,12 @@ PARAMETERS = """
         n_jobs: Trials of a search at once. More than 1 starts processes, so a script needs the usual
             `if __name__ == "__main__":`.
         verbose: 1 shows the progress of the training: a bar on a terminal, some lines in a log.
-        random_state: An integer makes results repeatable, and equal to those of `sae train --seed`.
+        random_state: An integer makes results repeatable, and without `refit` equal to those of `sae train --seed`.
 
     Attributes:
         network_: The trained network, with its settings (`network_.config`) and encodings.
         history_: Loss and validation metrics of each epoch.
-        n_iter_: Epochs that were trained.
+        n_iter_: Epochs that were trained before the last training on all rows.
         trials_: The trials of the search, the best first; only with `search`.
         n_features_in_: Number of columns.
         feature_names_in_: Their names, if they were given.
@@ -92,6 +95,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         learning_rate: float | None = None,
         patience: int | None = None,
         validation_fraction: float = 0.2,
+        refit: bool | None = None,
         search: float | str | None = None,
         categories: Sequence[str] = (),
         dates: Sequence[str] = (),
@@ -112,6 +116,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.learning_rate = learning_rate
         self.patience = patience
         self.validation_fraction = validation_fraction
+        self.refit = refit
         self.search = search
         self.categories = categories
         self.dates = dates
@@ -120,6 +125,9 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        super().__setstate__({"refit": False, **state})  # pickles of earlier versions
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -166,10 +174,11 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             else:
                 others = read_columns(self, X_val, reading_like(columns), reset=False)
                 rows = join_rows(columns, targets, self._class_names, others, self._encode_targets(y_val))
-            self._train(rows.weighted(weights), seed)
+            refits = self._class_names is not None if self.refit is None else self.refit
+            self._train(rows.weighted(weights), seed, refits=refits and X_val is None and weights is None)
         return self
 
-    def _train(self, rows: Rows, seed: int) -> None:
+    def _train(self, rows: Rows, seed: int, *, refits: bool) -> None:
         layers: list[Layer] = [self._layer(), {"seed": seed}]
         eval_exits = None
         if self.search is not None:
@@ -177,7 +186,8 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             layers, eval_exits = [*layers, found.layer], found.eval_exits
             self.trials_: list[Trial] = found.trials
         bar = Bar() if self.verbose else None
-        fit = fit_network(rows, settings_of(rows, *layers), eval_exits, self._class_weights(rows), bar)
+        weights, config = self._class_weights(rows), settings_of(rows, *layers)
+        fit = fit_network(rows, config, eval_exits, weights, bar, refits=refits)
         self.network_: FittedNetwork = fit.network
         self.history_ = fit.progress.history
         self.n_iter_ = fit.progress.epoch

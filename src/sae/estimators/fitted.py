@@ -1,5 +1,6 @@
 """A fitted network in an estimator: weights, encodings and metrics, but no row of its data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -7,12 +8,12 @@ import numpy as np
 import torch
 
 from sae.config.run import RunConfig
-from sae.core.predictive import Categorical, Gaussian, Predictive
+from sae.core.predictive import Categorical, Gaussian, Predictive, join
 from sae.core.seeds import derive_seed
 from sae.core.task import DataSpec
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.columns import Column
-from sae.data.dataset import ColumnEncoding, Dataset, Depth, Features, Normalisation, Split
+from sae.data.dataset import Array, ColumnEncoding, Dataset, Depth, Features, Normalisation, Split
 from sae.deploy.conformal import ConformalPart, ConformalScores, class_scores, keep_scores, value_scores
 from sae.deploy.evaluation import PARITY_SAMPLES
 from sae.deploy.manifest import Manifest
@@ -20,6 +21,7 @@ from sae.deploy.method_export import TrainedMethod, export_method
 from sae.deploy.rows import encode_columns
 from sae.methods import Method, build_method
 from sae.records.folder import Arrays
+from sae.records.receipt import RefitPart
 from sae.training.evaluator import measure_predictive, predictive_at
 from sae.training.trainer import torch_threads
 
@@ -59,6 +61,7 @@ class FittedNetwork:
         weights: The weights of the method by name.
         metrics: Metrics on the validation rows.
         calibration: Conformal scores of the validation rows; None until they are measured.
+        refit: The last training on all rows, if there was one.
     """
 
     config: RunConfig
@@ -70,10 +73,26 @@ class FittedNetwork:
     weights: Arrays
     metrics: dict[str, float]
     calibration: ConformalScores | None
+    refit: RefitPart | None = None
 
     @classmethod
-    def of(cls, method: Method, dataset: Dataset, config: RunConfig, eval_exits: int) -> "FittedNetwork":
-        """Keep a method that was just trained, and measure it on the validation rows."""
+    def of(
+        cls,
+        method: Method,
+        dataset: Dataset,
+        config: RunConfig,
+        eval_exits: int,
+        held_out: "Sequence[HeldOut]" = (),
+    ) -> "FittedNetwork":
+        """Keep a method that was just trained, and measure it on the validation rows.
+
+        Args:
+            method: The method.
+            dataset: Its data.
+            config: How it was trained.
+            eval_exits: K′, the number of exits that it predicts with.
+            held_out: If it has seen the validation rows: networks that have not.
+        """
         weights = {name: np.array(tensor.detach().cpu().numpy()) for name, tensor in method.state_dict().items()}
         assert dataset.columns is not None, "a table has columns"
         plain = cls(
@@ -87,9 +106,12 @@ class FittedNetwork:
             metrics={},
             calibration=None,
         )
-        predictive = plain.predict_features(dataset.val.inputs[:].astype(np.float64))
-        measured = measure_predictive(predictive, torch.from_numpy(dataset.val.targets))
-        return replace(plain, metrics=measured, calibration=_calibrate(predictive, dataset.val))
+        lots = held_out or [HeldOut(plain, dataset.val)]
+        predictive = join([lot.network.predict_features(lot.rows.inputs[:].astype(np.float64)) for lot in lots])
+        targets = np.concatenate([lot.rows.targets for lot in lots])
+        measured = measure_predictive(predictive, torch.from_numpy(targets))
+        refit = RefitPart(samples=len(dataset.train), folds=len(held_out)) if held_out else None
+        return replace(plain, metrics=measured, calibration=_calibrate(predictive, targets), refit=refit)
 
     def __post_init__(self) -> None:
         self._build()
@@ -145,6 +167,7 @@ class FittedNetwork:
             self.columns,
             {"val": self.metrics},
             ConformalPart(calibration=self.calibration, tried=None, test_coverage=None, test_size=None),
+            self.refit,
         )
         with torch_threads(self.config.train.threads):
             return export_method(trained, out, self._drawn(2 * PARITY_SAMPLES), self.eval_exits, force=force)
@@ -156,10 +179,18 @@ class FittedNetwork:
         return mean + std * generator.standard_normal((num_rows, *self.spec.shape))
 
 
-def _calibrate(predictive: Predictive, val: Split) -> ConformalScores:
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """A network, and validation rows that it has not seen."""
+
+    network: FittedNetwork
+    rows: Split
+
+
+def _calibrate(predictive: Predictive, targets: Array) -> ConformalScores:
     """Return the conformal scores of the validation rows."""
     if isinstance(predictive, Categorical):
-        return keep_scores(class_scores(predictive.probs.numpy(), val.targets), "one_minus_probability")
+        return keep_scores(class_scores(predictive.probs.numpy(), targets), "one_minus_probability")
     assert isinstance(predictive, Gaussian), f"predictions are of two kinds, got {type(predictive)}"
-    scores = value_scores(predictive.mean.numpy(), predictive.variance.numpy(), val.targets)
+    scores = value_scores(predictive.mean.numpy(), predictive.variance.numpy(), targets)
     return keep_scores(scores, "standardised_error")

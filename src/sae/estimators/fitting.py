@@ -1,13 +1,13 @@
 """Fitting: from columns in memory to a trained network, by the same code as `sae train`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sae.config.run import RunConfig
+from sae.config.run import RunConfig, ValToo
 from sae.config.settings import Layer, Values, merge
 from sae.core.errors import ConfigError
 from sae.core.progress import SILENT, Bar
@@ -15,11 +15,13 @@ from sae.core.task import Classification, WeightedClassification
 from sae.data.columns import Column
 from sae.data.dataset import Array, Dataset, Indices
 from sae.data.frames import dataset_of, resolve_table
-from sae.estimators.fitted import FittedNetwork
+from sae.data.splits import trained_on
+from sae.estimators.fitted import FittedNetwork, HeldOut
 from sae.methods import build_method
 from sae.training.class_weights import training_spec
 from sae.training.evaluator import best_exits
 from sae.training.kept_weights import EarlyStopping
+from sae.training.refit import folds_of, refit_config
 from sae.training.tracking import epoch_note
 from sae.training.trainer import Progress, SampleWeights, Trainer, pick_device, torch_threads, train_epochs
 
@@ -85,20 +87,57 @@ def fit_network(
     eval_exits: int | None = None,
     class_weights: tuple[float, ...] | None = None,
     bar: Bar | None = None,
+    *,
+    refits: bool = False,
 ) -> Fit:
     """Train a network; the weights are those that `sae train` finds with the same rows and settings.
 
     Args:
-        rows: The rows.
+        rows: The table.
         config: The settings.
         eval_exits: K′ to predict with; by default the best on validation.
         class_weights: The factor of each class in the loss, if the settings do not balance classes.
         bar: Where progress is shown.
+        refits: Train once more on all rows; validation rows are then predicted by two networks that each have not
+            seen half of them. Rows have no weights then.
     """
     if config.teacher is not None:
         raise ConfigError("an estimator learns from labels alone, got a teacher: use sae train --teacher, or remove it")
+    if config.train.val_too != "none":
+        raise ConfigError(f"train.val_too must be none for an estimator, got {config.train.val_too}: see refit")
     pick_device(config.train.device)
     dataset = rows.dataset()
+
+    assert not (refits and rows.weights), "rows with weights are not trained on again"
+
+    def fit(config: RunConfig, exits: int | None, held_out: Sequence[HeldOut] = ()) -> Fit:
+        rest = trained_on(dataset, config.train.val_too, config.data.split_seed)
+        return _fit_once(rest, config, exits, class_weights, held_out, rows.weights, bar)
+
+    first = fit(config, eval_exits)
+    if not refits or len(dataset.val) < 2:
+        return first
+    exits = first.network.eval_exits  # the last network has seen what would choose them
+
+    def settings(val_too: ValToo) -> RunConfig:
+        return refit_config(config, first.progress.history, val_too, len(dataset.train), len(dataset.val))
+
+    held_out = [
+        HeldOut(fit(settings(fold), exits).network, trained_on(dataset, fold, config.data.split_seed).val)
+        for fold in folds_of(config)
+    ]
+    return Fit(fit(settings("all"), exits, held_out).network, first.progress)
+
+
+def _fit_once(
+    dataset: Dataset,
+    config: RunConfig,
+    eval_exits: int | None,
+    class_weights: tuple[float, ...] | None,
+    held_out: Sequence[HeldOut],
+    weights: SampleWeights | None,
+    bar: Bar | None,
+) -> Fit:
     with torch_threads(config.train.threads):
         spec = training_spec(dataset, config.train)
         if class_weights is not None and isinstance(spec.task, Classification):
@@ -106,19 +145,19 @@ def fit_network(
         method = build_method(config.method, config.backbone, spec, config.seed)
         if eval_exits is not None:
             method.resolve_exits(eval_exits)
-        trainer = Trainer(method, dataset, config, weights=rows.weights)
+        trainer = Trainer(method, dataset, config, weights=weights)
         progress = Progress(stopping=EarlyStopping(config.train.patience))
         with (bar or SILENT).steps("fit", trainer.num_steps) as on_step:
-            for row in train_epochs(trainer, progress, config.train.epochs, on_step):
+            for row in train_epochs(trainer, progress, config.train.last_epoch, on_step):
                 if bar:
-                    bar.note = epoch_note(row, config.train.epochs)
+                    bar.note = epoch_note(row, config.train.last_epoch)
         method.progress = 1.0
         with trainer.averaged():
             progress.stopping.restore(method)
             if eval_exits is None:
-                weights = rows.weights.val if rows.weights else None
-                eval_exits = best_exits(method, dataset.val, trainer.prepare, weights)
-            return Fit(FittedNetwork.of(method, dataset, config, eval_exits), progress)
+                of_val = weights.val if weights else None
+                eval_exits = best_exits(method, dataset.val, trainer.prepare, of_val)
+            return Fit(FittedNetwork.of(method, dataset, config, eval_exits, held_out), progress)
 
 
 def nested(settings: Mapping[str, object]) -> Values:

@@ -31,6 +31,38 @@ class ReceiptIdentity(_Part):
     compared: dict[str, str]
 
 
+class RefitPart(_Part):
+    """The last training of a shipped network, with the validation samples, too.
+
+    Attributes:
+        samples: Number of training and validation samples together.
+        folds: Number of networks that predicted the validation samples that they had not seen.
+        nll_before: NLL of the network before on the test split; None if there is none.
+        nll: That of this network, in float32 and without a temperature.
+    """
+
+    samples: int
+    folds: int
+    nll_before: float | None = None
+    nll: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The last training in a sentence."""
+        tested = ""
+        if self.nll is not None and self.nll_before is not None:
+            tested = f"test metrics are those of this file (NLL {self.nll:.4f}, {self.nll_before:.4f} before); "
+        others = (
+            "two more networks, each trained with one half of the validation samples and measured on the other"
+            if self.folds == 2
+            else "one more network, trained with the earlier half of the validation samples and measured on the later"
+        )
+        return (
+            f"Trained again on all {self.samples:,} training and validation samples: {tested}validation metrics and "
+            f"what is fitted on validation samples come from {others}."
+        )
+
+
 class ReceiptPrediction(_Part):
     """Predictions of the test split from the file alone.
 
@@ -127,6 +159,7 @@ class Receipt(_Part):
         ratios: Costs of the others relative to the pick's, by method.
         baselines: Simple baselines on the same data; missing in receipts of earlier versions.
         verdict: A sentence if one of them is better on validation, beyond noise.
+        refit: The last training of the pick; its rivals have none.
     """
 
     identity: ReceiptIdentity
@@ -139,6 +172,14 @@ class Receipt(_Part):
     ratios: dict[str, ReceiptRatios]
     baselines: tuple[ReceiptBaseline, ...] = Field((), exclude_if=lambda baselines: not baselines)
     verdict: str | None = Field(None, exclude_if=lambda verdict: verdict is None)
+    refit: RefitPart | None = Field(None, exclude_if=lambda part: part is None)
+
+    @property
+    def refit_text(self) -> str:
+        """The last training, and that rivals have none; empty if there was none."""
+        if self.refit is None:
+            return ""
+        return self.refit.text + (" Its rivals were trained on the training samples alone." if self.ratios else "")
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of the file."""

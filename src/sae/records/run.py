@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from sae.config.run import RunConfig
+from sae.config.run import RunConfig, ValToo
 from sae.core.errors import RecordError, RecordWarning
 from sae.core.reading import read_file
 from sae.records.evaluation import (
@@ -31,7 +31,7 @@ from sae.records.evaluation import (
     Where,
     check_recorded,
 )
-from sae.records.folder import Record
+from sae.records.folder import LOCK, Record
 from sae.records.network import Network, Trimming
 from sae.records.writing import temporaries
 
@@ -117,6 +117,8 @@ class RunRecord(Record[RunConfig]):
     TRIM, TRIM_ROWS, TRIM_FIGURE = "trim.json", "trim.csv", "trim.png"
     SHIFT: ClassVar[Mapping[Split, str]] = {"val": "shift-val.json", "test": "shift-test.json"}
     """Results on corrupted sets: those of validation that objectives use, and all 95 of test."""
+    REFIT = "refit"
+    """Folder of the last trainings before shipping, with validation samples, too."""
     TENSORBOARD, EVENTS = "tensorboard", "events.out.tfevents.*"
     FILES = (
         *(STATUS, CONFIG, METRICS, CURVES, HISTORY, MODEL, CHECKPOINT, INTERIM, LATENCY, DATA, SPLIT, NETWORK),
@@ -235,6 +237,10 @@ class RunRecord(Record[RunConfig]):
         except OSError:
             return 0
 
+    def refit_folder(self, val_too: ValToo) -> Path:
+        """Return the folder of the same network, trained on validation samples, too."""
+        return self.path / self.REFIT / val_too
+
     def shift_files(self, split: Split, eval_exits: int) -> tuple[Path, Path]:
         """Return the table and the picture that `sae evaluate --shift` leaves beside the run."""
         stem = self.path / f"shift-{split}-{eval_exits}-exits"
@@ -316,6 +322,9 @@ class RunRecord(Record[RunConfig]):
         """Yield the files of a run: the status first, so that no half-deleted run looks finished; its settings last."""
         names = (*(name for name in self.FILES if name != self.CONFIG), *self.SHIFT.values())
         yield from (self.path / name for name in names)
+        for folder in (self.path / self.REFIT).glob("*"):
+            if RunRecord(folder).is_made():
+                yield from (*RunRecord(folder).own_files(), folder / LOCK)
         yield from (path for path in self.path.glob("shift-*") if SHIFT_FILE.fullmatch(path.name))
         yield from (self.path / self.TENSORBOARD).glob(self.EVENTS)
         for name in self.FILES:

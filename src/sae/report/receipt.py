@@ -71,6 +71,8 @@ def _receipt_caption(found: Findings) -> str:
         "used; as shipped: with layers merged, too."
     )
     told += ["Time: onnxruntime on one thread, measured side by side."] if found.receipt else []
+    if found.receipt and found.receipt.refit:
+        told.append(f"This file: {found.receipt.refit_text}")
     told += [f"Rivals: the best of their method by {first} on validation."] if len(found.shown) > 1 else []
     told += [f"{MADE_WITH}: simple baselines on the same data, with default settings."] if _fitted(found) else []
     return " ".join(told)

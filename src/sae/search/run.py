@@ -100,6 +100,11 @@ def resolve_study(
     """
     spaces = _build_spaces(search, suggestions, given, own)
     some = spaces[0].fill(next(spaces[0].corners()))
+    if some.train.val_too != "none":
+        raise ConfigError(
+            f"train.val_too must be none in a study, whose trials are compared on validation samples, got "
+            f"{some.train.val_too}: leave it out"
+        )
     dataset = load(some.data, some.seed)
     task = "regression" if isinstance(dataset.spec.task, Regression) else "classification"
     chosen = objectives(search.objectives_for(task), task)

@@ -12,11 +12,12 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeInt, Validat
 from torch import Tensor, nn
 
 from sae.core.errors import RecordError, RecordWarning
-from sae.methods import Method
+from sae.data.dataset import Dataset
+from sae.methods import Method, build_method
 from sae.records.folder import Arrays, first_problem
 from sae.records.run import RunRecord
 from sae.training.kept_weights import BestEpoch, EarlyStopping
-from sae.training.trainer import Progress, Trainer
+from sae.training.trainer import Progress, Trainer, pick_device
 
 DELETE_IT = "delete it and begin again, or start over with --force"
 
@@ -183,3 +184,11 @@ def _check_state(model: nn.Module, arrays: Arrays, where: str) -> None:
         wanted, found = str(tensor.dtype).removeprefix("torch."), arrays[name].dtype.name
         if wanted != found:
             raise RecordError(f"{where} holds another network: {name} must be {wanted}, got {found}")
+
+
+def trained_method(record: RunRecord, dataset: Dataset, device: str | None = None) -> Method:
+    """Return the trained method of a run on these data; by default on the device of the training."""
+    config = record.read_config()
+    method = build_method(config.method, config.backbone, dataset.spec, config.seed)
+    load_model(record, method)
+    return method.to(pick_device(device or config.train.device)).eval()

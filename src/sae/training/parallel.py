@@ -23,6 +23,7 @@ from sae.core.errors import DataWarning, SaeError, UncutWarning
 from sae.core.trust import is_code_trusted, trust_code
 from sae.data.binding import Binding, load_bound
 from sae.data.dataset import Dataset
+from sae.data.splits import trained_on
 from sae.methods import Method, build_method
 from sae.records.folder import Arrays
 from sae.training.class_weights import training_spec
@@ -178,6 +179,7 @@ def _work(
             warnings.simplefilter("ignore", shown)
         trust_code(is_trusted=trusts_code)
         dataset = load_bound(config.data, config.seed, binding)
+        dataset = trained_on(dataset, config.train.val_too, config.data.split_seed)
         keep_freed_memory()
         method = build_method(config.method, config.backbone, training_spec(dataset, config.train), config.seed)
         guide = load_teacher(config, dataset).guide if config.teacher else None

@@ -20,6 +20,7 @@ from sae.data.catalogue import load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
 from sae.data.dataset import Dataset, class_titles
 from sae.data.dataset import Split as Samples
+from sae.data.splits import trained_on
 from sae.data.training_profile import DataProfile
 from sae.methods import Method, build_method
 from sae.records.evaluation import SPLITS, Detection, Interim, Json, Reading, ShiftEvaluation, Split, SplitEvaluation
@@ -28,9 +29,9 @@ from sae.records.run import RunRecord
 from sae.training.checkpoint import (
     load_checkpoint,
     load_first_streams,
-    load_model,
     save_checkpoint,
     save_model,
+    trained_method,
 )
 from sae.training.class_weights import training_spec
 from sae.training.evaluator import (
@@ -71,6 +72,7 @@ def train(
     processes: int = 1,
     until: int | None = None,
     same_data_as: RunRecord | None = None,
+    where: Whereabouts = AS_BEFORE,
     display: ProgressDisplay = SILENT,
     callbacks: Sequence[RunCallback] = (),
     on_data: Callable[[Dataset, DataProfile | None], None] = lambda *_: None,
@@ -84,6 +86,7 @@ def train(
         processes: How many processes may train the members of an ensemble; the numbers do not depend on it.
         until: Pause after this epoch, if the run has not passed it, and write its evaluation to `interim.json`.
         same_data_as: An earlier run on the same data, such as another trial of the study; other data are refused.
+        where: Where the data of that earlier run are now.
         display: Where progress is shown.
         callbacks: Called at the beginning, after every epoch and at the end; they change no number. See `RunCallback`.
         on_data: Called with the data and their profile once they are read.
@@ -96,8 +99,9 @@ def train(
         earlier = Binding.read(same_data_as) if same_data_as else None
         before = earlier if is_new else _binding_of(RunRecord(out))
         advice = SEARCH_ON_OTHER_DATA if is_new else START_ON_OTHER_DATA
-        dataset = load_bound(config.data, config.seed, before, advice=advice)
+        dataset = load_bound(config.data, config.seed, before, where, advice)
         binding = before or Binding.of(dataset, config.data)
+        dataset = trained_on(dataset, config.train.val_too, config.data.split_seed)
         on_data(dataset, binding.description.profile)
         keep_freed_memory()  # from now on; memory that reading has freed is returned
         spec = training_spec(dataset, config.train)
@@ -113,7 +117,7 @@ def train(
                     binding.write(record)
                 if teacher:
                     bind_teacher(teacher, record)
-                has_ended, epochs = _has_ended(record), config.train.epochs
+                has_ended, epochs = _has_ended(record), config.train.last_epoch
                 progress = None if has_ended else load_checkpoint(record, trainer)
                 with follow(callbacks, record, progress.history if progress else record.read_history()) as on_epoch:
                     if progress:
@@ -323,10 +327,13 @@ def restore(record: RunRecord, device: str | None = None, where: Whereabouts = A
         where: Where the data are now, and whether other data may be used instead.
     """
     config = record.read_config()
+    if config.train.val_too != "none":
+        raise ConfigError(
+            f"{record.path} was trained on validation samples, too (train.val_too={config.train.val_too}), so nothing "
+            f"can be measured or chosen by them: give the run that it came from"
+        )
     dataset = load_bound(config.data, config.seed, _binding_of(record), where)
-    method = build_method(config.method, config.backbone, dataset.spec, config.seed)
-    load_model(record, method)
-    return method.to(pick_device(device or config.train.device)).eval(), dataset
+    return trained_method(record, dataset, device), dataset
 
 
 def _has_begun(out: Path) -> bool:
@@ -370,13 +377,13 @@ def _train_and_record(
         record.end("failed", error=str(error), versions=_versions())
         raise
     stopped = progress.stopping.has_stopped(progress.epoch)
-    if progress.epoch < trainer.config.train.epochs and not stopped:
+    if progress.epoch < trainer.config.train.last_epoch and not stopped:
         return
     trainer.method.progress = 1.0  # a run of one step ends at progress 0
     with trainer.averaged():
         progress.stopping.restore(trainer.method)
         _record_results(trainer.method, trainer.dataset, trainer.prepare, record, costs)
-    epochs = progress.epoch if stopped else None
+    epochs = progress.epoch if stopped or trainer.config.train.stop_at else None
     record.end("finished", seconds=progress.seconds, epochs=epochs, versions=_versions())
 
 
@@ -390,12 +397,13 @@ def _train(
 ) -> None:
     """Train all epochs that are not done yet, with a checkpoint after each."""
     done = progress.epoch * trainer.steps_per_epoch
-    with display.steps(record.path.name, trainer.num_steps, done) as on_step:
+    total = trainer.config.train.last_epoch * trainer.steps_per_epoch
+    with display.steps(record.path.name, total, done) as on_step:
         for row in train_epochs(trainer, progress, until, on_step):
             record.write_rows(record.HISTORY, progress.history)
             save_checkpoint(record, trainer, progress)
             on_epoch(row)
-    if progress.epoch < trainer.config.train.epochs and not progress.stopping.has_stopped(progress.epoch):
+    if progress.epoch < trainer.config.train.last_epoch and not progress.stopping.has_stopped(progress.epoch):
         with trainer.averaged():
             progress.stopping.restore(trainer.method)
             outputs = split_outputs(trainer.method, trainer.dataset, trainer.prepare, ["val"])
