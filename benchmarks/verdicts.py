@@ -4,13 +4,11 @@
     python -m benchmarks.verdicts --tables        # the table of docs/defaults.md from the stored results
 
 A seed chooses a fifth of the rows for testing; the others become a file. Its commands are those of a user, with
-defaults and in processes of their own: `sae train`, `sae export`, and `sae predict` on the test rows. Ridge or logistic
-regression and boosting, with scikit-learn's defaults, are fitted to all rows of the file. The number is RMSE, or NLL of
-classes; a network is worse if it is more than `MARGIN` above the better of the two on the test rows. What the tool says
-it says from validation rows, in the first line of stdout and in a field of `--json`.
-
-    --refit   train again on all rows for `sae export`
-    --narrow  say what kind of targets the file has: `--task ordinal` for grades, `--task counts` for counts
+defaults and in processes of their own: `sae train`, `sae export`, for classes with `--refit` as for a pick, and
+`sae predict` on the test rows. `--task` says whether grades or counts are predicted. Ridge or logistic regression and
+boosting, with scikit-learn's defaults, are fitted to all rows of the file. The number is RMSE, or NLL of classes; a
+network is worse if it is more than `MARGIN` above the better of the two on the test rows. What the tool says it says
+from validation rows, in the first line of stdout and in a field of `--json`.
 """
 
 import argparse
@@ -56,7 +54,6 @@ class Row(TypedDict):
 
     set: str
     seed: int
-    refit: bool
     task: str
     rows: int
     sae: Numbers
@@ -112,9 +109,9 @@ class Parts:
         return np.asarray(targets, np.float64 if self.item.task == "regression" else str)
 
 
-def measure(item: SmallSet, seed: int, *, refit: bool, narrow: bool) -> Row:
+def measure(item: SmallSet, seed: int) -> Row:
     """Run the commands on a set, and fit the models to the same rows."""
-    start, task = time.monotonic(), (item.narrower if narrow else None) or item.task
+    start, task = time.monotonic(), item.narrower or item.task
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         parts = Parts.write(item, seed, folder)
@@ -122,13 +119,12 @@ def measure(item: SmallSet, seed: int, *, refit: bool, narrow: bool) -> Row:
         out, model = folder / "run", folder / "ship" / "model.onnx"
         train = ["train", parts.file, *target, "--task", task, "--seed", seed, "--out", out]
         first_line, compared = said(*train).splitlines()[0], json.loads(said(*train, "--json"))
-        said("export", out, "--out", model, *(["--refit"] if refit else []))
+        said("export", out, "--out", model, *(["--refit"] if item.task == "classification" else []))
         said("predict", model, parts.test, "--out", folder / "answers.csv")
         dataset = load(DataConfig.model_validate({**item.settings, "name": str(parts.file)}))
         return Row(
             set=item.name,
             seed=seed,
-            refit=refit,
             task=task,
             rows=sum(len(dataset.split(split)) for split in SPLITS),
             sae=answered(parts, folder / "answers.csv"),
@@ -203,14 +199,14 @@ def read_rows() -> list[Row]:
     return stored
 
 
-def run(names: list[str], seeds: list[int], *, refit: bool, narrow: bool) -> None:
+def run(names: list[str], seeds: list[int]) -> None:
     """Measure what is not stored yet, seed by seed, and store it one by one."""
     rows = read_rows()
     done = {(row["set"], row["seed"]) for row in rows}
     for seed in seeds:
         for item in VERDICT_SETS:
             if (item.name, seed) not in done and (not names or item.name in names):
-                rows.append(row := measure(item, seed, refit=refit, narrow=narrow))
+                rows.append(row := measure(item, seed))
                 STORED.write_text("[\n " + ",\n ".join(map(json.dumps, rows)) + "\n]\n", encoding="utf-8")
                 Console().print(row)
 
@@ -274,12 +270,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--tables", action="store_true")
-    parser.add_argument("--refit", action="store_true")
-    parser.add_argument("--narrow", action="store_true")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     given = parser.parse_args()
     if not given.tables:
-        run(given.names, given.seeds, refit=given.refit, narrow=given.narrow)
+        run(given.names, given.seeds)
     print(table(read_rows()))
 
 

@@ -1,6 +1,8 @@
 """The tables of docs/defaults.md and docs/estimators.md are those of the stored results."""
 
-from benchmarks import embeddings, estimators, refit
+from itertools import pairwise
+
+from benchmarks import embeddings, estimators, learning_curves, refit
 from benchmarks.defaults import SEEDS, contestants_for, read_results, tables
 from benchmarks.defaults_tuning import ROUND, input_tables, planned, read_rows, training_tables
 from benchmarks.docs_tables import marked
@@ -64,3 +66,12 @@ def test_the_table_of_networks_that_are_trained_again_is_made_from_the_stored_re
     )
     for name, table in refit.tables().items():
         assert marked(name, table) in (ROOT / "docs" / "defaults.md").read_text(encoding="utf-8")
+
+
+def test_the_tables_of_learning_curves_are_made_from_the_stored_results() -> None:
+    results = learning_curves.read_results()
+    assert learning_curves.tables(results) in (ROOT / "docs" / "defaults.md").read_text(encoding="utf-8")
+    steps = {(step["set"], step["method"], step["smaller"], step["larger"]) for step in results["steps"]}
+    for (name, method), rows in learning_curves.curves(results["rows"]):
+        sizes = sorted({row["size"] for row in rows})
+        assert {(name, method, *pair) for pair in pairwise(sizes)} <= steps
