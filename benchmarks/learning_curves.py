@@ -335,21 +335,25 @@ def tables(results: Results) -> str:
 
 
 def verdicts(steps: list[Step]) -> str:
-    """Return how many steps of each method were better, worse, or neither."""
-    lines = ["| steps | better | worse | neither, beyond noise |", "|---|---|---|---|"]
+    """Return how many steps of each method were better, worse, or neither, and the largest rise of a mean."""
+    tasks = {item.name: item.task for item in CURVE_SETS}
+
+    def rise(step: Step) -> float:
+        return step["value"] / margin_of(step["metric"], tasks[step["set"]], step["before"])
+
+    lines = ["| steps | better | worse | neither, beyond noise | largest rise |", "|---|---|---|---|---|"]
     for method in (*NETWORKS, *OTHERS, *MODELS):
         for is_tuned in (False, True):
-            found = [
-                step["verdict"]
-                for step in steps
-                if step["method"] == method and (step["set"] in CURVES_TUNED) == is_tuned
-            ]
-            counts = [found.count(BETTER), found.count(WORSE)]
-            if found:
-                cells = [*counts, len(found) - sum(counts)]
-                lines.append(
-                    f"| {method}, {'tuned' if is_tuned else 'reported'} sets | {' | '.join(map(str, cells))} |"
-                )
+            found = [each for each in steps if (each["method"], each["set"] in CURVES_TUNED) == (method, is_tuned)]
+            if not found:
+                continue
+            told = [each["verdict"] for each in found]
+            counts = told.count(BETTER), told.count(WORSE), len(told) - told.count(BETTER) - told.count(WORSE)
+            most, label = max(found, key=rise), f"{method}, {'tuned' if is_tuned else 'reported'} sets"
+            where = (
+                f"{most['set']}, {most['larger']:,} rows: {most['metric']} {most['before']:.3g} {most['value']:+.2g}"
+            )
+            lines.append(f"| {' | '.join([label, *map(str, counts), where if rise(most) > 0 else 'none'])} |")
     return "\n".join(lines)
 
 

@@ -49,7 +49,7 @@ Numbers = dict[str, float]
 class Row(TypedDict):
     """One set and seed: test numbers of the tool's network and of the models, and what the tool said.
 
-    `first_line` is that of stdout; `verdict` the field of `--json`, null where no model is called better.
+    `verdict` is the field of `--json`, null where no model is called better; `leads` is whether it is stdout's first line.
     """
 
     set: str
@@ -59,8 +59,8 @@ class Row(TypedDict):
     sae: Numbers
     linear: Numbers
     boosting: Numbers
-    first_line: str
     verdict: str | None
+    leads: bool
     seconds: float
 
 
@@ -118,7 +118,8 @@ def measure(item: SmallSet, seed: int) -> Row:
         target = [] if item.target is None else ["--target", item.target]
         out, model = folder / "run", folder / "ship" / "model.onnx"
         train = ["train", parts.file, *target, "--task", task, "--seed", seed, "--out", out]
-        first_line, compared = said(*train).splitlines()[0], json.loads(said(*train, "--json"))
+        first_line = said(*train).splitlines()[0].strip()
+        verdict = json.loads(said(*train, "--json"))["baselines"]["verdict"]
         said("export", out, "--out", model, *(["--refit"] if item.task == "classification" else []))
         said("predict", model, parts.test, "--out", folder / "answers.csv")
         dataset = load(DataConfig.model_validate({**item.settings, "name": str(parts.file)}))
@@ -130,8 +131,8 @@ def measure(item: SmallSet, seed: int) -> Row:
             sae=answered(parts, folder / "answers.csv"),
             linear=fitted("linear", seed, dataset, parts),
             boosting=fitted("boosting", seed, dataset, parts),
-            first_line=first_line.strip(),
-            verdict=compared["baselines"]["verdict"],
+            verdict=verdict,
+            leads=first_line == verdict,
             seconds=round(time.monotonic() - start, 1),
         )
 
@@ -223,7 +224,7 @@ def ratio(row: Row) -> float:
 
 def is_said(row: Row) -> bool:
     """Return whether both places say that a model is better."""
-    return row["verdict"] is not None and row["first_line"] == row["verdict"]
+    return row["verdict"] is not None and row["leads"]
 
 
 def table(rows: list[Row]) -> str:

@@ -2,11 +2,11 @@
 
 from itertools import pairwise
 
-from benchmarks import embeddings, estimators, learning_curves, refit
+from benchmarks import embeddings, estimators, learning_curves, refit, verdicts
 from benchmarks.defaults import SEEDS, contestants_for, read_results, tables
 from benchmarks.defaults_tuning import ROUND, input_tables, planned, read_rows, training_tables
 from benchmarks.docs_tables import marked
-from benchmarks.small_sets import SETS, half
+from benchmarks.small_sets import CURVES_TUNED, SETS, VERDICT_SETS, half
 
 from tests.docs.pages import ROOT
 
@@ -75,3 +75,10 @@ def test_the_tables_of_learning_curves_are_made_from_the_stored_results() -> Non
     for (name, method), rows in learning_curves.curves(results["rows"]):
         sizes = sorted({row["size"] for row in rows})
         assert {(name, method, *pair) for pair in pairwise(sizes)} <= steps
+
+
+def test_the_table_of_verdicts_is_made_from_the_stored_results() -> None:
+    rows = verdicts.read_rows()
+    assert verdicts.table(rows) in (ROOT / "docs" / "defaults.md").read_text(encoding="utf-8")
+    assert {row["set"] for row in rows} == {item.name for item in VERDICT_SETS}
+    assert not {item.name for item in VERDICT_SETS} & {*CURVES_TUNED, *(item.name for item in half("tuned"))}
