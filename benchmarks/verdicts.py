@@ -49,7 +49,7 @@ Numbers = dict[str, float]
 class Row(TypedDict):
     """One set and seed: test numbers of the tool's network and of the models, and what the tool said.
 
-    `verdict` is the field of `--json`, null where no model is called better; `leads` is whether it is stdout's first line.
+    `verdict` is the field of `--json`, null where no model is called better; `leads`: stdout begins with it.
     """
 
     set: str
