@@ -132,7 +132,7 @@ def measure(item: SmallSet, seed: int) -> Row:
             linear=fitted("linear", seed, dataset, parts),
             boosting=fitted("boosting", seed, dataset, parts),
             verdict=verdict,
-            leads=first_line == verdict,
+            leads=verdict is not None and first_line.startswith(verdict),
             seconds=round(time.monotonic() - start, 1),
         )
 
@@ -224,7 +224,7 @@ def ratio(row: Row) -> float:
 
 def is_said(row: Row) -> bool:
     """Return whether both places say that a model is better."""
-    return row["verdict"] is not None and row["leads"]
+    return row["leads"]
 
 
 def table(rows: list[Row]) -> str:
