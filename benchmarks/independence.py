@@ -24,7 +24,8 @@ from sae.records.run import RunRecord
 from sae.report.figures.search import side_by_side
 from sae.report.figures.trials import independence_figure
 from sae.training.evaluator import member_outputs
-from sae.training.run import evaluate, preparation, restore
+from sae.training.run import preparation, restore
+from sae.training.run_evaluation import evaluate
 from sae.training.trainer import torch_threads
 
 STORED = Path(__file__).parents[1] / "docs" / "reproduction" / "independence.json"

@@ -27,7 +27,8 @@ from sae.deploy.latency import Effort
 from sae.records.predictions import Predictions
 from sae.records.run import RunRecord
 from sae.training.evaluator import member_outputs, predictive_at
-from sae.training.run import evaluate, preparation, restore
+from sae.training.run import preparation, restore
+from sae.training.run_evaluation import evaluate
 
 Values = NDArray[np.float64]
 PER_SAMPLE = ("nll", "nll_scaled")

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from sae.methods.costing import cost_of as cost_of
     from sae.own_loop import SingleArchitectureEnsemble as SingleArchitectureEnsemble
     from sae.records.run import RunRecord as RunRecord
-    from sae.training.run import evaluate as evaluate
     from sae.training.run import train as train
+    from sae.training.run_evaluation import evaluate as evaluate
     from sae.training.tracking import RunCallback as RunCallback
 
 _HOMES = {
@@ -53,7 +53,7 @@ _HOMES = {
     "build_backbone": "sae.backbones",
     "build_method": "sae.methods",
     "cost_of": "sae.methods.costing",
-    "evaluate": "sae.training.run",
+    "evaluate": "sae.training.run_evaluation",
     "export": "sae.deploy.export",
     "load": "sae.deploy.runtime",
     "load_adaptive": "sae.deploy.runtime",

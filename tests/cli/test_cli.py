@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from sae.cli import app
 from sae.cli.output import print_evaluation
 from sae.cli.receipt import print_receipt
-from sae.records.evaluation import Evaluation, Reading, ShiftEvaluation, ShiftReading, SplitEvaluation
+from sae.records.evaluated import SplitEvaluation
+from sae.records.evaluation import Evaluation, Reading, ShiftEvaluation, ShiftReading
 from sae.records.run import RunRecord
 from tests.fuzz.running import run_command
 from tests.studies import StudyBuilder

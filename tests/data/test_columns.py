@@ -8,8 +8,8 @@ from sae.cli.options import names
 from sae.core.errors import DataError
 from sae.data import table_files
 from sae.data.columns import Reading, as_days, ignoring
-from sae.data.table import check_column
 from sae.data.table_files import read_columns
+from sae.data.targets import check_column
 
 
 def read(tmp_path: Path, text: str, reading: Reading | None = None) -> dict[str, list[object]]:

@@ -11,7 +11,7 @@ from sae.core.errors import ConfigError, DataError
 from sae.core.task import Counts, MultiLabel, Ordinal, Regression
 from sae.data.binding import Binding, load_bound
 from sae.data.catalogue import load
-from sae.data.table import infer_task
+from sae.data.targets import infer_task
 from tests.data.samples import data_config, write_csv
 
 GRADES = ("low", "mid", "high")

@@ -19,7 +19,8 @@ from sae.data.dataset import Array
 from sae.deploy.export import export
 from sae.deploy.manifest import DEFAULT_TARGET, ExitTarget, read_manifest
 from sae.deploy.sources import as_samples, read_chunks
-from sae.training.run import evaluate, train
+from sae.training.run import train
+from sae.training.run_evaluation import evaluate
 from tests.data.samples import data_config, write_csv, write_folder, write_npz
 from tests.deploy.test_predict import predicted, refused
 

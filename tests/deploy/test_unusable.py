@@ -135,7 +135,7 @@ def test_a_value_beyond_float32_gives_no_prediction_and_json_stays_valid(table_m
     assert (code, summary["unusable"], found[2]["mean"], found[2]["in_interval"]) == (0, 1, "", "false")
     squares = [(float(row["mean"]) - float(row["true_value"])) ** 2 for row in found if row["mean"]]
     assert len(squares) == 4
-    assert summary["mse"] == pytest.approx(np.mean(squares))
+    assert summary["mse"] == pytest.approx(np.mean(squares), rel=1e-4)  # the file has six digits
 
 
 def test_no_number_of_a_summary_breaks_its_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.long
 
 UNIX_TIME = 1.7e9
 """Neighbouring float32 numbers around it are 128 apart."""
+ONE_SAMPLE = 1.5 / 89
+"""Rounding may move one of the 89 test samples over the end of its interval."""
 
 
 def patients(target_offset: float = 0.0, feature_offset: float = 0.0) -> list[dict[str, Any]]:
@@ -66,15 +68,15 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
 def test_a_large_offset_of_the_target_changes_no_error(plain: dict[str, float], tmp_path: Path) -> None:
     assert plain["evaluated"] < 0.8 * np.var([row["progression"] for row in patients()])
     rows = patients(target_offset=UNIX_TIME)
-    assert chain(tmp_path, rows) == pytest.approx(plain, rel=1e-2)
+    assert chain(tmp_path, rows) == pytest.approx(plain, rel=1e-2, abs=ONE_SAMPLE)
     with (tmp_path / "answers.csv").open(encoding="utf-8", newline="") as file:
         means = [float(row["mean"]) for row in csv.DictReader(file)]
     assert len(set(means)) > 400
     inputs = [[row[name] for name in row if name != "progression"] for row in rows]
     predicted = load(tmp_path / "shipped").predict(inputs)
     assert isinstance(predicted, ValuePrediction)
-    np.testing.assert_array_equal(predicted.mean, means)
+    np.testing.assert_allclose(means, predicted.mean, rtol=0, atol=1e-5 * float(predicted.std.min()))
 
 
 def test_a_large_offset_of_the_features_changes_no_error(plain: dict[str, float], tmp_path: Path) -> None:
-    assert chain(tmp_path, patients(feature_offset=UNIX_TIME)) == pytest.approx(plain, rel=1e-2)
+    assert chain(tmp_path, patients(feature_offset=UNIX_TIME)) == pytest.approx(plain, rel=1e-2, abs=ONE_SAMPLE)

@@ -14,7 +14,8 @@ from sae.data.catalogue import load
 from sae.deploy.export import export
 from sae.methods.costing import cost_of
 from sae.presets import ablations, read_ablation
-from sae.training.run import evaluate, train
+from sae.training.run import train
+from sae.training.run_evaluation import evaluate
 from tests.builders import run_config
 
 BASE = run_config(method={"name": "sae", "inputs": 2, "exits": 2}, backbone={"name": "fc", "depth": 3})

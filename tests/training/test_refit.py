@@ -14,7 +14,8 @@ from sae.data.binding import Whereabouts, hash_samples
 from sae.data.dataset import Dataset
 from sae.records.run import RunRecord
 from sae.training.refit import refit, refit_config
-from sae.training.run import evaluate, restore, train
+from sae.training.run import restore, train
+from sae.training.run_evaluation import evaluate
 from sae.training.trainer import Trainer
 from sae.training.trimming import trim
 from tests.builders import run_config

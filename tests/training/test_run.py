@@ -19,7 +19,8 @@ from sae.records.folder import LOCK
 from sae.records.run import RunRecord
 from sae.training.checkpoint import load_checkpoint, save_checkpoint
 from sae.training.evaluator import describe_exits, measure_costs, member_outputs
-from sae.training.run import check_run, evaluate, restore, train
+from sae.training.run import check_run, restore, train
+from sae.training.run_evaluation import evaluate
 from sae.training.trainer import Progress, Trainer
 from tests.builders import SMALL_METHODS, SPEC, blobs, run_config, small_method, small_sae
 from tests.training.interruptions import RESULTS, StopError, interrupt, results

@@ -18,7 +18,8 @@ from sae.measure.metrics import cc_ece, ece, nll
 from sae.records.run import RunRecord
 from sae.training.evaluator import member_outputs, predictive_at
 from sae.training.predictions import keep_predictions
-from sae.training.run import evaluate, measure_shift, preparation, restore, train
+from sae.training.run import preparation, restore, train
+from sae.training.run_evaluation import evaluate, measure_shift
 from tests.builders import run_config
 
 

@@ -15,7 +15,8 @@ from sae.data.corruptions import SHIFT_SEED, corrupt
 from sae.measure.metrics import measure_all
 from sae.records.run import RunRecord
 from sae.training.evaluator import member_outputs, predictive_at
-from sae.training.run import evaluate, restore, train
+from sae.training.run import restore, train
+from sae.training.run_evaluation import evaluate
 from sae.training.shift import evaluate_shift
 from tests.builders import run_config
 from tests.data.samples import signal_arrays, write_npz

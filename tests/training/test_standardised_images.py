@@ -11,7 +11,8 @@ from sae.data.catalogue import load as load_data
 from sae.deploy.export import export
 from sae.deploy.runtime import ClassPrediction, load
 from sae.records.run import RunRecord
-from sae.training.run import evaluate, restore, train
+from sae.training.run import restore, train
+from sae.training.run_evaluation import evaluate
 from tests.builders import run_config
 
 

@@ -15,7 +15,8 @@ from sae.data.batches import Preparation
 from sae.data.catalogue import load
 from sae.methods import Batch, build_method
 from sae.records.run import RunRecord
-from sae.training.run import evaluate, restore, train
+from sae.training.run import restore, train
+from sae.training.run_evaluation import evaluate
 from sae.training.teacher import Teacher, load_teacher
 from sae.training.trainer import Trainer
 from tests.builders import SMALL_METHODS, run_config

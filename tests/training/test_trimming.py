@@ -21,7 +21,8 @@ from sae.records.run import RunRecord
 from sae.report.build import report_of
 from sae.report.content import Note
 from sae.training.evaluator import member_outputs, predictive_at
-from sae.training.run import evaluate, preparation, restore, train
+from sae.training.run import preparation, restore, train
+from sae.training.run_evaluation import evaluate
 from sae.training.trimming import trim
 from tests.builders import run_config
 

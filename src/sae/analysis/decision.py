@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sae.core.errors import ConfigError, check_known
-from sae.records.evaluation import Decision
+from sae.records.evaluated import Decision
 
 Scored = tuple[NDArray[np.float64], NDArray[np.bool_]]
 """The probability of the positive class, and whether it is the true one, (sample,) each."""

@@ -189,7 +189,7 @@ def main() -> None:
     app()
 
 
-from sae.cli import compare, data, report, runs, search, shipping, show, study, training  # noqa: E402
+from sae.cli import bench, compare, data, report, runs, search, shipping, show, study, training  # noqa: E402
 
 app.command("train", cls=Command)(training.train)
 app.command("evaluate", cls=Command)(training.evaluate)
@@ -200,7 +200,7 @@ app.command("cost", cls=Command)(training.cost)
 app.command("show", cls=Command)(show.show)
 app.command("export", cls=Command)(shipping.export)
 app.command("predict", cls=Command)(shipping.predict)
-app.command("bench", cls=Command)(shipping.bench)
+app.command("bench", cls=Command)(bench.bench)
 app.command("adaptive", cls=Command)(shipping.adaptive)
 app.add_typer(data.app, name="data")
 app.command("pareto", cls=Command)(study.pareto)

@@ -144,8 +144,7 @@ Refit = Annotated[
     bool | None,
     typer.Option(
         "--refit/--no-refit",
-        help="first train it again on training and validation samples; by default for the pick of a study that "
-        "predicts classes of your own table or small set",
+        help="first train again, on validation samples too; by default for a pick for classes of your own small data",
     ),
 ]
 ShippedExits = Annotated[
@@ -318,7 +317,7 @@ def task_layers(layers: "Sequence[Layer]") -> "list[Layer]":
     from sae.cli.output import print_message
     from sae.config.settings import merge
     from sae.data.locations import find_own
-    from sae.data.table import infer_task
+    from sae.data.targets import infer_task
 
     merged: Layer = functools.reduce(merge, ({"data": layer["data"]} for layer in layers if "data" in layer), {})
     data = merged.get("data")

@@ -20,7 +20,8 @@ from sae.core.table import MISSING, Table, four_digits, show, text_table
 
 if TYPE_CHECKING:
     from sae.data.training_profile import DataProfile
-    from sae.records.evaluation import Decision, ShiftEvaluation, SplitEvaluation
+    from sae.records.evaluated import Decision, SplitEvaluation
+    from sae.records.evaluation import ShiftEvaluation
 
 METRIC_ROWS = (
     *("temperature", "accuracy", "top5_accuracy", "f1", "auroc", "average_precision"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sae.cli import options
-from sae.cli.study import print_results
+from sae.cli.results import print_results
 from sae.core.collection import import_for_good
 from sae.core.errors import require
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from sae.data.dataset import Dataset
     from sae.data.training_profile import DataProfile
     from sae.measure.cost import Cost
-    from sae.records.evaluation import ShiftEvaluation, SplitEvaluation
+    from sae.records.evaluated import SplitEvaluation
+    from sae.records.evaluation import ShiftEvaluation
     from sae.records.network import Trimming
 
 
@@ -90,7 +91,7 @@ def train(
     )
     from sae.core.progress import Bar
     from sae.data.catalogue import CATALOGUE
-    from sae.records.evaluation import SplitEvaluation
+    from sae.records.evaluated import SplitEvaluation
     from sae.training.baselines import measure_baselines, measure_network
     from sae.training.length import Training, is_still_improving, may_train_longer, train_enough
     from sae.training.predictions import keep_predictions as keep
@@ -235,7 +236,7 @@ def evaluate(
     from sae.core.progress import Bar
     from sae.records.run import RunRecord
     from sae.training.predictions import keep_predictions as keep
-    from sae.training.run import evaluate as evaluate_run
+    from sae.training.run_evaluation import evaluate as evaluate_run
 
     where = source.where()
     found = evaluate_run(

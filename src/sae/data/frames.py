@@ -3,6 +3,7 @@
 import numbers
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Protocol, TypeGuard, runtime_checkable
 
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 from sae.config.run import RunConfig, lay_over
 from sae.config.settings import Layer, Values, merge
 from sae.core.errors import DataError
-from sae.core.task import Classification, Task
 from sae.data.catalogue import TABLE_SUGGESTS
 from sae.data.columns import (
     MISSING_TEXTS,
@@ -32,7 +32,7 @@ from sae.data.dataset import (
     Indices,
     split_up,
     standardisation,
-    standardised_regression,
+    task_of,
 )
 from sae.data.defaults import suggest_training
 from sae.data.profile import check_usable, warn_of_marks
@@ -218,6 +218,8 @@ def dataset_of(
     class_names: Sequence[str] | None,
     rows: tuple[Indices, Indices],
     where: str,
+    task: str | None = None,
+    target_names: tuple[str, ...] | None = None,
 ) -> Dataset:
     """Make a data set of columns in memory, encoded and standardised by its training rows like a file.
 
@@ -226,14 +228,16 @@ def dataset_of(
 
     Args:
         columns: The columns to predict from.
-        targets: Labels or values, (row,).
-        class_names: Names of the classes; None for regression.
+        targets: Labels or values, (row[, target]).
+        class_names: Names of the classes, if one of several is right.
         rows: Rows of train and val.
         where: Name of the table.
+        task: As in settings; by default classification or regression.
+        target_names: Names of the targets, if there are several.
     """
     train, val = rows
-    task: Task = (
-        Classification(len(class_names)) if class_names is not None else standardised_regression(targets[train], where)
+    learnt = task_of(
+        task or ("regression" if class_names is None else "classification"), targets[train], class_names, where
     )
     warn_of_marks(columns.values(), where)
     check_usable(columns.values(), train, where)
@@ -241,7 +245,8 @@ def dataset_of(
     inputs = encoded(dict(columns), encodings)
     names = None if class_names is None else tuple(class_names)
     normalisation = standardisation(inputs, train)
-    return split_up(where, inputs, targets, task, normalisation, (train, val, val), names, encodings)
+    dataset = split_up(where, inputs, targets, learnt, normalisation, (train, val, val), names, encodings)
+    return replace(dataset, target_names=target_names)
 
 
 def as_texts(column: Column) -> Cells:

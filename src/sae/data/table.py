@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from sae.config.run import DataConfig
-from sae.core.errors import ConfigError, DataError, did_you_mean
-from sae.core.objectives import TaskName
+from sae.core.errors import ConfigError, DataError
 from sae.core.task import Task
-from sae.core.wording import quoted
 from sae.data.cache import roomy
 from sae.data.columns import Column, Reading, as_number
 from sae.data.dataset import (
@@ -45,11 +43,7 @@ from sae.data.profile import (
 )
 from sae.data.splits import Parts, split_groups, split_in_time, split_indices
 from sae.data.table_files import column_names, read_columns
-
-YES = {"1": 1, "yes": 1, "true": 1, "0": 0, "no": 0, "false": 0}
-"""Spellings of a label that holds, and of one that does not."""
-MOST_LABELS = 10
-"""Up to this many different whole numbers are taken for classes where nobody says what they are."""
+from sae.data.targets import check_column, check_present, label_column, number_column, ordered_classes, read_classes
 
 
 def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
@@ -135,13 +129,13 @@ def split_table(config: DataConfig, known: Known) -> SplitTable:
     columns = read_columns(path, _reading(config, known, names))
     wanted = [columns[name] for name in config.targets]
     for column in wanted:
-        _check_present(column, path)
+        check_present(column, path)
     target, class_names = wanted[0], None
     if isinstance(config.target, tuple):
         read_target = label_column if config.task == "classification" else number_column
         targets: Array = np.stack([read_target(column, path) for column in wanted], axis=1)
     elif config.has_classes:
-        targets, class_names = _classes(target, path, known.class_names or _ordered(config, target, path))
+        targets, class_names = read_classes(target, path, known.class_names or ordered_classes(config, target, path))
     else:
         targets = number_column(target, path)
     parts = _split(config, columns, targets.astype(np.int64) if class_names else None, class_names, path)
@@ -176,33 +170,6 @@ def profile_table(config: DataConfig) -> list[ColumnProfile]:
             profile = profile_of(columns[name])
             found.append(dataclasses.replace(profile, use=roles[name]) if name in roles else profile)
     return found
-
-
-def infer_task(path: Path, targets: Sequence[str], missing: Sequence[str] = ()) -> tuple[TaskName, str]:
-    """Return what to predict in a column, with the reason: texts and few whole numbers are classes.
-
-    Several columns are labels if all hold 0 and 1, or yes and no.
-
-    Args:
-        path: The table.
-        targets: The column or columns.
-        missing: Texts that stand for a missing value.
-    """
-    for target in targets:
-        check_column("data.target", target, column_names(path), path)
-    columns = read_columns(path, Reading(only=targets, missing=missing, unmarked=targets))
-    if len(targets) > 1:
-        if all(_are_labels(column) for column in columns.values()):
-            return "classification", f"the {len(targets)} targets hold labels that are 0 or 1"
-        return "regression", f"the {len(targets)} targets are not all labels that are 0 or 1"
-    (target,), (column,) = targets, columns.values()
-    present = column.values[~column.missing]
-    if not column.is_numeric:
-        return "classification", f"column {target!r} holds texts"
-    distinct = len(np.unique(present))
-    if distinct <= MOST_LABELS and not (present.astype(np.float64) % 1).any():
-        return "classification", f"column {target!r} holds {distinct} different whole numbers"
-    return "regression", f"column {target!r} holds numbers"
 
 
 def _time_step(column: Column, training: Indices, path: Path) -> ColumnEncoding:
@@ -263,7 +230,7 @@ def _split(
         number = len(columns[config.targets[0]].values)
         return split_indices(number, config.split_seed, labels, class_names, path, training_share(number))
     column, where = columns[rule], f"column {rule!r} of {path}"
-    _check_present(column, path)
+    check_present(column, path)
     if config.time is None:
         parts = split_groups(column.values, config.split_seed, where)
     elif column.is_numeric:
@@ -347,21 +314,6 @@ def learn_encoding(column: Column, training: Indices, marks: Sequence[str] = ())
     )
 
 
-def check_column(key: str, name: str, columns: Sequence[str], path: Path) -> None:
-    """Refuse the name of a column that a table does not have.
-
-    Args:
-        key: The setting or option that names it.
-        name: The name.
-        columns: All columns.
-        path: The table, for the message.
-    """
-    if name not in columns:
-        hint = did_you_mean(name, columns)
-        listed = ", ".join(map(quoted, columns))
-        raise DataError(f"{key} must be a column of {path}, one of {listed}; got {name!r}{hint}")
-
-
 def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None:
     """Refuse settings that name a column which the table does not have, or that contradict each other."""
     known = ", ".join(columns)
@@ -378,79 +330,3 @@ def _check_names(config: DataConfig, columns: Sequence[str], path: Path) -> None
     both = set(config.categories) & set(config.dates)
     if both:
         raise ConfigError(f"a column holds categories or dates, got {listed_names(sorted(both))} as both: remove one")
-
-
-def _check_present(target: Column, path: Path) -> None:
-    missing = np.flatnonzero(target.missing)
-    if missing.size:
-        raise DataError(
-            f"every row must have a value to predict or to split by, but it is missing in row {missing[0] + 1}, "
-            f"column {target.name!r} of {path}: remove such rows"
-        )
-
-
-def _classes(target: Column, path: Path, known: tuple[str, ...] | None) -> tuple[Indices, tuple[str, ...]]:
-    """Return the labels, (row,), and the names of the classes in their order: those known, or those found."""
-    if target.is_numeric:
-        broken = np.flatnonzero(target.numbers != np.round(target.numbers))
-        if broken.size:
-            raise DataError(
-                f"classes must be texts or whole numbers, got {target.values[broken[0]]} in row {broken[0] + 1}, "
-                f"column {target.name!r} of {path}: use --task regression?"
-            )
-    values, labels = np.unique(target.values, return_inverse=True)
-    names = tuple(str(int(value)) if target.is_numeric else str(value) for value in values)
-    if known is not None:
-        strange = next((name for name in names if name not in known), None)
-        if strange is not None:
-            raise DataError(
-                f"column {target.name!r} of {path} must hold the known classes {', '.join(known)}; got {strange!r}"
-            )
-        return np.array([known.index(name) for name in names])[labels], known
-    if len(names) < 2:
-        raise DataError(f"there must be at least 2 classes, got {list(names)} in column {target.name!r} of {path}")
-    return labels.astype(np.int64), names
-
-
-def _ordered(config: DataConfig, target: Column, path: Path) -> tuple[str, ...] | None:
-    """Return the classes of an ordinal target in their order; None if nobody names them, or for other targets."""
-    if config.task != "ordinal" or (target.is_numeric and not config.order):
-        return None
-    found = sorted({str(value) for value in target.values})
-    if sorted(config.order) != found and not target.is_numeric:
-        raise ConfigError(
-            f"data.order must list the classes of column {target.name!r} of {path} from the lowest to the highest, "
-            f"got {listed_names(config.order) or 'none'} for {listed_names(found)}: --order LOWEST,…,HIGHEST"
-        )
-    return config.order
-
-
-def _spelling(value: object) -> str:
-    """Return the text of a label: 1.0 is 1."""
-    return f"{value:g}" if isinstance(value, float) else str(value).strip().lower()
-
-
-def _are_labels(column: Column) -> bool:
-    return {_spelling(value) for value in column.values[~column.missing].tolist()} <= YES.keys()
-
-
-def label_column(target: Column, path: Path) -> Indices:
-    """Return whether a label holds, (row,)."""
-    for row, value in enumerate(target.values.tolist()):
-        if _spelling(value) not in YES:
-            raise DataError(
-                f"each of several targets must be a label, 0 or 1, or yes or no, got {value!r} in row {row + 1}, "
-                f"column {target.name!r} of {path}: use --task regression for numbers, or one --target"
-            )
-    return np.array([YES[_spelling(value)] for value in target.values.tolist()], np.int64)
-
-
-def number_column(target: Column, path: Path) -> Features:
-    """Return the values of a target, (row,); refuse texts."""
-    if not target.is_numeric:
-        wrong = next(index for index, value in enumerate(target.values) if value is None or as_number(value) is None)
-        raise DataError(
-            f"the target of a regression must be a number, got {target.values[wrong]!r} in row {wrong + 1}, "
-            f"column {target.name!r} of {path}"
-        )
-    return target.numbers

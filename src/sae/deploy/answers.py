@@ -84,7 +84,7 @@ def predict_to_file(
                 if not has_header:
                     writer.writerow(map(spreadsheet_text, columns))
                     has_header = True
-                writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
+                writer.writerows(zip(*(_cells(values) for values in _as_written(columns).values()), strict=True))
 
     with model.limited(timeout):
         write_target(out, write)
@@ -104,6 +104,31 @@ def check_options(model: Model, abstain: float | None, coverage: float | None) -
             raise ConfigError(f"--abstain must be a probability above 0, got {abstain}")
     if coverage is not None:
         model.threshold(coverage)
+
+
+def six_digits(values: NDArray[np.generic], unit: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Return numbers with six digits of a unit each, which changes none by more than 1e-5 of it.
+
+    Example:
+        >>> six_digits(np.array([0.123456789, 1700000123.456789]), np.array([0.123, 2.5])).tolist()
+        [0.123457, 1700000123.45679]
+    """
+    exact = values.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        factor = 10.0 ** (5 - np.floor(np.log10(np.abs(unit.astype(np.float64)))))
+        rounded: NDArray[np.float64] = np.round(exact * factor) / factor
+    return np.where(np.isfinite(rounded), rounded, exact)
+
+
+def _as_written(columns: Columns) -> Columns:
+    """Return the columns with six digits: of values and ends of intervals as many as their deviation needs."""
+    written = dict(columns)
+    for name, values in columns.items():
+        title, _, target = name.partition("_")
+        if values.dtype.kind == "f" and title != "true":
+            spread = columns.get(f"std_{target}" if target else "std") if title in ("mean", "lower", "upper") else None
+            written[name] = six_digits(values, values if spread is None else spread)
+    return written
 
 
 def _cells(values: NDArray[np.generic]) -> Iterator[object]:

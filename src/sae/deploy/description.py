@@ -7,11 +7,11 @@ from importlib.metadata import version
 from sae.backbones import MemberNetwork
 from sae.config.methods import MethodSettings
 from sae.config.run import Fit
-from sae.core.task import Shape
+from sae.core.task import Counts, Shape, Task, num_targets
 from sae.core.version import __version__
 from sae.data.dataset import ColumnEncoding
 from sae.deploy.graph import SampleForm, sample_dtype
-from sae.deploy.manifest import ColumnPart, CostPart, InputPart, MemberPart, NetworkPart
+from sae.deploy.manifest import ColumnPart, CostPart, InputPart, MemberPart, NetworkPart, TargetPart
 from sae.deploy.session import Session
 from sae.measure.cost import measure_cost, measure_shipped_cost
 from sae.methods import Method
@@ -73,6 +73,33 @@ def cost_part(pruned: MemberNetwork, shape: Shape) -> CostPart:
     """Count the cost of a pruned network, and of the same network as shipped, for a sample of this shape."""
     cost, shipped = measure_cost(pruned, shape), measure_shipped_cost(pruned, shape)
     return CostPart(params=cost.params, flops=cost.flops, shipped_params=shipped.params, shipped_flops=shipped.flops)
+
+
+def target_part(
+    task: Task,
+    class_names: Sequence[str] | None,
+    names: Sequence[str] = (),
+    column: str | None = None,
+    label_scale: float = 1.0,
+) -> TargetPart:
+    """Describe what a model predicts.
+
+    Args:
+        task: The task.
+        class_names: Names of the classes, one of which is right.
+        names: Names of several targets; by default their numbers from 1.
+        column: The column of a table that holds the truth.
+        label_scale: The divisor of real-valued labels in a file.
+    """
+    several = num_targets(task)
+    numbered = tuple(str(number + 1) for number in range(several or 0))
+    return TargetPart(
+        class_names=tuple(class_names) if class_names and several is None else None,
+        column=column,
+        label_scale=label_scale,
+        names=None if several is None else tuple(names) or numbered,
+        smallest=0.0 if isinstance(task, Counts) else None,
+    )
 
 
 def package_versions() -> dict[str, str]:

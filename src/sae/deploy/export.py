@@ -19,14 +19,14 @@ from sae.config.run import RunConfig
 from sae.core.errors import ConfigError
 from sae.core.objectives import TaskName
 from sae.core.progress import SILENT, ProgressDisplay
-from sae.core.task import Classification, Counts, MultiLabel, Task, num_targets
+from sae.core.task import Classification, Counts, MultiLabel, Task
 from sae.data.binding import AS_BEFORE, Binding, Whereabouts
 from sae.data.dataset import Dataset, class_titles, target_titles
 from sae.data.splits import join, trained_on
 from sae.data.training_profile import DataProfile
 from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart, conformal_intervals, conformal_sets
-from sae.deploy.description import cost_part, input_part, network_part, package_versions
+from sae.deploy.description import cost_part, input_part, network_part, package_versions, target_part
 from sae.deploy.evaluation import SMALLEST_PROBABILITY, Metrics, check_parity, graph_metrics, split_outputs
 from sae.deploy.graph import shipped_content
 from sae.deploy.manifest import (
@@ -38,7 +38,6 @@ from sae.deploy.manifest import (
     ParityPart,
     QuantisationPart,
     RunPart,
-    TargetPart,
     check_model_path,
     sha256_of,
 )
@@ -307,17 +306,16 @@ def describe(
         profile: The profile of the run's data, with which new samples are compared.
     """
     source, content, session = shipment.source, shipment.content, shipment.session
-    several = num_targets(source.method.task)
     return Manifest(
         task="classification" if isinstance(source.method.task, Classification) else "regression",
         graph=GraphPart(file=file, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
         input=input_part(session, source.dataset, source.dataset.fit, source.dataset.columns),
-        target=TargetPart(
-            class_names=None if several else class_titles(source.dataset) or None,
-            column=source.config.data.unit,
-            label_scale=source.dataset.label_scale,
-            names=target_titles(source.dataset) if several else None,
-            smallest=0.0 if isinstance(source.method.task, Counts) else None,
+        target=target_part(
+            source.method.task,
+            class_titles(source.dataset),
+            target_titles(source.dataset),
+            source.config.data.unit,
+            source.dataset.label_scale,
         ),
         network=network_part(
             source.method, source.config.method, source.config.backbone.name, source.pruned, source.eval_exits

@@ -14,10 +14,10 @@ from sae.core.task import Classification, DataSpec
 from sae.data.dataset import ColumnEncoding, Depth, Normalisation
 from sae.deploy.card import write_card
 from sae.deploy.conformal import ConformalPart
-from sae.deploy.description import cost_part, input_part, network_part, package_versions
+from sae.deploy.description import cost_part, input_part, network_part, package_versions, target_part
 from sae.deploy.evaluation import PARITY_SAMPLES, Metrics, compare_graph
 from sae.deploy.graph import SampleForm, sample_dtype, shipped_content
-from sae.deploy.manifest import GraphPart, Manifest, RunPart, TargetPart, sha256_of
+from sae.deploy.manifest import GraphPart, Manifest, RunPart, sha256_of
 from sae.deploy.model_folder import alone_in_folder, find_model, write_model
 from sae.deploy.session import Samples, Session
 from sae.methods import Method
@@ -57,6 +57,7 @@ class TrainedMethod:
         backbone: The name of its backbone, and everything else that identifies it.
         spec: The shape of a sample, and the task.
         class_names: Names of the classes in the order of the outputs; by default their numbers.
+        target_names: Names of several targets; by default their numbers.
         form: The form of samples; by default they need no preparation.
         columns: How the columns of a table become features.
         metrics: Its metrics, by split.
@@ -74,6 +75,7 @@ class TrainedMethod:
     metrics: dict[str, Metrics] = field(default_factory=dict)
     conformal: ConformalPart | None = None
     refit: RefitPart | None = None
+    target_names: tuple[str, ...] = ()
 
 
 def export_method(
@@ -107,7 +109,7 @@ def export_method(
             task="classification" if isinstance(trained.spec.task, Classification) else "regression",
             graph=GraphPart(file=out.name, sha256=sha256_of(content), bytes=len(content), outputs=session.outputs),
             input=input_part(session, form, columns=trained.columns),
-            target=TargetPart(class_names=class_names, column=None, label_scale=1.0),
+            target=target_part(trained.spec.task, class_names, trained.target_names),
             network=network_part(method, trained.settings, trained.backbone, pruned, eval_exits),
             cost=cost_part(pruned, trained.spec.shape),
             metrics=trained.metrics,
@@ -124,6 +126,7 @@ def export_method(
 
 def _identity(trained: TrainedMethod, method: Method) -> RunPart:
     settings = f"{trained.backbone} {trained.settings.model_dump_json()} {trained.spec} {trained.class_names}"
+    settings += "".join(f" {name}" for name in trained.target_names)
     weights = save({name: tensor.contiguous() for name, tensor in method.state_dict().items()})
     return RunPart(data=None, config_sha256=sha256_of(settings.encode()), weights_sha256=sha256_of(weights))
 

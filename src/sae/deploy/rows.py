@@ -16,8 +16,9 @@ from sae.core.wording import count
 from sae.data.columns import MARK, Column, as_days, without_marks
 from sae.data.dataset import ColumnEncoding, Features
 from sae.data.frames import as_text, is_missing
-from sae.data.table import check_columns, encoded, label_column, number_column, reading_of
+from sae.data.table import check_columns, encoded, reading_of
 from sae.data.table_files import read_columns
+from sae.data.targets import label_column, number_column
 from sae.deploy.manifest import Manifest
 from sae.deploy.session import Integers
 

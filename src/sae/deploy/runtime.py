@@ -337,7 +337,7 @@ def _check_agreement(manifest: Manifest, session: Session, manifest_path: Path) 
     names, output = manifest.target.class_names or manifest.target.names, session.outputs[0]
     if names is not None and session.width(output) != len(names):
         raise ModelError(
-            f"{manifest_path} must name every class or target of its graph, got {len(names)} names for "
+            f"{manifest_path} must name every class of its graph, got {len(names)} names for "
             f"{session.width(output)} of {output}: {ADVICE}"
         )
 

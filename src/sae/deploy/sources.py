@@ -19,8 +19,8 @@ from sae.data.images import ImageKind, as_floats, decode_images, is_image, resiz
 from sae.data.locations import check_kind
 from sae.data.npz import Member, open_member, samples_of_split
 from sae.data.signals import check_finite
-from sae.data.table import check_column
 from sae.data.table_files import column_names, read_columns
+from sae.data.targets import check_column
 from sae.deploy.manifest import InputPart, Manifest
 from sae.deploy.rows import Flags, labels_of, read_rows, true_targets
 from sae.deploy.session import CHUNK, Integers, Samples

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -18,7 +18,7 @@ from sae.data.dataset import Array
 from sae.data.table import reading_of
 from sae.deploy.manifest import Manifest
 from sae.estimators.fitted import FittedNetwork
-from sae.estimators.fitting import Rows, fit_network, nested, settings_of
+from sae.estimators.fitting import Goal, Rows, fit_network, nested, settings_of
 from sae.estimators.inputs import (
     EstimatorError,
     as_value_errors,
@@ -27,7 +27,9 @@ from sae.estimators.inputs import (
     hold_out_rows,
     join_rows,
     kept_rows,
+    names_of,
     read_columns,
+    read_targets,
     read_weights,
     reading_like,
 )
@@ -38,6 +40,8 @@ LARGEST_SEED = 2**31 - 1
 PARAMETERS = """
     Args:
         method: Name of the method to train: sae, standard, ensemble, mc_dropout, batch_ensemble or packed.
+        task: "ordinal" for classes in an order, which are numbers; "counts" for whole numbers from 0. By default
+            classes have no order, and values may be any numbers.
         inputs: N, inputs of the network; by default that of the method.
         exits: K, exits per input; by default that of the method.
         backbone: Name of the network, one that takes rows of a table: fc, or another package's.
@@ -85,6 +89,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self,
         *,
         method: str = "sae",
+        task: str | None = None,
         inputs: int | None = None,
         exits: int | None = None,
         backbone: str | None = None,
@@ -106,6 +111,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.method = method
+        self.task = task
         self.inputs = inputs
         self.exits = exits
         self.backbone = backbone
@@ -127,7 +133,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.random_state = random_state
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        super().__setstate__({"refit": False, **state})  # pickles of earlier versions
+        super().__setstate__({"refit": False, "task": None, **state})  # pickles of earlier versions
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -135,6 +141,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         tags.target_tags.required = True
+        tags.target_tags.multi_output = True
         return tags
 
     def fit(
@@ -150,7 +157,7 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
 
         Args:
             X: Rows, an array (row, column) or a data frame: numbers, texts, categories, dates, missing values.
-            y: Targets, (row,).
+            y: Targets, (row,), or several, (row, target): numbers, or for a classifier labels that are 0 or 1.
             sample_weight: How much each row counts in the loss, (row,), on any scale. A row of weight 0 is left out.
                 They also choose the epoch to keep; metrics and intervals count validation rows alike.
             X_val: Rows that decide when to stop and how wide intervals are, instead of a share of `X`.
@@ -168,13 +175,15 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
                 check_lengths(columns, weights)
                 columns, y = kept_rows(columns, weights > 0), np.asarray(y)[weights > 0]
                 weights = weights[weights > 0]
+            names = names_of(y, read_targets(self, y))
             targets = self._learn_targets(y)
+            goal = Goal(self._task(), self._class_names, names)
             if X_val is None:
-                rows = hold_out_rows(columns, targets, self._class_names, seed, self.validation_fraction)
+                rows = hold_out_rows(columns, targets, goal, seed, self.validation_fraction)
             else:
                 others = read_columns(self, X_val, reading_like(columns), reset=False)
-                rows = join_rows(columns, targets, self._class_names, others, self._encode_targets(y_val))
-            refits = self._class_names is not None if self.refit is None else self.refit
+                rows = join_rows(columns, targets, goal, others, self._encode_targets(y_val))
+            refits = goal.task in ("classification", "ordinal") if self.refit is None else self.refit
             self._train(rows.weighted(weights), seed, refits=refits and X_val is None and weights is None)
         return self
 
@@ -239,9 +248,18 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(LARGEST_SEED))
 
+    TASKS: ClassVar[tuple[str, str]]
+    """The task, and the other one that may be asked for."""
+
+    def _task(self) -> str:
+        """Return the task, as in settings."""
+        if self.task not in (None, *self.TASKS):
+            raise EstimatorError(f"task must be one of {', '.join(self.TASKS)}, got {self.task!r}")
+        return self.task or self.TASKS[0]
+
     @property
     def _class_names(self) -> tuple[str, ...] | None:
-        """Names of the classes; None for regression."""
+        """Names of the classes, if one of several is right."""
         return None
 
     def _class_weights(self, rows: Rows) -> tuple[float, ...] | None:

@@ -62,6 +62,7 @@ class FittedNetwork:
         metrics: Metrics on the validation rows.
         calibration: Conformal scores of the validation rows; None until they are measured.
         refit: The last training on all rows, if there was one.
+        target_names: Names of the targets, if there are several.
     """
 
     config: RunConfig
@@ -74,6 +75,7 @@ class FittedNetwork:
     metrics: dict[str, float]
     calibration: ConformalScores | None
     refit: RefitPart | None = None
+    target_names: tuple[str, ...] | None = None
 
     @classmethod
     def of(
@@ -105,6 +107,7 @@ class FittedNetwork:
             weights,
             metrics={},
             calibration=None,
+            target_names=dataset.target_names,
         )
         lots = held_out or [HeldOut(plain, dataset.val)]
         predictive = join([lot.network.predict_features(lot.rows.inputs[:].astype(np.float64)) for lot in lots])
@@ -156,7 +159,9 @@ class FittedNetwork:
         No rows are kept to compare on, so both predict rows that are drawn around the training mean. The metrics are
         those of the validation rows, measured when the network was fitted.
         """
-        assert self.calibration is not None, "a fitted network has conformal scores"
+        scores, conformal = self.calibration, None
+        if scores is not None:
+            conformal = ConformalPart(calibration=scores, tried=None, test_coverage=None, test_size=None)
         trained = TrainedMethod(
             self.method,
             self.config.method,
@@ -166,8 +171,9 @@ class FittedNetwork:
             RowForm(self.spec, self.normalisation),
             self.columns,
             {"val": self.metrics},
-            ConformalPart(calibration=self.calibration, tried=None, test_coverage=None, test_size=None),
+            conformal,
             self.refit,
+            self.target_names or (),
         )
         with torch_threads(self.config.train.threads):
             return export_method(trained, out, self._drawn(2 * PARITY_SAMPLES), self.eval_exits, force=force)
@@ -187,8 +193,10 @@ class HeldOut:
     rows: Split
 
 
-def _calibrate(predictive: Predictive, targets: Array) -> ConformalScores:
-    """Return the conformal scores of the validation rows."""
+def _calibrate(predictive: Predictive, targets: Array) -> ConformalScores | None:
+    """Return the conformal scores of the validation rows; None for several labels, which have no sets."""
+    if isinstance(predictive, Categorical) and targets.ndim == 2:
+        return None
     if isinstance(predictive, Categorical):
         return keep_scores(class_scores(predictive.probs.numpy(), targets), "one_minus_probability")
     assert isinstance(predictive, Gaussian), f"predictions are of two kinds, got {type(predictive)}"

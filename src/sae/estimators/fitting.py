@@ -30,13 +30,28 @@ TABLE = "X"
 
 
 @dataclass(frozen=True)
+class Goal:
+    """What is predicted.
+
+    Attributes:
+        task: As in settings.
+        class_names: Names of the classes, if one of several is right.
+        target_names: Names of the targets, if there are several.
+    """
+
+    task: str
+    class_names: tuple[str, ...] | None = None
+    target_names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Rows:
     """A table in memory with its targets.
 
     Attributes:
         columns: The columns to predict from.
-        targets: Labels or values, (row,).
-        class_names: Names of the classes; None for regression.
+        targets: Labels or values, (row[, target]).
+        goal: What they are.
         train: Rows to train on.
         val: Rows that decide when to stop, and how wide intervals are.
         weights: How much each row counts in training, and for the epoch to keep; None if all count 1.
@@ -44,7 +59,7 @@ class Rows:
 
     columns: Mapping[str, Column]
     targets: Array
-    class_names: tuple[str, ...] | None
+    goal: Goal
     train: Indices
     val: Indices
     weights: SampleWeights | None = None
@@ -59,7 +74,8 @@ class Rows:
 
     def dataset(self) -> Dataset:
         """Return them encoded and standardised."""
-        return dataset_of(self.columns, self.targets, self.class_names, (self.train, self.val), TABLE)
+        parts, goal = (self.train, self.val), self.goal
+        return dataset_of(self.columns, self.targets, goal.class_names, parts, TABLE, goal.task, goal.target_names)
 
 
 @dataclass(frozen=True)
@@ -77,8 +93,7 @@ class Fit:
 
 def settings_of(rows: Rows, *layers: Layer) -> RunConfig:
     """Return the settings of a training: the given ones over those that suit the number of rows."""
-    task = "regression" if rows.class_names is None else "classification"
-    return resolve_table(len(rows.train), {"data": {"name": TABLE, "task": task}}, *layers)
+    return resolve_table(len(rows.train), {"data": {"name": TABLE, "task": rows.goal.task}}, *layers)
 
 
 def fit_network(

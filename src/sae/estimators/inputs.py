@@ -13,7 +13,7 @@ from sae.core.errors import ConfigError, DataError, SaeError, ShapeError
 from sae.data.columns import Column, Reading
 from sae.data.dataset import Array, Indices
 from sae.data.frames import ColumnFrame, array_columns, frame_columns, hold_out, is_frame
-from sae.estimators.fitting import TABLE, Rows
+from sae.estimators.fitting import TABLE, Goal, Rows
 
 FEWEST_ROWS = 3
 """Fewest rows: two to train on, because BatchNorm cannot learn from one, and one for validation."""
@@ -87,15 +87,22 @@ def _as_array(x: object) -> object:
 
 
 def read_targets(estimator: BaseEstimator, y: object) -> NDArray[np.generic]:
-    """Return the targets, (row,), in their own type."""
+    """Return the targets, (row[, target]), in their own type."""
     if y is None:
         raise DataError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
-    targets: NDArray[np.generic] = column_or_1d(
-        check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator), warn=True
-    )
+    given = check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator)
+    has_several = given.ndim == 2 and given.shape[1] > 1
+    targets: NDArray[np.generic] = given if has_several else column_or_1d(given, warn=True)
     if targets.dtype == object and any(value is None for value in targets.tolist()):
         raise DataError("y must have no missing values, got None: drop those rows")
     return targets
+
+
+def names_of(y: object, targets: NDArray[np.generic]) -> tuple[str, ...] | None:
+    """Return the names of several targets, those of a data frame's columns or their numbers; None for a single one."""
+    if targets.ndim == 1:
+        return None
+    return tuple(map(str, y.columns if is_frame(y) else range(1, targets.shape[1] + 1)))
 
 
 def read_weights(estimator: BaseEstimator, sample_weight: object, y: object) -> NDArray[np.float64]:
@@ -134,9 +141,7 @@ def check_lengths(columns: Mapping[str, Column], targets: Array) -> None:
         )
 
 
-def hold_out_rows(
-    columns: Mapping[str, Column], targets: Array, class_names: tuple[str, ...] | None, seed: int, share: float
-) -> Rows:
+def hold_out_rows(columns: Mapping[str, Column], targets: Array, goal: Goal, seed: int, share: float) -> Rows:
     """Hold out a share of the rows for validation, the same share of each class."""
     check_lengths(columns, targets)
     if len(targets) < FEWEST_ROWS:
@@ -151,13 +156,13 @@ def hold_out_rows(
             f"there must be rows to train and to validate, got {len(train)} and {len(val)} of "
             f"n_samples={len(targets)}: give more rows of each class, another validation_fraction, or X_val and y_val"
         )
-    return Rows(columns, targets, class_names, train, val)
+    return Rows(columns, targets, goal, train, val)
 
 
 def join_rows(
     columns: Mapping[str, Column],
     targets: Array,
-    class_names: tuple[str, ...] | None,
+    goal: Goal,
     val_columns: Mapping[str, Column],
     val_targets: Array,
 ) -> Rows:
@@ -167,7 +172,7 @@ def join_rows(
     joined = {name: _join(column, val_columns[name]) for name, column in columns.items()}
     rows: Indices = np.arange(len(targets) + len(val_targets))
     train, val = rows[: len(targets)], rows[len(targets) :]
-    return Rows(joined, np.concatenate([targets, val_targets]), class_names, train, val)
+    return Rows(joined, np.concatenate([targets, val_targets]), goal, train, val)
 
 
 def _join(column: Column, other: Column) -> Column:

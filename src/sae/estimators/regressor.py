@@ -24,22 +24,26 @@ class SAERegressor(RegressorMixin, SaeEstimator):  # type: ignore[misc]  # sciki
         True
     """
 
+    TASKS = ("regression", "counts")
+
     def predict(self, X: object) -> NDArray[np.float64]:  # noqa: N803
-        """Return the mean of each row's prediction, (row,)."""
+        """Return the mean of each row's prediction, (row[, target])."""
         return self._gaussian(X)[0]
 
     def predict_std(self, X: object) -> NDArray[np.float64]:  # noqa: N803
-        """Return the standard deviation of each row's prediction, (row,): noise, and disagreement of the members."""
+        """Return the standard deviation of each row's prediction, (row[, target]): noise, and disagreement."""
         return np.sqrt(self._gaussian(X)[1])
 
     def predict_interval(self, X: object, coverage: float = 0.9) -> tuple[Values, Values]:  # noqa: N803
-        """Return the lower and upper ends of intervals that hold the true value with this probability, (row,) each.
+        """Return the lower and upper ends of intervals that hold the true value with this probability.
 
-        The promise is that of split conformal prediction: on average over rows like the validation rows.
+        They are (row[, target]) each; those of several targets all hold together with this probability. The promise
+        is that of split conformal prediction: on average over rows like the validation rows.
         """
         mean, variance = self._gaussian(X)
         with as_value_errors():
-            return intervals(mean, variance, self.network_.threshold(coverage))
+            lower, upper = intervals(mean, variance, self.network_.threshold(coverage))
+        return np.maximum(lower, 0.0) if self._task() == "counts" else lower, upper
 
     def _gaussian(self, x: object) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         predictive = self._predictive(x)

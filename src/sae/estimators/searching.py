@@ -127,12 +127,14 @@ def _write(rows: Rows, path: Path) -> Layer:
     cells = [as_texts(column)[rows.train] for column in named.values()]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*named, TARGET])
-        writer.writerows(zip(*cells, map(repr, rows.targets[rows.train].tolist()), strict=True))
+        targets = rows.targets[rows.train].reshape(len(rows.train), -1).T.tolist()
+        names = [f"{TARGET}{index}" for index in range(len(targets))]
+        writer.writerow([*named, *names])
+        writer.writerows(zip(*cells, *(map(repr, values) for values in targets), strict=True))
     return {
         "name": str(path),
-        "task": "regression" if rows.class_names is None else "classification",
-        "target": TARGET,
+        "task": rows.goal.task,
+        "target": names[0] if rows.targets.ndim == 1 else names,
         "categories": [name for name, column in named.items() if not column.is_numeric],
         "dates": [name for name, column in named.items() if column.is_date],
     }

@@ -161,14 +161,13 @@ class RunRecord(Record[RunConfig]):
 
     def has_finished(self) -> bool:
         """Return whether the run ended with a result."""
-        status = self.read_status()
-        return status is not None and status.state == "finished"
+        return (status := self.read_status()) is not None and status.state == "finished"
 
     def read_evaluation(self) -> RunEvaluation:
         """Read metrics and costs on both splits, and measurements for the objectives of a search."""
         metrics = self.read_model(self.METRICS, _MetricsFile)
-        latency = self.find_model(self.LATENCY, Latency)
-        found = RunEvaluation(metrics.val, metrics.test, shifted_val=self.read_shift("val"), latency=latency)
+        shift, latency = self.read_shift("val"), self.find_model(self.LATENCY, Latency)
+        found = RunEvaluation(metrics.val, metrics.test, shifted_val=shift, latency=latency)
         parts = ((self.METRICS, found.test), (self.SHIFT["val"], found.shifted_val), (self.LATENCY, found.latency))
         for name, part in parts:
             if part is not None:
@@ -333,8 +332,7 @@ class RunRecord(Record[RunConfig]):
 
     def clear_events(self) -> None:
         """Delete TensorBoard's event files, and their folder if nothing else is in it."""
-        folder = self.path / self.TENSORBOARD
-        for path in folder.glob(self.EVENTS):
+        for path in (folder := self.path / self.TENSORBOARD).glob(self.EVENTS):
             path.unlink()
         with suppress(OSError):  # it is missing, or holds files that are not ours
             folder.rmdir()

@@ -132,7 +132,7 @@ def _train(job: Job) -> RunRecord:
 
 def _measure_shift(job: Job, record: RunRecord) -> None:
     from sae.data.corruptions import ALL_SETS, OBJECTIVE_SETS
-    from sae.training.run import measure_shift
+    from sae.training.run_evaluation import measure_shift
 
     if job.val_sets is not None and not record.has(record.SHIFT["val"]):
         sets = ALL_SETS if job.val_sets == "all" else OBJECTIVE_SETS

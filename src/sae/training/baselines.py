@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d
 from sae.analysis.baselines import COMPARED, NETWORK, losses_of_samples, measured
 from sae.core.objectives import TaskName
 from sae.core.predictive import as_numbers
-from sae.core.task import Classification, SampleKind, num_targets
+from sae.core.task import Classification, Counts, SampleKind, num_targets
 from sae.data.batches import Preparation, evaluation_batches
 from sae.data.dataset import Dataset, Split
 from sae.records.baselines import Baselines, Measured
@@ -64,7 +65,8 @@ def measure_baselines(dataset: Dataset) -> Baselines:
     else:
         models[linear] = kinds.linear
         if dataset.spec.kind is SampleKind.TABLE and len(fitted) * _num_trained(dataset) <= MOST_BOOSTED:
-            models[BOOSTING] = kinds.boosted
+            is_counts = isinstance(dataset.spec.task, Counts)
+            models[BOOSTING] = partial(_boosted_values, loss="poisson") if is_counts else kinds.boosted
         elif dataset.spec.kind is SampleKind.TABLE:
             reasons.append(f"{BOOSTING} left out because there are {_num_trained(dataset):,} classes or targets")
     found = [_measure(kinds.trivial_name, task, dataset, kinds.trivial(dataset))]
@@ -220,10 +222,10 @@ def _boosted_classes(inputs: Numbers, targets: Targets) -> Predict:
     return lambda samples: _logs(model.predict_proba(samples))
 
 
-def _boosted_values(inputs: Numbers, targets: Targets) -> Predict:
+def _boosted_values(inputs: Numbers, targets: Targets, loss: str = "squared_error") -> Predict:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    model = HistGradientBoostingRegressor(random_state=0, early_stopping=False).fit(inputs, targets)
+    model = HistGradientBoostingRegressor(loss=loss, random_state=0, early_stopping=False).fit(inputs, targets)
     return lambda samples: model.predict(samples)[:, None]
 
 

@@ -17,8 +17,8 @@ def training_spec(dataset: Dataset, config: TrainConfig) -> DataSpec:
         return spec
     if type(spec.task) is not Classification:
         raise ConfigError(
-            f"train.class_weights are for classes without an order, one of which is right, got "
-            f"{config.class_weights} for {dataset.name}: leave them out"
+            f"train.class_weights must be none for regression, got {config.class_weights}, and for classes in an order "
+            f"or several labels: {dataset.name} has other targets"
         )
     weights = balanced_weights(dataset.train.targets, spec.task.num_classes)
     return replace(spec, task=WeightedClassification(spec.task.num_classes, weights))
