@@ -71,3 +71,5 @@ def test_a_confirmed_study_is_recommended_to_ship(tmp_path: Path) -> None:
     found = state_of(study.record)
     assert (found.state, found.why) == (RECOMMENDED, "")
     assert found.sentence.startswith("Ship sae/")
+    assert found.after(None) == found.sentence
+    assert found.after("Boosting is better.").startswith("Boosting is better. The best network is sae/")

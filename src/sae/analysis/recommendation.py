@@ -50,6 +50,14 @@ class Recommendation:
             return f"Provisional: {self.why}. So far {self.pick.label} leads: {network}."
         return f"Too little evidence to recommend a network: {self.why}. So far {self.pick.label} leads: {network}."
 
+    def after(self, verdict: str | None) -> str:
+        """Return the recommendation behind the verdict that a baseline is better, if it is: then no network to ship."""
+        if verdict is None:
+            return self.sentence
+        network = describe_network(self.pick.config, self.pick.active)
+        own = f"The best network is {self.pick.label}: {network}." if self.state == RECOMMENDED else self.sentence
+        return f"{verdict} {own}"
+
 
 def recommend(pick: Candidate, runs: Sequence[Run], plan: Plan | None, num_again: int) -> Recommendation:
     """Decide, by the rules above, whether a pick is recommended.

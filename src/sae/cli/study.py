@@ -312,9 +312,7 @@ def print_pick(picked: "Pick", found: "Recommendation", beside: "tuple[Baselines
     from sae.core.wording import count
 
     chosen = picked.candidate
-    if beside and (beaten := verdict(*beside)):
-        print_text(beaten)
-    print_text(f"{found.sentence}{trained_for(chosen)}")
+    print_text(f"{found.after(verdict(*beside) if beside else None)}{trained_for(chosen)}")
     print_text(f"why: {picked.why}")
     test, target = metrics_on_test(chosen.shipped, chosen.eval_exits), chosen.config.data.unit
     again = spreads_of(metrics_on_test(run, chosen.eval_exits) for run in chosen.again)

@@ -27,7 +27,7 @@ def study_lead(found: Findings) -> Lead:
         return _empty_lead(found)
     first, *others = [*claims(found), ""]
     compared = (worth_text(found), first, other_exits(found), cheaper_rival(found))
-    sentence = " ".join(filter(None, [found.verdict, recommendation.sentence, *compared]))
+    sentence = " ".join(filter(None, [recommendation.after(found.verdict), *compared]))
     reasons = (*filter(None, others), *stronger_rivals(found), f"Chosen on validation: {found.why}.", *caveats(found))
     return Lead(sentence, reasons, receipt_table(found), ship_commands(found), rules=tuple(_how_compared(found)))
 
