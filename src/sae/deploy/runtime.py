@@ -47,7 +47,7 @@ class ClassPrediction:
     class_names: tuple[str, ...]
     exits: Integers | None = None
     members: Floats | None = None
-    unusual: NDArray[np.object_] | None = None
+    unusual: NDArray[np.generic] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -93,7 +93,7 @@ class LabelPrediction:
     disagreement: Floats
     names: tuple[str, ...]
     members: Floats | None = None
-    unusual: NDArray[np.object_] | None = None
+    unusual: NDArray[np.generic] | None = None
 
     def __len__(self) -> int:
         return len(self.probs)
@@ -128,7 +128,7 @@ class ValuePrediction:
     entropy: Output
     disagreement: Output
     members: Output | None = None
-    unusual: NDArray[np.object_] | None = None
+    unusual: NDArray[np.generic] | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
