@@ -52,6 +52,21 @@ def test_the_bins_of_reliability_sum_to_the_calibration_error() -> None:
     assert sum(map(gap, bins)) == pytest.approx(found.metrics["ece"].mean)
 
 
+def test_each_of_several_labels_is_a_sample_of_the_reliability() -> None:
+    single = predictions(0)
+    several = Predictions(
+        "classification",
+        *(
+            SplitPredictions(
+                split.samples, split.targets.reshape(-1, 2), {1: split.readings[1].reshape(-1, 2, CLASSES)}
+            )
+            for split in (single.val, single.test)
+        ),
+    )
+    found, expected = (scale(Contestant("x", (run,), (1,))).reliability for run in (several, single))
+    assert found == expected
+
+
 def test_a_temperature_that_ran_to_its_bound_is_not_applied() -> None:
     targets = np.arange(600) % CLASSES
     doubtful = np.full((600, CLASSES), np.log(0.3333))

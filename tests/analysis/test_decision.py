@@ -81,6 +81,11 @@ def test_only_two_classes_are_decided_on(names: tuple[str, ...]) -> None:
         DecisionRule(0.3, None).label_in(names)
 
 
+def test_several_labels_are_not_decided_on() -> None:
+    with pytest.raises(ConfigError, match="for one target with two classes, got 3 targets"):
+        DecisionRule(0.3, None).label_in(("0", "1"), ("a", "b", "c"))
+
+
 def test_the_positive_class_is_the_last_or_that_of_the_name() -> None:
     assert DecisionRule(0.3, None).label_in(("no", "yes")) == 1
     assert DecisionRule(0.3, None, "no").label_in(("no", "yes")) == 0

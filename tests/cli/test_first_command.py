@@ -46,6 +46,12 @@ def test_the_task_is_told_from_the_target_and_said(table: Path, target: str, sai
     assert RunRecord(Path("runs/shop")).read_config().data.task == task
 
 
+def test_an_order_of_classes_tells_the_task(table: Path) -> None:
+    code, _, error = sae("train", table, "--target", "left", "--order", "No,Yes", *QUICK)
+    assert code == 0, error
+    assert RunRecord(Path("runs/shop")).read_config().data.task == "ordinal"
+
+
 def test_a_task_in_a_settings_file_is_kept(table: Path) -> None:
     Path("c.yaml").write_text("data: {name: shop.csv, target: stars, task: regression}")
     _, _, error = sae("train", "--config", "c.yaml", *QUICK)

@@ -66,6 +66,17 @@ def test_values_that_are_no_counts_are_refused(tmp_path: Path) -> None:
         load(config(tmp_path, "height", "counts"))
 
 
+@pytest.mark.parametrize(("targets", "task"), [(("visits", "level"), "counts"), (("level", "ill"), "ordinal")])
+def test_a_task_of_one_target_is_refused_for_several(tmp_path: Path, targets: tuple[str, ...], task: str) -> None:
+    with pytest.raises(ConfigError, match=f"the task {task} is for one target, got '{targets[0]}', '{targets[1]}'"):
+        load(config(tmp_path, targets, task))
+
+
+def test_an_order_is_refused_where_classes_have_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="got task classification: add --task ordinal"):
+        load(config(tmp_path, "grade", "classification", order=GRADES))
+
+
 def test_several_values_are_standardised_each_by_its_own(tmp_path: Path) -> None:
     dataset = load(config(tmp_path, ("height", "weight"), "regression"))
     task, values = dataset.spec.task, dataset.train.targets

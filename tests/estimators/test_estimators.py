@@ -117,6 +117,12 @@ def test_weights_that_cannot_be_are_refused(weights: np.ndarray, message: str) -
         classifier().fit(x, y, sample_weight=weights)
 
 
+def test_a_last_training_asked_for_rows_with_weights_is_refused() -> None:
+    x, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="refit=True is for rows without weights"):
+        classifier(refit=True).fit(x, y, sample_weight=np.ones(150))
+
+
 def test_a_backbone_is_named_and_must_take_rows() -> None:
     x, y = load_iris(return_X_y=True)
     assert classifier(backbone="fc").fit(x, y).network_.config.backbone.name == "fc"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sae.analysis.curves import Curve, ReliabilityBin
 from sae.analysis.run_list import check_folder, find_runs
-from sae.analysis.sample_metrics import SAMPLE_METRICS, confidence_bins
+from sae.analysis.sample_metrics import SAMPLE_METRICS, confidence_bins, one_by_one
 from sae.analysis.statistics import SCALED, Spread, spread_of
 from sae.analysis.temperature import Temperature, fit_temperature, tempered
 from sae.config.run import RunConfig
@@ -189,7 +189,8 @@ def scale(kept: Contestant) -> Scaling:
 
 
 def _reliability(predictions: Sequence[tuple[Numbers, NDArray[np.number]]]) -> Curve[ReliabilityBin]:
-    """Pool the samples of all seeds in bins (lo, hi] of their confidence."""
+    """Pool the samples of all seeds in bins (lo, hi] of their confidence; each of several labels counts as a sample."""
+    predictions = [one_by_one(*pair) if pair[1].ndim == 2 else pair for pair in predictions]
     confidence, bins = map(np.concatenate, zip(*(confidence_bins(numbers) for numbers, _ in predictions), strict=True))
     is_right = np.concatenate([numbers.argmax(axis=1) == targets for numbers, targets in predictions])
     count = np.bincount(bins, minlength=NUM_BINS)

@@ -56,8 +56,11 @@ class DecisionRule:
             raise ConfigError(f"--cost-fp and --cost-fn must be above 0, got {cost_fp:g} and {cost_fn:g}")
         return cls(threshold, Costs(cost_fp, cost_fn), positive)
 
-    def label_in(self, names: tuple[str, ...]) -> int:
-        """Return the label of the positive class; refuse any other number of classes than two."""
+    def label_in(self, names: tuple[str, ...], targets: tuple[str, ...] = ()) -> int:
+        """Return the label of the positive class; refuse any other number of classes than two, and several targets."""
+        if targets:
+            given = f"{len(targets)} targets ({', '.join(map(repr, targets[:3]))}{', …' if len(targets) > 3 else ''})"
+            raise ConfigError(f"--threshold and costs are for one target with two classes, got {given}: leave them out")
         if len(names) != 2:
             got = f"{len(names)} classes" if names else "data whose target is a number"
             raise ConfigError(f"--threshold and costs are for two classes, got {got}: leave them out")

@@ -313,7 +313,10 @@ def with_own_backbone(layers: "Sequence[Layer]") -> "list[Layer]":
 
 
 def task_layers(layers: "Sequence[Layer]") -> "list[Layer]":
-    """Return a layer with the task of the user's own table, and say so, if no layer sets it and it can be told."""
+    """Return a layer with the task of the user's own table, and say so, if no layer sets it and it can be told.
+
+    An order of classes tells it without a word.
+    """
     from sae.cli.output import print_message
     from sae.config.settings import merge
     from sae.data.locations import find_own
@@ -328,6 +331,8 @@ def task_layers(layers: "Sequence[Layer]") -> "list[Layer]":
     is_named = isinstance(name, str) and isinstance(targets, list | tuple) and isinstance(missing, list | tuple)
     if not is_named or Path(str(name)).suffix.lower() not in TABLES:
         return []
+    if data.get("order"):
+        return [{"data": {"task": "ordinal"}}]
     task, reason = infer_task(find_own(str(name)), [str(one) for one in targets or ()], [str(text) for text in missing])
     print_message(f"task: {task}, because {reason}; --task says otherwise")
     return [{"data": {"task": task}}]

@@ -43,7 +43,15 @@ from sae.data.profile import (
 )
 from sae.data.splits import Parts, split_groups, split_in_time, split_indices
 from sae.data.table_files import column_names, read_columns
-from sae.data.targets import check_column, check_present, label_column, number_column, ordered_classes, read_classes
+from sae.data.targets import (
+    check_column,
+    check_present,
+    check_task,
+    label_column,
+    number_column,
+    ordered_classes,
+    read_classes,
+)
 
 
 def read_own(config: DataConfig, _seed: int, known: Known | None = None) -> Dataset:
@@ -126,6 +134,7 @@ def split_table(config: DataConfig, known: Known) -> SplitTable:
     path = find_own(config.name)
     names = column_names(path)
     _check_names(config, names, path)
+    check_task(config)
     columns = read_columns(path, _reading(config, known, names))
     wanted = [columns[name] for name in config.targets]
     for column in wanted:

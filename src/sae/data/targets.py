@@ -62,6 +62,17 @@ def check_column(key: str, name: str, columns: Sequence[str], path: Path) -> Non
         raise DataError(f"{key} must be a column of {path}, one of {listed}; got {name!r}{hint}")
 
 
+def check_task(config: DataConfig) -> None:
+    """Refuse a task of one target for several, and an order of classes that nothing reads."""
+    if isinstance(config.target, tuple) and config.task not in ("classification", "regression"):
+        raise ConfigError(
+            f"the task {config.task} is for one target, got {listed_names(config.target)}: use --task regression for "
+            f"numbers, --task classification for labels that are 0 or 1, or one --target"
+        )
+    if config.order and config.task != "ordinal":
+        raise ConfigError(f"data.order is for classes in an order, got task {config.task}: add --task ordinal")
+
+
 def check_present(target: Column, path: Path) -> None:
     """Refuse a row without a value to predict, or to split by."""
     missing = np.flatnonzero(target.missing)

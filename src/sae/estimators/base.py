@@ -170,6 +170,8 @@ class SaeEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             columns = read_columns(self, X, Reading(tuple(self.categories), tuple(self.dates)), reset=True)
             check_given_names("categories", self.categories, columns)
             check_given_names("dates", self.dates, columns)
+            if self.refit and sample_weight is not None:
+                raise EstimatorError("refit=True is for rows without weights, got sample_weight: leave out one of them")
             weights = None if sample_weight is None else read_weights(self, sample_weight, y)
             if weights is not None and not weights.all():
                 check_lengths(columns, weights)

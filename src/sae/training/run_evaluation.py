@@ -12,7 +12,7 @@ from sae.data.binding import AS_BEFORE, Whereabouts
 from sae.data.catalogue import load_others
 from sae.data.corruptions import ALL_SETS, CorruptedSet
 from sae.data.dataset import Split as Samples
-from sae.data.dataset import class_titles
+from sae.data.dataset import class_titles, target_titles
 from sae.methods import Method
 from sae.records.evaluated import Detection, SplitEvaluation
 from sae.records.evaluation import ShiftEvaluation, Split
@@ -68,7 +68,7 @@ def evaluate(
         if others is not None:
             check_same_shape(dataset, others)
         chosen = method.resolve_exits(record.exits_to_read(eval_exits))
-        label = rule.label_in(class_titles(dataset)) if rule else 0
+        label = rule.label_in(class_titles(dataset), target_titles(dataset)) if rule else 0
         prepare = preparation(dataset, device or settings.device)
         outputs = split_outputs(method, dataset, prepare, dict.fromkeys(("val", split)))
         scaling = Scaling(method, dataset, outputs["val"])
