@@ -25,7 +25,7 @@ pytestmark = pytest.mark.long
 @pytest.fixture(scope="module")
 def calibrated(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
     out = tmp_path_factory.mktemp("calibrated") / "model.onnx"
-    return out, export(digits_run, out, calibrate=True)
+    return out, export(digits_run, out, eval_exits=2, calibrate=True)
 
 
 def test_the_graph_predicts_at_the_temperature_of_the_manifest(
@@ -88,9 +88,9 @@ def test_a_calibrated_model_says_what_scaling_does_under_shift(
 
 
 def test_a_calibrated_model_is_another_model(calibrated: tuple[Path, Manifest], digits_run: Path) -> None:
-    assert export(digits_run, calibrated[0], calibrate=True) == calibrated[1]
+    assert export(digits_run, calibrated[0], eval_exits=2, calibrate=True) == calibrated[1]
     with pytest.raises(OtherModelError, match="precision or calibration"):
-        export(digits_run, calibrated[0])
+        export(digits_run, calibrated[0], eval_exits=2)
 
 
 def test_a_temperature_at_its_bound_is_not_in_the_graph(
@@ -98,7 +98,8 @@ def test_a_temperature_at_its_bound_is_not_in_the_graph(
 ) -> None:
     bounded = Temperature(0.05, is_bounded=True, num_samples=359)
     monkeypatch.setattr(export_module, "fit_temperature", lambda *_: bounded)
-    result = CliRunner().invoke(app, ["export", str(digits_run), "--out", str(tmp_path / "m.onnx"), "--calibrate"])
+    words = ["export", str(digits_run), "--out", str(tmp_path / "m.onnx"), "--calibrate", "--eval-exits", "2"]
+    result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     assert "not scaled: T stopped at the bound 0.05" in " ".join(result.output.split())
     assert (tmp_path / "m.onnx").read_bytes() == digits_model.read_bytes()

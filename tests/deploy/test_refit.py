@@ -18,7 +18,7 @@ from sae.deploy.conformal import keep_scores, value_scores
 from sae.deploy.export import export
 from sae.deploy.manifest import NAME, Manifest, read_manifest
 from sae.deploy.receipt import ship_pick
-from sae.deploy.runtime import ValuePrediction, load
+from sae.deploy.runtime import ClassPrediction, load
 from sae.records.receipt import PICK
 from sae.records.run import RunRecord
 from sae.records.study import StudyRecord
@@ -40,6 +40,11 @@ TRAIN = {"epochs": 3, "batch_size": 16, "patience": 3}
 def table(folder: Path, **more: str) -> dict[str, Any]:
     path = write_csv(folder / "data.csv", table_rows(80))
     return {"name": str(path), "task": "regression", "target": "price", **more}
+
+
+def classes(folder: Path) -> dict[str, Any]:
+    """The table with a target of classes, which is trained again by default."""
+    return table(folder, task="classification", target="kind")
 
 
 @pytest.fixture(scope="module")
@@ -133,12 +138,11 @@ def test_what_cannot_be_combined_is_refused(run: RunRecord, tmp_path: Path) -> N
         export(run.path, tmp_path / "model.onnx", refit=True, where=where)
 
 
-def small_study(folder: Path, data: dict[str, Any], **limits: Any) -> StudyRecord:
+def small_study(folder: Path, data: dict[str, Any]) -> StudyRecord:
     """A study of one trained SAE and one standard network."""
-    record = StudyRecord.create(
-        folder / "study",
-        study_config(str(data["name"]), ("sae", "standard"), task="regression", objectives=("nll", "flops"), **limits),
-    )
+    task = data.get("task", "regression")
+    plan = study_config(str(data["name"]), ("sae", "standard"), task=task, objectives=("nll", "flops"))
+    record = StudyRecord.create(folder / "study", plan)
     for method in ("sae", "standard"):
         config = run_config(data=data, backbone=FC, method={"name": method}, train=TRAIN)
         train(config, record.trial(method, 0, config).path)
@@ -146,15 +150,15 @@ def small_study(folder: Path, data: dict[str, Any], **limits: Any) -> StudyRecor
 
 
 def test_the_pick_of_a_study_on_an_own_table_is_trained_again_by_default(tmp_path: Path) -> None:
-    record = small_study(tmp_path, table(tmp_path))
+    record = small_study(tmp_path, classes(tmp_path))
     selection, out = select(record), tmp_path / "shipped" / "model.onnx"
     manifest, receipt = ship_pick(selection, out)
     assert manifest.refit is not None
     assert receipt.refit == manifest.refit
     assert receipt.rows[PICK].metrics == manifest.metrics["test"]
     assert receipt.rows[PICK].run == str(selection.pick().candidate.shipped.record.path)
-    prediction = load(out).predict([{"age": 30, "colour": "red", "kind": "a"}])
-    assert isinstance(prediction, ValuePrediction)
+    prediction = load(out).predict([{"age": 30, "colour": "red", "price": 10.0}])
+    assert isinstance(prediction, ClassPrediction)
     assert manifest.refit.text in (out.parent / "README.md").read_text().replace("\n", " ")
     told = CliRunner().invoke(app, ["export", str(record.path), "--out", str(out)])
     assert "Its rivals were trained on the training samples alone." in " ".join(told.output.split())
@@ -169,8 +173,13 @@ def test_a_shipped_set_is_not_trained_again_by_default(tmp_path: Path) -> None:
     assert ship_pick(select(record), tmp_path / "shipped" / "model.onnx")[0].refit is None
 
 
-def test_a_pick_that_cannot_be_trained_again_is_shipped_as_it_was(tmp_path: Path) -> None:
+def test_values_are_not_trained_again_by_default(tmp_path: Path) -> None:
     record = small_study(tmp_path, table(tmp_path))
+    assert ship_pick(select(record), tmp_path / "shipped" / "model.onnx")[0].refit is None
+
+
+def test_a_pick_that_cannot_be_trained_again_is_shipped_as_it_was(tmp_path: Path) -> None:
+    record = small_study(tmp_path, classes(tmp_path))
     selection = select(record)
     run, out = selection.pick().candidate.shipped.record, tmp_path / "shipped" / "model.onnx"
     status = run.read_status()
@@ -186,7 +195,7 @@ def test_a_pick_that_cannot_be_trained_again_is_shipped_as_it_was(tmp_path: Path
 def test_limits_on_costs_hold_for_the_network_that_is_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = small_study(tmp_path, table(tmp_path))
+    record = small_study(tmp_path, classes(tmp_path))
     selection = select(record, maximum={"flops": 1e9}, methods=("sae",))
     chosen = selection.pick().candidate
     assert ship_pick(selection, tmp_path / "one" / "model.onnx")[0].refit is not None
@@ -198,7 +207,7 @@ def test_limits_on_costs_hold_for_the_network_that_is_trained_again(
 
 
 def test_the_page_says_that_the_file_was_trained_again(tmp_path: Path) -> None:
-    record = small_study(tmp_path, table(tmp_path))
+    record = small_study(tmp_path, classes(tmp_path))
     ship_pick(select(record), record.path / record.SHIPPED / record.MODEL)
     report = report_of([record])
     assert "Trained again on all" in str(report)

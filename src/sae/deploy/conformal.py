@@ -162,7 +162,7 @@ def conformal_intervals(
 
 def are_all(holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return whether something holds for all targets of each sample, (batch,), given (batch[, target])."""
-    return np.asarray(holds.reshape(len(holds), -1).all(axis=1))
+    return np.asarray(holds.all(axis=tuple(range(1, holds.ndim))))
 
 
 def _tried_coverage(kept: ConformalScores) -> float:

@@ -206,7 +206,8 @@ class Model:
     def sets(self, prediction: Prediction, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Return the classes in each sample's set, (batch, class). It contains the truth with this probability."""
         if not isinstance(prediction, ClassPrediction):
-            raise ConfigError("sets are for classes, one of which is right, but this model predicts something else")
+            kind = "several labels" if self.manifest.has_labels else "values: ask for intervals"
+            raise ConfigError(f"sets are for classes, one of which is right, but this model predicts {kind}")
         return class_sets(prediction.probs, self.threshold(coverage))
 
     def intervals(self, prediction: Prediction, coverage: float = 0.9) -> tuple[Values, Values]:
