@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from sae.analysis.selection import select
+from sae.config.backbones import BACKBONES
 from sae.config.run import as_kind
 from sae.config.settings import Layer, read_yaml, section_name
 from sae.core.errors import ConfigError, ModelError, OtherModelError, check_known
@@ -56,7 +57,12 @@ def experiment_layers(what: str, budget: str, over: Sequence[Layer] = (), recipe
     methods = _last_set(asked, "search", "methods")
     shipped = [read_preset(budget), *(asked[:2] if what in presets() else [])]
     suited = [_of_methods(layer, methods) for layer in shipped]
-    return [_suited_to_data(suited[0], asked), RECIPES[recipe], *(suited[1:] or asked[:2]), *over]
+    return [
+        _suited_to_backbone(_suited_to_data(suited[0], asked), asked),
+        RECIPES[recipe],
+        *(suited[1:] or asked[:2]),
+        *over,
+    ]
 
 
 def _section_for(budget: str, given: object) -> Layer:
@@ -92,6 +98,21 @@ def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
         by_task = search["objectives"]
         search["objectives"] = by_task["regression" if task == "regression" else "classification"]
     return {**budget, "search": search}
+
+
+def _suited_to_backbone(budget: Layer, asked: Sequence[Layer]) -> Layer:
+    """Drop the sizes of networks from the spaces of a budget where the network has one size only."""
+    name = next((name for layer in reversed(asked) if (name := section_name(layer.get("backbone")))), None)
+    if name not in BACKBONES or BACKBONES.get(name).space:
+        return budget
+    spaces = budget.get("spaces", {})
+    return {
+        **budget,
+        "spaces": {
+            method: {key: value for key, value in space.items() if key != "backbone"}
+            for method, space in spaces.items()
+        },
+    }
 
 
 def _own_settings(what: str) -> Layer:

@@ -15,7 +15,6 @@ from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfi
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse, section_name
 from sae.core.errors import ConfigError
 from sae.core.task import SampleKind
-from sae.core.trust import is_source
 
 Fit = Literal["stretch", "pad", "crop"]
 """How an image of other proportions becomes one of a given height and width; see `sae.data.images`."""
@@ -376,13 +375,16 @@ def data_train_size(given: Layer) -> int | None:
 
 
 def lay_over(suggested: Layer, given: Layer) -> RunConfig:
-    """Return the given settings of a run over the suggestions of its data set that suit the method.
+    """Return the given settings of a run over the suggestions of its data set that suit the network."""
+    suited = suit_method(suit_backbone(suggested, given), given)
+    return parse_run({"method": {"name": DEFAULT_METHOD}}, suited, given)
 
-    A network of the user's own begins with one input, because more of them need more steps.
-    """
-    is_own = is_source(section_name(given.get("backbone")))
-    method = {"name": DEFAULT_METHOD, **({"inputs": 1} if is_own else {})}
-    return parse_run({"method": method}, suit_method(suggested, given), given)
+
+def suit_backbone(suggested: Layer, given: Layer) -> Values:
+    """Return the suggestions of a data set below those of the backbone that is given, if it has any."""
+    backbone = merge({"backbone": {}}, {"backbone": given.get("backbone", {})})["backbone"]
+    name = backbone.get("name")
+    return merge(suggested, BackboneSettings.class_of(name).suggests(backbone) if name in BACKBONES else {})
 
 
 NAMED = ("data", "backbone", "method")
