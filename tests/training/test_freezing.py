@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from sae.backbones.base import Backbone
-from sae.config.backbones import EfficientNetConfig
+from sae.config.backbones import EfficientNetConfig, suit_backbone
 from sae.config.run import RunConfig, lay_over
 from sae.config.settings import Layer
 from sae.core.errors import ConfigError
@@ -79,6 +79,8 @@ def test_a_name_freezes_all_up_to_it() -> None:
         trainer("standard", freeze="top")
     with pytest.raises(ConfigError, match="at most 4, the stem and 3 stages, got 5"):
         trainer("standard", freeze=5)
+    with pytest.raises(ConfigError, match=r"train.freeze must be how many parts are frozen, from 0 on, .* got -1"):
+        trainer("standard", freeze=-1)
     [names] = changed(t)
     assert names
     assert all(name.startswith("stages.2") for name in names)
@@ -96,7 +98,7 @@ def test_a_published_network_is_frozen_up_to_its_late_blocks_whatever_the_cuts(p
 
 def resolved(**given: Layer) -> RunConfig:
     data = {"data": {"name": "photos"}, "train": {"epochs": 100, "lr": 3e-3, "patience": 25}, "method": {"name": "sae"}}
-    return lay_over(data, given)
+    return lay_over(suit_backbone(data, given), given)
 
 
 def test_kept_weights_are_fine_tuned_by_default_with_every_method() -> None:

@@ -11,6 +11,19 @@ if TYPE_CHECKING:
     from sae.core.task import Shape
 
 
+def say_preparation(data: "Layer") -> None:
+    """Print how images are prepared, if it is not by their own means at their own size."""
+    from sae.cli.output import print_message
+
+    normalisation, size = data.get("normalisation", "own"), data.get("resize")
+    if normalisation == "own":
+        return
+    fit = f"{data.get('fit', 'stretch')}; --resize and --fit say otherwise"
+    resized = f"resized to {size[0]}×{size[1]} ({fit}) and " if size else ""
+    given = "ImageNet's means and deviations" if normalisation == "imagenet" else "the given means and deviations"
+    print_message(f"images are {resized}normalised by {given} (data.normalisation)")
+
+
 def with_backbone(layers: "Sequence[Layer]") -> "list[Layer]":
     """Return layers of settings with one more, if they name a network of the user's own or files of weights.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sae.cli import options
-from sae.cli.backbone import with_backbone
+from sae.cli.backbone import say_preparation, with_backbone
 from sae.cli.study import print_results
 from sae.core.collection import import_for_good
 from sae.core.errors import require
@@ -189,6 +189,7 @@ def search(
     )
     layers = [*([read_yaml(config)] if config else []), *options.layers_over(flags, set_ or [])]
     plan = resolve_search(with_backbone([*layers, *options.task_layers(layers)]))
+    say_preparation(plan.data)
     run_study(study.place(out, plan), plan, print_message)
     print_results(out, json=study.json)
 
@@ -241,6 +242,7 @@ def experiment(
     layers = experiment_layers(what, budget, [*over, *options.task_layers([{"data": {"name": what}}, *over])], recipe)
     plan = resolve_search(with_backbone(layers))
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
+    say_preparation(plan.data)
     carry_out(study.place(folder, plan), plan, json=study.json)
 
 

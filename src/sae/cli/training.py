@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sae.cli import options
-from sae.cli.backbone import with_backbone
+from sae.cli.backbone import say_preparation, with_backbone
 from sae.core.collection import import_for_good
 from sae.core.errors import require
 
@@ -97,6 +97,7 @@ def train(
     from sae.training.predictions import keep_predictions as keep
     from sae.training.tracking import EpochNotes, TensorBoard
 
+    say_preparation(run.data.model_dump())
     bar = Bar()
     callbacks = [EpochNotes(bar), *([TensorBoard()] if tensorboard else [])]
     cores = processes or options.num_cores()

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
-from sae.config.settings import LARGEST, Layer, Settings, later
+from sae.config.fine_tuning import AS_IMAGENET, FINE_TUNING
+from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
 from sae.core.task import Shape
@@ -271,10 +272,6 @@ PRETRAINED_DEFAULTS: Mapping[str, object] = {"repeat_fraction": {"start": 1.0, "
 """Defaults of methods on pretrained weights: at first all inputs see the same sample, as the weights expect."""
 
 
-FINE_TUNING: Mapping[str, object] = {"epochs": 12, "patience": 3, "lr": 3e-4, "frozen_batch_norm": True}
-"""Settings of a training that begins with good weights: in its few steps BatchNorm would not learn new statistics."""
-
-
 class WeightsSettings(BackboneSettings):
     """Settings of a network whose weights may come from a file."""
 
@@ -339,7 +336,8 @@ class EfficientNetConfig(WeightsSettings):
         suggested = super().suggests(values)
         if not cls.are_kept(values):
             return suggested
-        return {**suggested, "train": {**suggested["train"], "freeze": LAST_FROZEN[values["name"]]}}
+        train = {**suggested["train"], "freeze": LAST_FROZEN[values["name"]]}
+        return {**suggested, "train": train, "data": AS_IMAGENET}
 
 
 class OwnConfig(WeightsSettings):
@@ -395,3 +393,19 @@ EFFICIENTNET = BackboneEntry(
     EfficientNetConfig, "sae.backbones.efficientnet:build_efficientnet", space={}, small={}, sample=(3, 32, 32)
 )
 """The entry of all networks with published weights; tests that build every backbone leave them out."""
+
+
+def suit_backbone(suggested: Layer, given: Layer, *, can_resize: bool = False) -> Values:
+    """Return the suggestions of a data set below those of the backbone that is given, if it has any.
+
+    Args:
+        suggested: The suggestions of the data set.
+        given: The settings that are given.
+        can_resize: Whether images of these data can be resized.
+    """
+    backbone = merge({"backbone": {}}, {"backbone": given.get("backbone", {})})["backbone"]
+    name = backbone.get("name")
+    own = BackboneSettings.class_of(name).suggests(backbone) if name in BACKBONES else {}
+    if "data" in own and not can_resize:
+        own = {**own, "data": {key: value for key, value in own["data"].items() if key not in ("resize", "fit")}}
+    return merge(suggested, own)

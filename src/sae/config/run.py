@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sae.config.backbones import BACKBONES, BackboneSettings
+from sae.config.fine_tuning import Freeze, GivenNormalisation
 from sae.config.method_registry import Kind
 from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig, TeacherMatch, all_kinds
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse, section_name
@@ -91,6 +92,11 @@ class DataConfig(Settings):
         ge=0,
         description="pixels, or time steps of a signal, of padding before a random crop to the old size; 0 is off",
     )
+    normalisation: GivenNormalisation = later(
+        "own",
+        description="means and deviations of the channels of images: those of the training images, of ImageNet, or "
+        "[[means], [deviations]] of pixels from 0 to 1",
+    )
     standardise: Literal["set", "image"] = later(
         "set", description="image: after the data set's mean and deviation, each image by its own mean and deviation"
     )
@@ -159,7 +165,7 @@ class TrainConfig(Settings):
     class_weights: Literal["none", "balanced"] = later(
         "none", description="balanced: every class counts the same in the loss, however rare it is"
     )
-    freeze: Annotated[int, Field(ge=0)] | Annotated[str, Field(min_length=1)] = later(
+    freeze: Freeze = later(
         0,
         description="parts of the backbone that do not train: how many (stem, then stages), or the name of the last",
     )
@@ -382,16 +388,8 @@ def data_train_size(given: Layer) -> int | None:
 
 
 def lay_over(suggested: Layer, given: Layer) -> RunConfig:
-    """Return the given settings of a run over the suggestions of its data set that suit the network."""
-    suited = suit_method(suit_backbone(suggested, given), given)
-    return parse_run({"method": {"name": DEFAULT_METHOD}}, suited, given)
-
-
-def suit_backbone(suggested: Layer, given: Layer) -> Values:
-    """Return the suggestions of a data set below those of the backbone that is given, if it has any."""
-    backbone = merge({"backbone": {}}, {"backbone": given.get("backbone", {})})["backbone"]
-    name = backbone.get("name")
-    return merge(suggested, BackboneSettings.class_of(name).suggests(backbone) if name in BACKBONES else {})
+    """Return the given settings of a run over the suggestions of its data set that suit the method."""
+    return parse_run({"method": {"name": DEFAULT_METHOD}}, suit_method(suggested, given), given)
 
 
 NAMED = ("data", "backbone", "method")
