@@ -22,9 +22,9 @@ from sae.config.run import (
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import SampleKind
+from sae.data import published
 from sae.data.defaults import count_folder, count_npz, count_signals, count_table, suggest_training
 from sae.data.locations import PublishedFile, find_own, is_present
-from sae.data.published import MEDMNIST, MNIST, PADDED_SIZE, MedMnistSet, MnistSet
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Depth, Known, Samples
@@ -152,13 +152,13 @@ class Entry:
                 )
 
 
-def _medmnist(name: str, facts: MedMnistSet) -> Entry:
+def _medmnist(name: str, facts: published.MedMnistSet) -> Entry:
     return Entry(
         facts.summary,
         "sae.data.npz_images:read_medmnist",
         {
             "backbone": {"name": facts.backbone},
-            "data": {"size": PADDED_SIZE, "crop": 4, "flip": facts.flip},
+            "data": {"size": published.PADDED_SIZE, "crop": 4, "flip": facts.flip},
             "train": {"batch_size": facts.batch_size},
         },
         task=facts.task,
@@ -168,7 +168,7 @@ def _medmnist(name: str, facts: MedMnistSet) -> Entry:
     )
 
 
-def _mnist(facts: MnistSet) -> Entry:
+def _mnist(facts: published.MnistSet) -> Entry:
     return Entry(
         facts.summary,
         "sae.data.idx:read_mnist",
@@ -200,19 +200,18 @@ CATALOGUE: dict[str, Entry] = {
         "sae.data.image_tree:read_tiny_published",
         TINY_SUGGESTS,
         headline=("accuracy", "ece", "nll"),
-        files={
-            None: (
-                PublishedFile(
-                    "tiny-imagenet-200.zip",
-                    "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
-                    "90528d7ca1a48142e341f4ef8d21d0de",
-                    unpacked="tiny-imagenet-200",
-                ),
-            )
-        },
+        files={None: (published.TINY_FILE,)},
     ),
-    **{name: _mnist(facts) for name, facts in MNIST.items()},
-    **{name: _medmnist(name, facts) for name, facts in MEDMNIST.items()},
+    "cifar10": Entry(
+        "CIFAR-10: 45,000/5,000/10,000 images, 32² RGB, 10 classes",
+        "sae.data.cifar:read_cifar",
+        published.CIFAR10_SUGGESTS,
+        takes=frozenset({"resize"}),
+        headline=("accuracy", "ece", "nll"),
+        files={None: (published.CIFAR10_FILE,)},
+    ),
+    **{name: _mnist(facts) for name, facts in published.MNIST.items()},
+    **{name: _medmnist(name, facts) for name, facts in published.MEDMNIST.items()},
 }
 
 
