@@ -16,6 +16,7 @@ from sae.data.dataset import Dataset, Normalisation, Split
 from sae.methods import Method, build_method
 from sae.methods.sae import Sae
 
+BACKBONE_NAMES = ", ".join(BACKBONES.names())
 SMALL_BACKBONES: dict[str, BackboneSettings] = {
     entry.name: entry.settings.model_validate(entry.small) for entry in BACKBONES
 }

@@ -65,7 +65,7 @@ def packages_of(extra: str) -> set[str]:
 @pytest.mark.parametrize("package", EXTRA_OF)
 def test_the_extra_that_is_named_installs_the_package(package: str) -> None:
     distribution = {"sklearn": "scikit-learn", "vl_convert": "vl-convert-python", "ray": "ray[default]"}
-    assert distribution.get(package, package) in packages_of(EXTRA_OF[package])
+    assert distribution.get(package, package.replace("_", "-")) in packages_of(EXTRA_OF[package])
 
 
 def test_the_extra_of_training_includes_that_of_reports() -> None:

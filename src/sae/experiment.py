@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from sae.analysis.selection import select
+from sae.config.backbones import BACKBONES, WeightsSettings
 from sae.config.run import as_kind
 from sae.config.settings import Layer, read_yaml, section_name
 from sae.core.errors import ConfigError, ModelError, OtherModelError, check_known
@@ -29,6 +30,8 @@ RECIPES: Mapping[str, Layer] = {
 }
 """Recipes: `tuned` searches the learning rate of every method, and begins with the SAEs that did best in our map over
 sizes of training sets and networks; `paper` uses one learning rate for all, and begins at random."""
+FINE_TUNED: Layer = {"train": {"lr": {"choice": [1e-4, 3e-4, 1e-3]}}}
+"""The learning rates of `tuned` for networks that keep their weights."""
 USUAL_RECIPES = {"small": "tuned", "paper": "paper"}
 YAML = (".yaml", ".yml")
 
@@ -56,7 +59,19 @@ def experiment_layers(what: str, budget: str, over: Sequence[Layer] = (), recipe
     methods = _last_set(asked, "search", "methods")
     shipped = [read_preset(budget), *(asked[:2] if what in presets() else [])]
     suited = [_of_methods(layer, methods) for layer in shipped]
-    return [_suited_to_data(suited[0], asked), RECIPES[recipe], *(suited[1:] or asked[:2]), *over]
+    return [
+        _suited_to_backbone(_suited_to_data(suited[0], asked), asked),
+        RECIPES[recipe],
+        *([FINE_TUNED] if recipe == "tuned" and _keeps_weights(asked) else []),
+        *(suited[1:] or asked[:2]),
+        *over,
+    ]
+
+
+def _keeps_weights(asked: Sequence[Layer]) -> bool:
+    """Return whether the network of an experiment keeps pretrained weights."""
+    given = {key: _last_set(asked, "backbone", key) for key in ("pretrained", "weights_file")}
+    return WeightsSettings.are_kept({key: value for key, value in given.items() if value is not None})
 
 
 def _section_for(budget: str, given: object) -> Layer:
@@ -92,6 +107,21 @@ def _suited_to_data(budget: Layer, asked: Sequence[Layer]) -> Layer:
         by_task = search["objectives"]
         search["objectives"] = by_task["regression" if task == "regression" else "classification"]
     return {**budget, "search": search}
+
+
+def _suited_to_backbone(budget: Layer, asked: Sequence[Layer]) -> Layer:
+    """Drop the sizes of networks from the spaces of a budget where the network has one size only."""
+    name = next((name for layer in reversed(asked) if (name := section_name(layer.get("backbone")))), None)
+    if name not in BACKBONES or BACKBONES.get(name).space:
+        return budget
+    spaces = budget.get("spaces", {})
+    return {
+        **budget,
+        "spaces": {
+            method: {key: value for key, value in space.items() if key != "backbone"}
+            for method, space in spaces.items()
+        },
+    }
 
 
 def _own_settings(what: str) -> Layer:

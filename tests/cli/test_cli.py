@@ -19,6 +19,7 @@ from sae.cli.receipt import print_receipt
 from sae.records.evaluated import SplitEvaluation
 from sae.records.evaluation import Evaluation, Reading, ShiftEvaluation, ShiftReading
 from sae.records.run import RunRecord
+from tests.builders import BACKBONE_NAMES
 from tests.fuzz.running import run_command
 from tests.studies import StudyBuilder
 from tests.study_stages import measured, ship
@@ -187,7 +188,7 @@ def test_an_ensemble_is_trained_and_evaluated_from_its_weights(tmp_path: Path) -
         ("--backbone vgg --input-shape 1,8,8 --outputs 10", "needs images of at least 16×16"),
         ("--backbone vgg --input-shape 1,8,x --outputs 10", "--input-shape takes whole numbers"),
         ("--backbone vgg --input-shape 1,0,8 --outputs 10", "sizes of at least 1"),
-        ("--backbone fcc --input-shape 8 --outputs 10", "backbone.name must be one of fc, vgg, resnet, vit, conv1d"),
+        ("--backbone fcc --input-shape 8 --outputs 10", f"backbone.name must be one of {BACKBONE_NAMES}"),
         ("--backbone fc --input-shape 8 --outputs 10 --exits 6", "method.exits must be in [1, 5], got 6"),
         ("--backbone fc --input-shape 8 --outputs 10 --inputs 0", "method.inputs must be greater than or equal to 1"),
         ("--backbone fc --input-shape 8 --outputs 10 --exits 2 --active 1,1,1,1,1", "give one of them"),

@@ -11,6 +11,7 @@ from sae.config.methods import EnsembleConfig, SaeConfig, StandardConfig
 from sae.config.run import RunConfig, parse_run
 from sae.config.settings import Settings, differences, from_assignments, merge, parse, read_settings, read_yaml, to_yaml
 from sae.core.errors import ConfigError
+from tests.builders import BACKBONE_NAMES
 
 BASE: dict[str, Any] = {"data": {"name": "digits"}, "backbone": {"name": "fc"}}
 
@@ -45,7 +46,7 @@ def test_a_section_without_a_name_keeps_the_one_below() -> None:
             "method.name must be one of sae, standard, ensemble, mc_dropout, batch_ensemble, packed; "
             "got 'sea', did you mean sae?",
         ),
-        ({"backbone": {"name": "vggg"}}, "backbone.name must be one of fc, vgg, resnet, vit, conv1d; got 'vggg'"),
+        ({"backbone": {"name": "vggg"}}, f"backbone.name must be one of {BACKBONE_NAMES}; got 'vggg'"),
         ({"method": {"name": "sae", "temperature": {"strat": 1}}}, "did you mean method.temperature.start?"),
         ({"method": {"name": "sae", "inputs": 0}}, "method.inputs must be greater than or equal to 1, got 0"),
         ({"method": {"name": "sae", "exits": 6}}, r"method.exits must be in [1, 5], got 6: fc has 5 stages"),

@@ -6,15 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from typer.testing import CliRunner
 
+from sae.backbones.weights import describe_weights
 from sae.cli import app
 from sae.config.run import RunConfig, parse_run
-from sae.config.settings import LARGEST
+from sae.config.settings import LARGEST, Layer
 from sae.core.errors import SaeError
 from sae.data.catalogue import CATALOGUE, resolve
 from sae.report.commands import FLAGS, train_command, train_commands
+from tests.backbones.efficientnets import NAME, published
 from tests.builders import run_config
+
+__all__ = ["published"]
 
 
 def understood(command: str) -> RunConfig:
@@ -162,3 +167,12 @@ def test_commands_of_many_configurations_are_those_of_each() -> None:
     methods = [{"name": "sae", "inputs": 2}, {"name": "sae", "exits": 1}, {"name": "ensemble", "members": 3}]
     configs = {str(number): resolve({"data": "digits", "method": method}) for number, method in enumerate(methods)}
     assert train_commands(configs) == {name: train_command(config) for name, config in configs.items()}
+
+
+def test_defaults_of_published_weights_that_were_overridden_are_said(published: nn.Module) -> None:
+    backbone = {"name": NAME, "pretrained": True}
+    layers: list[Layer] = [{}, {"data": {"normalisation": "own"}}, {"train": {"freeze": 0, "lr": 1e-4, "epochs": 50}}]
+    for more in layers:
+        config = resolve({"data": "bloodmnist", "backbone": {**backbone, **describe_weights(NAME, backbone)}}, more)
+        assert understood(train_command(config)) == config
+    assert "freeze" not in train_command(resolve({"data": "bloodmnist", "backbone": backbone}))

@@ -34,11 +34,14 @@ class StageInfo:
         kind: Their layout.
         shape: Their shape.
         class_tokens: The first tokens, if exits read these alone; 0 if they read all.
+        is_pooled_first: Whether early exits average a map before they widen it: for narrow stages before a wide last
+            one, where a convolution at every position would cost more than the stages.
     """
 
     kind: FeatureKind
     shape: Shape
     class_tokens: int = 0
+    is_pooled_first: bool = False
 
     @property
     def num_features(self) -> int:

@@ -13,6 +13,7 @@ from torch import nn
 
 from sae.backbones.base import Backbone
 from sae.backbones.survey import suggest_exits
+from sae.backbones.weights import checked_file, load_weights
 from sae.backbones.wrapped import SPREAD, Blueprint, uncut_sentence
 from sae.config.backbones import OwnConfig
 from sae.config.settings import Values
@@ -37,6 +38,8 @@ def _blueprint(settings: OwnConfig, shape: Shape) -> Blueprint:
     exits = settings.exits[: settings.depth]
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         template = make()
+    if settings.weights_file is not None:
+        load_weights(template, checked_file(settings.weights_file, settings.weights_sha256))
     kinds = dict(zip(exits, settings.kinds, strict=False))
     return Blueprint(template, make, exits, settings.widen, kinds, settings.pretrained, SPREAD)
 

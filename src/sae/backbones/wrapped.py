@@ -3,7 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -65,6 +65,7 @@ class Blueprint:
         kinds: The kinds of features that were given, by exit.
         is_pretrained: Whether the weights of the module are kept.
         spread: See `wrap`.
+        is_pooled_first: Whether early exits average their maps first.
     """
 
     template: nn.Module
@@ -74,6 +75,7 @@ class Blueprint:
     kinds: Mapping[str, str]
     is_pretrained: bool
     spread: float
+    is_pooled_first: bool = False
     plans: dict[tuple[Shape, int], WrapPlan] = field(default_factory=dict)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Blueprint":
@@ -92,7 +94,9 @@ class Blueprint:
         narrow = _prepared_copy(self.template)
         calls = survey(narrow, shape)
         check_exits(calls, self.exits)
-        infos = stage_infos(calls, self.exits, self.kinds)
+        infos = tuple(
+            replace(info, is_pooled_first=self.is_pooled_first) for info in stage_infos(calls, self.exits, self.kinds)
+        )
         first = self.widen or first_weight_layer(calls)
         if self.widen is not None:
             _check_first(calls, first, self.exits[0])

@@ -52,7 +52,8 @@ GROUPS = {
         *("resize", "fit", "data_root", "allow_other_data", "split", "ood"),
     ),
     "Network": (
-        *("method", "backbone", "inputs", "exits", "members", "samples", "rate", "width", "depth", "blocks"),
+        *("method", "backbone", "pretrained", "weights_file", "inputs", "exits", "members", "samples", "rate", "width"),
+        *("depth", "blocks"),
         *("eval_exits", "with_exits", "active", "input_shape", "outputs", "trust_code"),
     ),
     "Training": (

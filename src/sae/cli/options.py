@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sae.config.settings import Layer, Values
-    from sae.core.task import Shape
     from sae.data.binding import Whereabouts
 
 METHOD_HELP, BACKBONE_HELP = "{methods}", "{backbones}"
@@ -37,6 +36,13 @@ def _trust(given: bool) -> bool:
 TrustCode = Annotated[
     bool,
     typer.Option("--trust-code", callback=_trust, help="run the code of your own network, --backbone FILE.py:FUNCTION"),
+]
+Pretrained = Annotated[
+    bool,
+    typer.Option("--pretrained", help="keep published weights (efficientnet-lite0 to -lite2), or those of your own"),
+]
+WeightsFile = Annotated[
+    Path | None, typer.Option(help="weights of the network: a state dict, as safetensors or written by torch.save")
 ]
 Inputs = Annotated[int | None, typer.Option(help="N, inputs per pass of sae; default: {sae.inputs}")]
 Exits = Annotated[int | None, typer.Option(help="K, exits kept per input of sae; default: {sae.exits}")]
@@ -176,7 +182,7 @@ def fill_help(text: str) -> str:
 
     Example:
         >>> fill_help("one of {backbones}")
-        'one of fc, vgg, resnet, vit or conv1d'
+        'one of fc, vgg, resnet, vit, conv1d, efficientnet-lite0, efficientnet-lite1 or efficientnet-lite2'
         >>> fill_help("default: {train.epochs}")
         'default: 50'
     """
@@ -282,36 +288,6 @@ def section(**values: object) -> "Values":
     return {key: value for key, value in values.items() if value is not None and value != {}}
 
 
-def with_own_backbone(layers: "Sequence[Layer]") -> "list[Layer]":
-    """Return layers of settings with one more, if they name a network of the user's own.
-
-    It adds what follows from the code: the hash of the file, and exits where none are given. Suggesting exits needs
-    the shape of a sample, and so the data.
-    """
-    from sae.config.settings import merge, section_name
-    from sae.core.trust import is_source
-
-    names = [section_name(layer["backbone"]) for layer in layers if "backbone" in layer]
-    name = next((name for name in reversed(names) if name is not None), None)
-    if not is_source(name):
-        return list(layers)
-    from sae.backbones.own import describe_own
-    from sae.core.trust import trusted_file
-    from sae.data.catalogue import load, resolve
-
-    # Other sections may have holes of a search, over which plain values cannot be laid.
-    needed = ({key: layer[key] for key in ("backbone", "data", "seed") if key in layer} for layer in layers)
-    merged: Layer = functools.reduce(merge, needed, {})
-    backbone = merged["backbone"]
-    given = dict(backbone) if isinstance(backbone, Mapping) else {}
-    trusted_file(str(name), given.get("sha256"))
-    shape: Shape = ()
-    if "exits" not in given:
-        config = resolve({key: merged[key] for key in ("data", "seed") if key in merged})
-        shape = load(config.data, config.seed).spec.shape
-    return [*layers, {"backbone": {**describe_own(str(name), shape, given.get("exits")), **given, "name": name}}]
-
-
 def task_layers(layers: "Sequence[Layer]") -> "list[Layer]":
     """Return a layer with the task of the user's own table, and say so, if no layer sets it and it can be told.
 
@@ -380,6 +356,20 @@ class DataOptions:
         }
         targets = names("--target", self.target)
         return section(name=name, **given | lists | {"target": targets if targets and targets[1:] else self.target})
+
+
+@dataclass(frozen=True)
+class BackboneOptions:
+    """Options about the network and its weights."""
+
+    backbone: Backbone = None
+    pretrained: Pretrained = False
+    weights_file: WeightsFile = None
+
+    def layer(self, **sizes: object) -> "Values":
+        """Return the `backbone` section of settings."""
+        file = self.weights_file and str(self.weights_file)
+        return section(name=self.backbone, pretrained=self.pretrained or None, weights_file=file, **sizes)
 
 
 @dataclass(frozen=True)

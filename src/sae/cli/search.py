@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sae.cli import options
+from sae.cli.backbone import say_preparation, with_backbone
 from sae.cli.results import print_results
 from sae.core.collection import import_for_good
 from sae.core.errors import require
@@ -87,7 +88,7 @@ def search(
     *,
     data: Annotated[str | None, typer.Option(help="a name from `sae data list`, or the path of your own data")] = None,
     source: options.DataOptions,
-    backbone: options.Backbone = None,
+    network: options.BackboneOptions,
     method: Annotated[
         str | None, typer.Option(help=f"methods to search, separated by commas ({options.METHOD_HELP}); default: sae")
     ] = None,
@@ -161,7 +162,7 @@ def search(
 
     flags = options.section(
         data=source.layer(data),
-        backbone=options.section(name=backbone),
+        backbone=network.layer(),
         train=options.section(epochs=epochs),
         seed=seed,
         search=options.section(
@@ -187,7 +188,8 @@ def search(
         ),
     )
     layers = [*([read_yaml(config)] if config else []), *options.layers_over(flags, set_ or [])]
-    plan = resolve_search(options.with_own_backbone([*layers, *options.task_layers(layers)]))
+    plan = resolve_search(with_backbone([*layers, *options.task_layers(layers)]))
+    say_preparation(plan.data)
     run_study(study.place(out, plan), plan, print_message)
     print_results(out, json=study.json)
 
@@ -207,7 +209,7 @@ def experiment(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="folder for the study; default: experiments/NAME-BUDGET")] = None,
     source: options.DataOptions,
-    backbone: options.Backbone = None,
+    network: options.BackboneOptions,
     max_: options.Maximum = None,
     min_: options.Minimum = None,
     epochs: options.Epochs = None,
@@ -228,7 +230,7 @@ def experiment(
 
     flags = options.section(
         data=source.layer(),
-        backbone=options.section(name=backbone),
+        backbone=network.layer(),
         train=options.section(epochs=epochs),
         seed=seed,
         search=options.section(
@@ -238,8 +240,9 @@ def experiment(
     )
     over = options.layers_over(flags, set_ or [])
     layers = experiment_layers(what, budget, [*over, *options.task_layers([{"data": {"name": what}}, *over])], recipe)
-    plan = resolve_search(options.with_own_backbone(layers))
+    plan = resolve_search(with_backbone(layers))
     folder = out or Path("experiments") / f"{Path(what).stem}-{budget}"
+    say_preparation(plan.data)
     carry_out(study.place(folder, plan), plan, json=study.json)
 
 

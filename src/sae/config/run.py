@@ -10,12 +10,12 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from sae.config.backbones import BACKBONES, BackboneSettings
+from sae.config.fine_tuning import Freeze, GivenNormalisation
 from sae.config.method_registry import Kind
 from sae.config.methods import DEFAULT_METHOD, METHODS, MethodSettings, SaeConfig, TeacherMatch, all_kinds
 from sae.config.settings import LARGEST, Layer, Settings, Values, later, merge, parse, section_name
 from sae.core.errors import ConfigError
 from sae.core.task import SampleKind
-from sae.core.trust import is_source
 
 Fit = Literal["stretch", "pad", "crop"]
 """How an image of other proportions becomes one of a given height and width; see `sae.data.images`."""
@@ -92,6 +92,11 @@ class DataConfig(Settings):
         ge=0,
         description="pixels, or time steps of a signal, of padding before a random crop to the old size; 0 is off",
     )
+    normalisation: GivenNormalisation = later(
+        "own",
+        description="means and deviations of the channels of images: those of the training images, of ImageNet, or "
+        "[[means], [deviations]] of pixels from 0 to 1",
+    )
     standardise: Literal["set", "image"] = later(
         "set", description="image: after the data set's mean and deviation, each image by its own mean and deviation"
     )
@@ -159,6 +164,13 @@ class TrainConfig(Settings):
     )
     class_weights: Literal["none", "balanced"] = later(
         "none", description="balanced: every class counts the same in the loss, however rare it is"
+    )
+    freeze: Freeze = later(
+        0,
+        description="parts of the backbone that do not train: how many (stem, then stages), or the name of the last",
+    )
+    frozen_batch_norm: bool = later(
+        False, description="keep BatchNorm of the backbone in evaluation mode, with the statistics that it has"
     )
     device: str = Field("cpu", description="cpu, cuda, cuda:1, …")
     precision: Literal["float32", "bfloat16", "float16"] = Field(
@@ -376,13 +388,8 @@ def data_train_size(given: Layer) -> int | None:
 
 
 def lay_over(suggested: Layer, given: Layer) -> RunConfig:
-    """Return the given settings of a run over the suggestions of its data set that suit the method.
-
-    A network of the user's own begins with one input, because more of them need more steps.
-    """
-    is_own = is_source(section_name(given.get("backbone")))
-    method = {"name": DEFAULT_METHOD, **({"inputs": 1} if is_own else {})}
-    return parse_run({"method": method}, suit_method(suggested, given), given)
+    """Return the given settings of a run over the suggestions of its data set that suit the method."""
+    return parse_run({"method": {"name": DEFAULT_METHOD}}, suit_method(suggested, given), given)
 
 
 NAMED = ("data", "backbone", "method")

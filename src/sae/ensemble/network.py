@@ -68,8 +68,10 @@ def build_connector(info: StageInfo, num_features: int) -> nn.Sequential:
         info: The features of the stage.
         num_features: F_last, the feature size behind the last stage.
     """
-    if info.kind is FeatureKind.VECTOR:
-        return nn.Sequential(nn.Linear(info.num_features, num_features), nn.BatchNorm1d(num_features), nn.ReLU())
+    if info.kind is FeatureKind.VECTOR or (info.kind is FeatureKind.MAP and info.is_pooled_first):
+        pool = [GlobalAveragePool()] if info.kind is FeatureKind.MAP else []
+        linear = nn.Linear(info.num_features, num_features)
+        return nn.Sequential(*pool, linear, nn.BatchNorm1d(num_features), nn.ReLU())
     if info.kind is FeatureKind.MAP:
         convolution = nn.Conv2d(info.num_features, num_features, kernel_size=1)
         return nn.Sequential(convolution, nn.BatchNorm2d(num_features), nn.ReLU(), GlobalAveragePool())

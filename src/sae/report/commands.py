@@ -141,14 +141,14 @@ def _defaults(config: RunConfig) -> Values:
 
 
 def _required(settings: Settings) -> Values:
-    """Return the settings that have no default."""
+    """Return the settings that have no default, and whether weights are kept, on which other defaults depend."""
     names = _required_names(type(settings))
-    return settings.model_dump(mode="json", include=names) if names else {}
+    return settings.model_dump(mode="json", include=names, exclude_defaults=True) if names else {}
 
 
 @cache
 def _required_names(settings: type[Settings]) -> set[str]:
-    return {key for key, field in settings.model_fields.items() if field.is_required()}
+    return {key for key, field in settings.model_fields.items() if field.is_required() or key == "pretrained"}
 
 
 def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Protocol
 
 from sae.config.methods import METHODS
-from sae.config.run import data_kind, data_name, data_side, data_train_size
+from sae.config.run import data_name
 from sae.config.settings import Layer, flatten, merge, parse, section_name
 from sae.config.study import ConfirmConfig, SearchConfig, StudyConfig, Value
 from sae.core.errors import ConfigError
@@ -51,6 +51,12 @@ class SearchPlan:
     spec: DataSpec
     confirm: ConfirmConfig
 
+    @property
+    def data(self) -> Layer:
+        """The settings of the data, which all methods share."""
+        data: Layer = next(iter(self.study.spaces.values()))["data"]
+        return data
+
 
 def resolve_search(layers: Sequence[Layer]) -> SearchPlan:
     """Merge layers of settings over the data set's suggestions and the shipped spaces, and check the result.
@@ -67,8 +73,7 @@ def resolve_search(layers: Sequence[Layer]) -> SearchPlan:
     of_runs = {key: value for key, value in given.items() if key not in SEARCH_SECTIONS}
     settings = parse(SearchConfig, {**_named_method(of_runs), **_section(given, "search")})
     confirm = parse(ConfirmConfig, _section(given, "confirm"))
-    suggested = suggestions(data_name(of_runs), data_kind(of_runs), data_side(of_runs), data_train_size(of_runs))
-    study, spec = resolve_study(settings, suggested, of_runs, own)
+    study, spec = resolve_study(settings, suggestions(data_name(of_runs), of_runs), of_runs, own)
     if not confirm.seeds:  # then only trials can show how good the networks are under shift
         study = study.model_copy(update={"shift_trials": True})
     return SearchPlan(settings, study, spec, confirm)

@@ -22,6 +22,7 @@ from sae.data.dataset import Dataset
 from sae.methods import Batch, Loss, Method
 from sae.training.compiled import CompiledCalls
 from sae.training.evaluator import member_outputs, validation_metrics
+from sae.training.freezing import frozen_parameters, training
 from sae.training.kept_weights import EarlyStopping, WeightAverage, stream_losses
 
 DEVICES = ("cpu", "cuda", "mps", "xpu")
@@ -143,8 +144,9 @@ class Trainer:
         described = method.parameter_groups()
         if streams is not None:  # independent streams have a group each
             described = [described[stream] for stream in streams]
+        frozen = set(map(id, frozen_parameters(method, config.train.freeze)))
         self.norms = [group.norm for group in described]
-        self.groups = [FlatParameters(group.parameters) for group in described]
+        self.groups = [FlatParameters([p for p in group.parameters if id(p) not in frozen]) for group in described]
         self.optimizer = AdamW(
             [
                 {"params": [flat.parameter], "weight_decay": config.train.weight_decay if group.decays else 0.0}
@@ -197,9 +199,8 @@ class Trainer:
         """Train one epoch; return the names and, for every step, the values of the logged terms."""
         streams = [self.batches(epoch, stream) for stream in self.streams]
         generator = torch.Generator().manual_seed(derive_seed(self.config.seed, "method", epoch))
-        self.method.train()
         rows = []
-        with self._compiled_if_asked():
+        with training(self.method, self.config.train), self._compiled_if_asked():
             for index, batches in enumerate(zip(*streams, strict=True)):
                 names, values = self._step(batches, epoch * self.steps_per_epoch + index, generator)
                 rows.append(values)
@@ -217,10 +218,9 @@ class Trainer:
         targets = standardised(self.dataset.train.targets[:count], self.dataset.spec.task)
         inputs = self.prepare(self.dataset.train.inputs[:count])
         batch = Batch(inputs, torch.from_numpy(targets).to(self.device), self.streams[0], len(self.dataset.train))
-        self.method.train()
         generator = torch.Generator().manual_seed(self.config.seed)
         batch = self.guide(batch, generator) if self.guide else batch
-        with self._compiled_if_asked():
+        with training(self.method, self.config.train), self._compiled_if_asked():
             self._loss(batch, 0, generator).total.backward()
 
     def batches(self, epoch: int, stream: int) -> Iterator[Batch]:
