@@ -9,7 +9,10 @@ import pytest
 
 from sae.cli.training import default_folder
 from sae.config.run import parse_run
+from sae.data.dataset import Dataset
+from sae.records.baselines import Baselines
 from sae.records.run import RunRecord
+from sae.training.baselines import measure_baselines
 from tests.cli.test_cli import sae
 
 QUICK = ("--method", "standard", "--depth", "1", "--epochs", "1")
@@ -157,3 +160,18 @@ def test_a_wrong_name_of_a_column_is_refused_by_the_description(table: Path) -> 
     code, _, error = sae("data", "info", table, "--ignore", "prise")
     assert code == 2
     assert "must be a column of shop.csv, one of x, left, stars, price; got 'prise', did you mean price?" in error
+
+
+def test_no_results_are_claimed_for_a_folder_that_another_process_started_over(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_over(dataset: Dataset) -> Baselines:
+        config = RunRecord(Path("runs/shop")).read_config()
+        RunRecord.create(Path("runs/shop"), config.model_copy(update={"seed": 1}), force=True)
+        return measure_baselines(dataset)
+
+    monkeypatch.setattr("sae.training.baselines.measure_baselines", start_over)
+    code, printed, error = sae("train", table, "--target", "left", *QUICK)
+    assert code == 2
+    assert not printed
+    assert "runs/shop holds a run with another config (seed 1 → 0)" in error

@@ -217,3 +217,8 @@ def test_a_file_of_ours_that_was_moved_behind_a_link_is_no_target(ours: Path) ->
     (ours / "run" / "config.yaml").symlink_to("../moved.yaml")
     with pytest.raises(ConfigError, match="must not replace a file of the run"):
         check_target(ours / "run" / "config.yaml")
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"out\.csv could not be written: create its folder .*absent first"):
+        write_whole(tmp_path / "absent" / "out.csv", lambda path: path.write_text("x"))

@@ -113,12 +113,12 @@ def train(
     record = train_enough(training, out) if may_train_longer(run, *layers) else training.run(run, out)
     if keep_predictions:
         keep(out)
-    evaluation = record.read_evaluation()
+    baselines = measure_baselines(read[0])
+    with record.lock():  # another process with --force may have started over since
+        evaluation, measured = record.read_evaluation(), measure_network(record, baselines)
+        best, epochs = is_still_improving(record), record.read_config().train.epochs
     test = evaluation.test.model_copy(update={"exits": evaluation.best_exits})
     found = SplitEvaluation(run=str(out), split="test", evaluation=test)
-    baselines = measure_baselines(read[0])
-    measured = measure_network(record, baselines)
-    best, epochs = is_still_improving(record), record.read_config().train.epochs
     if json:
         compared = to_json(baselines, measured)
         print_json({**found.to_json(), "baselines": compared, "still_improving": best is not None})

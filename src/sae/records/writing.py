@@ -44,6 +44,9 @@ def write_whole(path: Path, write: Callable[[Path], object], patience: float = P
         else:
             _write_file(Path(os.path.realpath(path)), write, patience)
     except OSError as error:
+        folder = Path(os.path.realpath(path)).parent
+        if not folder.exists():
+            raise RecordError(f"{path} could not be written: create its folder {folder} first") from error
         raise RecordError(
             f"{path} could not be written ({error.strerror or error}): the file that was there before is unchanged; "
             f"make room or choose another folder, then run the same command again"
