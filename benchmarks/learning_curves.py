@@ -371,7 +371,9 @@ def curve_table(results: Results, methods: tuple[str, ...]) -> str:
         cells = {size: f"{curve[size]:.3g}{' ↑' if (name, method, size) in worse else ''}" for size in curve}
         row = [cells.get(size, "") if size != most else "" for size in sizes]
         models = [f"{means[name, model].get(most, math.nan):.3g}" for model in MODELS]
-        label = f"{name} (tuned)" if name in CURVES_TUNED else name
+        seeds = len({row["seed"] for row in results["rows"] if (row["set"], row["method"]) == (name, method)})
+        remarks = [*(["tuned"] if name in CURVES_TUNED else []), *(["1 seed"] if seeds == 1 else [])]
+        label = f"{name} ({', '.join(remarks)})" if remarks else name
         metric = "NLL" if name in {item.name for item in CURVE_SETS if item.task == "classification"} else "RMSE"
         lines.append(f"| {' | '.join([label, metric, method, *row, cells.get(most, ''), *models])} |")
     return "\n".join(lines)
