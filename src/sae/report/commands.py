@@ -84,6 +84,10 @@ def _command(config: RunConfig, values: Values, defaults: Values, out: str = "ru
     """Return the command that trains a configuration with these settings, naming only what differs from defaults."""
     named = dict.fromkeys(_settings_to_name(values, defaults))
     flagged = [key for key in FLAGS if key in named and values[key] not in (None, "")]  # empty words are refused
+    if TARGET in flagged and any(
+        name != name.strip() or "\n" in name or "\r" in name for name in _names(values[TARGET])
+    ):
+        flagged.remove(TARGET)  # a list of names loses spaces and line breaks
     words = [
         word for key in flagged for word in _flag(FLAGS[key], _listed(values[key]) if key == TARGET else values[key])
     ]
@@ -163,10 +167,13 @@ def _settings_to_name(values: Layer, defaults: Layer) -> list[str]:
     return [key for key in values if key in differ or key.rpartition(".")[0] in schedules]
 
 
+def _names(target: object) -> list[str]:
+    return [str(name) for name in target] if isinstance(target, list) else [str(target)]
+
+
 def _listed(target: object) -> list[str]:
     """Return the names of the columns to predict, quoted as in CSV where they hold commas or quotes."""
-    names = [str(name) for name in target] if isinstance(target, list) else [str(target)]
-    return [f'"{name.replace(QUOTE, 2 * QUOTE)}"' if {",", QUOTE} & {*name} else name for name in names]
+    return [f'"{name.replace(QUOTE, 2 * QUOTE)}"' if {",", QUOTE} & {*name} else name for name in _names(target)]
 
 
 def _flag(flag: str, value: object) -> list[str]:
