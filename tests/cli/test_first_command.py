@@ -49,6 +49,12 @@ def test_the_task_is_told_from_the_target_and_said(table: Path, target: str, sai
     assert RunRecord(Path("runs/shop")).read_config().data.task == task
 
 
+def test_a_table_without_a_target_asks_for_it(table: Path) -> None:
+    code, _, error = sae("train", table, *QUICK)
+    assert code == 2
+    assert "data.target must name the column of shop.csv to predict: --target COLUMN, one of x, left" in error
+
+
 def test_an_order_of_classes_tells_the_task(table: Path) -> None:
     code, _, error = sae("train", table, "--target", "left", "--order", "No,Yes", *QUICK)
     assert code == 0, error

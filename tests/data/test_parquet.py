@@ -12,6 +12,7 @@ from sae.data.catalogue import load
 from sae.data.columns import Reading, as_days
 from sae.data.dataset import Dataset
 from sae.data.table_files import first_row, read_columns
+from sae.data.targets import infer_task
 from tests.data.samples import data_config
 
 pa = pytest.importorskip("pyarrow")
@@ -126,3 +127,9 @@ def test_a_column_of_numbers_without_any_is_refused(tmp_path: Path) -> None:
 def test_numbers_in_a_dictionary_are_numbers(tmp_path: Path) -> None:
     numbers = pa.DictionaryArray.from_arrays(pa.array([0, 1] * (ROWS // 2)), pa.array([2.5, 7.0]))
     assert read_columns(written(tmp_path, n=numbers), Reading())["n"].numbers[:2].tolist() == [2.5, 7.0]
+
+
+def test_numbers_that_a_parquet_file_keeps_as_texts_tell_a_regression(tmp_path: Path) -> None:
+    texts = pa.array([f"{index / 7}" for index in range(60)])
+    parquet.write_table(pa.table({"height": texts}), tmp_path / "t.parquet")
+    assert infer_task(tmp_path / "t.parquet", ["height"]) == ("regression", "column 'height' holds numbers")

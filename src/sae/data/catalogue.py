@@ -138,7 +138,8 @@ class Entry:
             raise ConfigError(
                 f"data.fit has no effect without data.resize, got {config.fit}: add --resize, or remove it"
             )
-        if "task" in self.takes and config.task is None:
+        asks_for_target = "target" in self.takes and not config.targets  # the reader does, with the names of columns
+        if "task" in self.takes and config.task is None and not asks_for_target:
             raise ConfigError(f"data.task must be set for {config.name}: --task classification or --task regression")
         if self.task is not None and config.task not in (None, self.task):
             raise ConfigError(f"data.task must be {self.task} for {config.name}, got {config.task}: remove it")

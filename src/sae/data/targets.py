@@ -38,11 +38,12 @@ def infer_task(path: Path, targets: Sequence[str], missing: Sequence[str] = ()) 
             return "classification", f"the {len(targets)} targets hold labels that are 0 or 1"
         return "regression", f"the {len(targets)} targets are not all labels that are 0 or 1"
     (target,), (column,) = targets, columns.values()
-    present = column.values[~column.missing]
-    if not column.is_numeric:
+    numbers = [as_number(str(value)) for value in column.values[~column.missing].tolist()]
+    if None in numbers:
         return "classification", f"column {target!r} holds texts"
+    present = np.array(numbers, np.float64)
     distinct = len(np.unique(present))
-    if distinct <= MOST_LABELS and not (present.astype(np.float64) % 1).any():
+    if distinct <= MOST_LABELS and not (present % 1).any():
         return "classification", f"column {target!r} holds {distinct} different whole numbers"
     return "regression", f"column {target!r} holds numbers"
 
