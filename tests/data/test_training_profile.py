@@ -225,12 +225,12 @@ def test_equal_rows_have_equal_hashes_and_others_do_not() -> None:
 @pytest.mark.parametrize(
     ("found", "inside", "outside"),
     [
-        (Range(low=0, high=10, quantiles=(0,) * 5), (-4900, 4900), (-5100, 5100)),
+        (Range(low=0, high=10, quantiles=(0,) * 5), (-44, 54), (-46, 56)),
         (Range(low=3, high=3, quantiles=(3,) * 5), (3,), (3.1, 2.9)),
     ],
     ids=["numbers", "a constant"],
 )
-def test_far_outside_is_a_thousand_times_the_range(
+def test_far_outside_is_ten_times_the_range(
     found: Range, inside: tuple[float, ...], outside: tuple[float, ...]
 ) -> None:
     low, high = found.bounds

@@ -8,7 +8,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss, mean_squared_error
 
-from sae.analysis.baselines import describe, verdict
+from sae.analysis.baselines import describe, doubt, verdict
 from sae.config.run import DataConfig
 from sae.core.task import Classification, DataSpec, Regression
 from sae.data.catalogue import load
@@ -167,6 +167,14 @@ def test_a_baseline_is_better_only_beyond_the_noise_of_the_samples() -> None:
     assert verdict(compared(linear=nearly), network(losses)) is None
     assert verdict(compared(linear=nearly - 0.004), network(losses)) is not None
     assert verdict(compared(linear=np.array([0.1])), network(np.array([0.9]))) is None
+
+
+def test_a_baseline_that_is_better_by_a_tenth_is_named_also_within_noise() -> None:
+    one = network(np.array([0.9]))
+    assert verdict(compared(linear=np.array([0.8])), one) is None
+    assert doubt(compared(linear=np.array([0.85])), one) is None
+    said = "Linear may be better here, within the noise of the rows: NLL 0.8 against 0.9 on validation."
+    assert doubt(compared(linear=np.array([0.8])), one) == said
 
 
 @pytest.mark.parametrize("name", ["digits", "diabetes"])

@@ -29,6 +29,8 @@ SAID: Mapping[TaskName, tuple[str, ...]] = {"classification": ("nll", "accuracy"
 """Metrics in the sentence."""
 BEYOND_NOISE = 2.0
 """Standard errors by which a baseline must be better on the validation samples to be called so."""
+MUCH = 0.1
+"""Share by which a baseline's metric may be better within noise without a word."""
 NETWORK = "this network"
 MADE_WITH = "scikit-learn, CPU"
 Labels = NDArray[np.number]
@@ -77,6 +79,16 @@ def verdict(baselines: Baselines, network: Measured) -> str | None:
     return f"{name} is better here: {val} on validation ({test} on test)."
 
 
+def doubt(baselines: Baselines, network: Measured) -> str | None:
+    """Return a sentence if a baseline's metric is better than a network's by more than a tenth, noise or not."""
+    name = COMPARED[baselines.task][0]
+    best = min(baselines.found, key=lambda baseline: baseline.val[name])
+    if network.val[name] <= (1 + MUCH) * best.val[name]:
+        return None
+    numbers = f"{metric_label(name)} {_against(best.val, network.val, name)} on validation"
+    return f"{best.name[:1].upper()}{best.name[1:]} may be better here, within the noise of the rows: {numbers}."
+
+
 def _against(own: Mapping[str, float], network: Mapping[str, float], key: str) -> str:
     return f"{_short(own[key])} against {_short(network[key])}"
 
@@ -107,6 +119,7 @@ def to_json(baselines: Baselines, network: Measured) -> Json:
         "val": {item.name: item.val[name] for item in both},
         "test": {item.name: item.test[name] for item in both},
         "verdict": verdict(baselines, network),
+        "doubt": doubt(baselines, network),
     }
 
 

@@ -81,7 +81,7 @@ def train(
     for package in ("torch", "sklearn", *(["tensorboard"] if tensorboard else [])):
         require(package, "this command")
     import_for_good("torch")
-    from sae.analysis.baselines import describe, to_json, verdict
+    from sae.analysis.baselines import describe, doubt, to_json, verdict
     from sae.cli.output import (
         print_evaluation,
         print_findings,
@@ -123,7 +123,7 @@ def train(
         compared = to_json(baselines, measured)
         print_json({**found.to_json(), "baselines": compared, "still_improving": best is not None})
     else:
-        if beaten := verdict(baselines, measured):
+        if beaten := verdict(baselines, measured) or doubt(baselines, measured):
             print_text(f"{beaten} More epochs, other settings or a search may help.")
         print_evaluation(found)
     say_exits(out, found.exits, len(found.readings))

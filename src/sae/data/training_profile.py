@@ -22,8 +22,10 @@ from sae.data.dataset import (
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """The quantiles that are kept."""
-FAR = 1000
-"""A value is far outside if it is this many times as far from the middle as any of training."""
+FAR = 10
+"""A new value is far outside if it is this many times as far from the middle as any of training."""
+FLATTENING = 1000
+"""A column is flattened if a value is this many times as far from the middle as most."""
 LEAST_SHARE = 0.01
 """Share of the rows that repeat others from which this is told."""
 USUAL_YEARS = (1000, 3000)
@@ -57,7 +59,7 @@ class Range(_Part):
     def is_flattened(self) -> bool:
         """Whether single values are so far away that all others look the same after standardisation."""
         lower, _, middle, _, upper = self.quantiles
-        return 0 < upper - lower < max(self.high - middle, middle - self.low) / FAR
+        return 0 < upper - lower < max(self.high - middle, middle - self.low) / FLATTENING
 
 
 class ColumnFacts(_Part):
