@@ -139,7 +139,8 @@ def test_it_is_exported(printed: dict[str, Any]) -> None:
 
 def test_without_the_package_its_folders_are_refused_in_one_sentence(printed: dict[str, Any]) -> None:
     sentences = {
-        "run": "backbone 'tower', which is not installed; known: fc, vgg, resnet, vit, conv1d",
+        "run": "backbone 'tower', which is not installed; known: fc, vgg, resnet, vit, conv1d, "
+        "efficientnet-lite0, efficientnet-lite1, efficientnet-lite2",
         "study": "method 'two_heads', which is not installed; "
         "known: sae, standard, ensemble, mc_dropout, batch_ensemble, packed",
     }
@@ -157,7 +158,7 @@ def test_help_lists_its_names_without_importing_it(tmp_path: Path) -> None:
     _, out, _ = run_python(code, "train", "--help", folder=tmp_path, paths=paths)
     words = " ".join(out.replace("│", " ").split())
     assert "sae, standard, ensemble, mc_dropout, batch_ensemble, packed or two_heads" in words
-    assert "fc, vgg, resnet, vit, conv1d or tower" in words
+    assert "efficientnet-lite1, efficientnet-lite2 or tower" in words
     assert words.endswith("False")
 
 
