@@ -60,8 +60,8 @@ class TwoHeads(Method):
     def training_loss(self, batch: Batch, progress: float, generator: torch.Generator) -> Loss:
         del progress, generator
         outputs = self.network(batch.inputs)
-        targets = batch.targets[:, None].expand(outputs.shape[:2])
-        return Loss(member_nll(self.task, outputs, targets).mean())
+        targets = batch.targets[:, None].expand(*outputs.shape[:2], *batch.targets.shape[1:])
+        return Loss(batch.mean(member_nll(self.task, outputs, targets)))
 
     def member_outputs(self, x: Tensor) -> Tensor:
         outputs: Tensor = self.network(x)
