@@ -158,7 +158,7 @@ def test_help_lists_its_names_without_importing_it(tmp_path: Path) -> None:
     _, out, _ = run_python(code, "train", "--help", folder=tmp_path, paths=paths)
     words = " ".join(out.replace("│", " ").split())
     assert "sae, standard, ensemble, mc_dropout, batch_ensemble, packed or two_heads" in words
-    assert "lite2 or tower" in words
+    assert "vgg, resnet, vit, conv1d, tower, " in words
     assert words.endswith("False")
 
 
